@@ -15,6 +15,7 @@ from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_nu
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
+from .ops.facets import Role
 from .ops.op import TABLE, Linear, Op
 from .source import Source
 from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
@@ -34,6 +35,8 @@ ALIAS = Op(
     forward=lambda x: x,
     infer=lambda x: x,
     facts={"x": Linear(lambda ct: ct, True, True, True)},
+    role=Role.PASS,
+    inserted=True,
     cost=0,
 )
 

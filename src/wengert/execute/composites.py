@@ -11,6 +11,7 @@ from ..core.ops.kernels import Kernels, register
 
 
 def _native(at_once: bool) -> Kernels:
+    """Load native code and return what computes composites by it."""
     made: Kernels = import_module(".native.eager", __package__).provider(at_once)
     return made
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
-from ..core.graph.numbers import VIEWS
 from ..core.graph.snapshot import inputs_of, specs_of
 from ..core.node import Node
+from ..core.ops.facets import VIEWS
 from ..core.ops.record import OUTPUT
 from ..core.source import Source
 from ..core.tensor import Tensor
@@ -205,7 +205,7 @@ def _node_cost(graph: Graph, node: Node) -> NodeCost:
         count, rule = _control(node)
     else:
         count, rule = cost_rules.flops(node)
-    view = node.op.name in VIEWS
+    view = node.op.role in VIEWS
     operands = dict.fromkeys(_buffer(e) for e in inputs_of(node))
     read: Any = 0 if view else sum(_nbytes(e) for e in operands)
     written: Any = 0 if view else _nbytes(node)

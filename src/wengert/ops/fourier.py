@@ -118,6 +118,7 @@ def _spectrum(inverse: bool) -> Op:
         ],
         reference=reference,
         onnx=_PAIRS,
+        dependence="rows",
         cost=Count("5 n log2 n", _operations),
     )
 
@@ -228,6 +229,7 @@ rfft_op: Op = op(
         _by_matrix(x, axis, norm, False), np.arange(x.shape[axis] // 2 + 1), axis=axis
     ),
     onnx=_PAIRS,
+    dependence="rows",
     cost=Count("2.5 n log2 n", lambda node, specs, out: _real_operations(node, specs[0])),
 )
 
@@ -249,6 +251,7 @@ irfft_op: Op = op(
     ],
     reference=lambda x, axis, size, norm: _by_matrix(_whole_spectrum(x, axis, size), axis, norm, True).real,
     onnx=_PAIRS,
+    dependence="rows",
     cost=Count("2.5 n log2 n", lambda node, specs, out: _real_operations(node, out)),
 )
 

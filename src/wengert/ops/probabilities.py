@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.errors import ShapeError, fail
 from ..core.ops.declare import op
+from ..core.ops.facets import Role
 from ..core.ops.op import Call, Missing, Op, Route
 from ..core.spec import show
 
@@ -44,4 +45,5 @@ probability_op: Op = op(
     reference=lambda x, of, what, mend: x + 0.0,
     onnx=Missing("ONNX checks no values"),
     cost=1,
+    role=Role.BY_ELEMENT,
 )

@@ -11,23 +11,6 @@ from ..core.node import Node
 from .origins import note
 from .rewrite import moved_onto, with_outputs
 
-# Commutative ops whose result does not depend on the order in any bit: of maximum and minimum
-# it may, where they choose between zeros of two signs.
-_EXACTLY_COMMUTES = frozenset(
-    {
-        "add",
-        "multiply",
-        "equal",
-        "not_equal",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-    }
-)
-
 
 def cse(graph: Graph) -> Graph:
     """Return the graph in which equal computations, and equal constants, are one node.
@@ -60,7 +43,7 @@ def _key(node: Node) -> Any:
     if opaque(tuple(attrs.values())):
         return id(node)
     inputs: list[Any] = [("node", str(id(e))) if isinstance(e, Node) else _value(e) for e in node.inputs]
-    if op.name in _EXACTLY_COMMUTES:
+    if op.algebra.commutes is True:
         inputs.sort()
     named = tuple([(name, _value(attrs[name])) for name in sorted(attrs)]) if attrs else ()
     return op, tuple(inputs), named, node.spec

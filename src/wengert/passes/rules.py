@@ -144,17 +144,15 @@ def _identity(node: Node) -> Node | None:
 def _negative_operand(node: Node) -> Node | None:
     """Rewrite x + (-y) to x - y, x - (-y) to x + y, (-x) * (-y) to x * y."""
     left, right = node.inputs
-    name = node.op.name
     if node.spec.dtype.kind == "c":
         return None
-    if name in ("multiply", "divide"):
-        if is_op(left, "negative") and is_op(right, "negative"):
-            return build(name, (left.inputs[0], right.inputs[0]), node)
-        return None
-    if is_op(right, "negative"):
-        return build("subtract" if name == "add" else "add", (left, right.inputs[0]), node)
-    if name == "add" and is_op(left, "negative"):
-        return build("subtract", (right, left.inputs[0]), node)
+    is_sum = node.op.name == "add"
+    if is_sum or node.op.name == "subtract":
+        if is_op(right, "negative"):
+            return build("subtract" if is_sum else "add", (left, right.inputs[0]), node)
+        return build("subtract", (right, left.inputs[0]), node) if is_sum and is_op(left, "negative") else None
+    if is_op(left, "negative") and is_op(right, "negative"):
+        return build(node.op.name, (left.inputs[0], right.inputs[0]), node)
     return None
 
 
@@ -270,13 +268,12 @@ def _quotient(node: Node) -> Node | None:
     return _full(node, 1) if node.inputs[0] is node.inputs[1] else None
 
 
-@_rule("inverse functions", "exp", "log", "expm1", "log1p", finite=True)
+@_rule("inverse functions", *_named("undoes"), finite=True)
 def _inverse(node: Node) -> Node | None:
-    """Rewrite log(exp(x)) to x while exp(x) is finite, and exp(log(x)) to x for positive x."""
+    """Rewrite log(exp(x)) to x while exp(x) is finite, exp(log(x)) to x for positive x, and so for other inverses."""
     inner = node.inputs[0]
-    pair = {"exp": "log", "log": "exp", "expm1": "log1p", "log1p": "expm1"}[node.op.name]
     real = node.spec.dtype.kind != "c"
-    return _replacement(node, inner.inputs[0]) if real and is_op(inner, pair) else None
+    return _replacement(node, inner.inputs[0]) if real and is_op(inner, node.op.algebra.undoes) else None
 
 
 FINITE = RuleSet(_finite)

@@ -15,6 +15,8 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
+from wengert.core.ops.facets import VIEWS
+from wengert.core.ops.op import TABLE, Op
 from wengert.execute.jit.dispatch.program import MISS
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
@@ -190,6 +192,25 @@ def test_what_others_hold_of_donated_arguments_never_changes() -> None:
         given = np.ones(4, np.float32)
         np.testing.assert_array_equal(step(given), [2] * 4)
         np.testing.assert_array_equal(given, [1] * 4)
+
+
+@pytest.mark.parametrize(
+    "op", [o for o in TABLE.values() if o.role in VIEWS and o.samples is not None], ids=lambda o: o.name
+)
+def test_what_is_a_view_of_a_donated_argument_keeps_its_numbers(op: Op) -> None:
+    """Memory that a result takes is not read by a view any more."""
+    call = max(op.samples(np.random.default_rng(0)), key=lambda c: np.size(c.args[0]))  # type: ignore[misc]
+    x = np.asarray(call.args[0], np.complex128 if np.iscomplexobj(call.args[0]) else np.float64)
+
+    def f(x: Any) -> Any:
+        seen = op.front(x, *call.args[1:], **call.attrs)
+        return x * 2.0, seen, wg.tree.map(lambda s: s + 1.0, seen)
+
+    expected = wg.tree.map(lambda t: t.numpy().copy(), f(wg.tensor(x)))
+    for order in (slice(None), slice(None, None, -1)):
+        found = wg.jit(lambda x, order=order: f(x)[order], donate_argnums=0)(wg.tensor(x.copy()))
+        for a, b in zip(wg.tree.leaves(found[order]), wg.tree.leaves(expected), strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)
 
 
 def test_a_tensor_donated_twice() -> None:

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..node import Node
+from ..ops.facets import VIEWS, Role
 from ..ops.record import OUTPUT
 from .closed import ClosedGraph
 from .snapshot import LEAVES, inputs_of, specs_of
 
 if TYPE_CHECKING:
     from ..mode import Scope
-
-# What gives a view of its first operand's buffer with the elements in other places, and what gives one of them as
-# they lie (reshape only where they lie one after the other).
-_STRIDED = frozenset(["broadcast", "permute", "flip", "diagonal", "split", "unstack", "slice", "real", "imag"])
-VIEWS = _STRIDED | frozenset(
-    ["alias", "output", "reshape", "squeeze", "expand_dims", "checkpoint_name", "stop_gradient"]
-    + ["straight_through", "scale_gradient", "clip_gradient", "clip_gradient_norm"]
-)
 
 
 @dataclass(frozen=True)
@@ -138,13 +131,14 @@ def _buffers(graph: ClosedGraph) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
     strided: set[Node] = set()  # views whose elements do not lie one after the other
     for node in graph.nodes:
-        name = node.op.name
+        role = node.op.role
         source = next(inputs_of(node), None)
         made_by = source if source is not None and node.op is OUTPUT else node
-        if source is None or made_by.op.name not in VIEWS or (name == "reshape" and source in strided):
+        in_order = role is Role.REINTERPRET or node.op.name == "reshape"
+        if source is None or made_by.op.role not in VIEWS or (in_order and source in strided):
             found[node] = node
             continue
         found[node] = found[source]
-        if source in strided or name in _STRIDED:
+        if source in strided or role is Role.STRIDE:
             strided.add(node)
     return found

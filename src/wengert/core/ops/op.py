@@ -28,7 +28,7 @@ from ..mode import get_mode
 from ..spec import Spec, as_dtype, spec_of
 from ..state.observer import blame_observer, observer, observers
 from .attributes import KIND_OF_NAME, ROLE_OF_NAME, is_kind, is_role, without_kinds
-from .facets import Facets
+from .facets import Facets, Role
 
 _NO_ATTRS: dict[str, Any] = {}
 Rule = Callable[..., Any]
@@ -178,13 +178,13 @@ class Missing(NoDerivative):
 class Algebra:
     """The algebraic properties that the simplifier and the property tests may rely on.
 
-    `unit`: op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval
-    as text, such as "(0, inf)". `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x. `at_zero`:
-    op(0), where it is not odd. `undoes`: the op whose value it takes back to the argument. `negation`:
-    the op that is true of two numbers where it is false.
+    `commutes`: op(x, y) == op(y, x) in every bit; "nearly" where it may be another zero, or another rounding. `unit`:
+    op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval as text, such as "(0, inf)".
+    `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x. `at_zero`: op(0), where it is not odd. `undoes`: the op
+    whose value it takes back to the argument. `negation`: the op that is true of two numbers where it is false.
     """
 
-    commutes: bool = False
+    commutes: bool | Literal["nearly"] = False
     associates: bool = False
     unit: float | None = None
     zero: float | None = None
@@ -269,6 +269,7 @@ class Op:
         "onnx",
         "bfloat16",
         "facets",
+        "role",
         "_save_plans",
     )
 
@@ -333,6 +334,7 @@ class Op:
         self.samples, self.reference = samples, reference
         self.onnx = onnx
         self.facets = facets
+        self.role = facets.get("role", Role.BY_ELEMENT if kind == "elementwise" else Role.OTHER)
         if infer is not None:
             self.infer = infer
         self.joint = facts if isinstance(facts, Joint) else None

@@ -20,7 +20,7 @@ from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import observers, raise_of_observer
 from ..tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
-from .facets import Form
+from .facets import Form, Role
 from .op import TABLE, Op
 
 SCALARS = frozenset({bool, int, float, complex})
@@ -334,6 +334,7 @@ OUTPUT = Op(
     forward=lambda x, index: x[index],
     infer=lambda x, index: x[index],
     doc="One result of an op with several.",
+    role=Role.PASS,
     cost=0,
     form=Form("#", say="One of several results: its gradient goes back to the operation."),
 )

@@ -8,6 +8,7 @@ from typing import Any
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT, specs_of
 from ...core.node import Node
+from ...core.ops.facets import VIEWS, Role
 from ...core.ops.record import OUTPUT
 from .codegen.types import Target
 from .fuse.epilogues import emitter, epilogue_key, follow, operand_kind
@@ -16,23 +17,20 @@ from .fuse.recompute import recompute
 from .fuse.schedule import NestBuilder, is_structure, literal_dtype
 from .kernels.copies import copy_step, sliced
 from .plan.host_calls import forward_call
-from .plan.lowering import RULES, Epilogue, Lowering
+from .plan.lowering import FOLLOWED, RULES, Epilogue, Lowering
 from .plan.plan import Buffer, Plan, View, dense
 from .rewrite.checks import Check
 
-# Ops whose kernels take epilogues.
-PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})
 # A vector is not filled by less than twice its lanes, and rows side by side fill some from here on.
 _SHORT, _LONG = 16, 64
-_VIEWS = frozenset({"slice", "reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
-_SEEN_THROUGH = (_VIEWS - {"output"}) | {"slice_transpose", "diagonal", "split", "unstack"}
 
 
 def _is_view(node: Node) -> bool:
     """Return whether a node's array may be a view of its first operand's."""
-    if node.op is OUTPUT:
-        return node.inputs[0].op.name in _SEEN_THROUGH
-    return node.op.name in _SEEN_THROUGH or (node.op.name == "einsum" and len(node.inputs) == 1)
+    op = node.inputs[0].op if node.op is OUTPUT else node.op
+    # A slice put back among zeros may be seen in a window, and what an einsum does to one operand by strides.
+    other = op.name == "slice_transpose" or (op.name == "einsum" and len(node.inputs) == 1)
+    return other or op.role in VIEWS
 
 
 class GraphLowering(Lowering):
@@ -59,8 +57,8 @@ class GraphLowering(Lowering):
         self._results = graph.outputs[: len(graph.outputs) - 2 * len(checks)]
         self._places = {n: place for n, place in zip(graph.outputs, places) if place is not None}
         self.grouping = Grouping(graph)
-        recompute(self.grouping, PRODUCTS)
-        follow(graph, self.grouping, PRODUCTS)
+        recompute(self.grouping, FOLLOWED)
+        follow(graph, self.grouping)
         self._outputs = frozenset(graph.outputs)
         self._pieces: dict[Node, tuple[Node, int]] = {}
         self._containers: dict[Node, View] = {}
@@ -221,12 +219,12 @@ class GraphLowering(Lowering):
     def _find_pieces(self) -> None:
         """Find results that are only to be laid side by side: they are stored where they belong at once."""
         for node in self.graph.nodes:
-            if node.op.name not in ("stack", "concat"):
+            if node.op.role is not Role.JOIN:
                 continue
             for i, piece in enumerate(node.inputs):
                 if not isinstance(piece, Node) or piece in self._pieces or piece in self._outputs:
                     continue
-                if piece in self.grouping.group or piece.op.name in ("stack", "concat"):
+                if piece in self.grouping.group or piece.op.role is Role.JOIN:
                     self._pieces[piece] = (node, i)
 
     def _container(self, node: Node) -> View:
@@ -428,15 +426,15 @@ class GraphLowering(Lowering):
             several = self.views[node.inputs[0]]
             self.views[node] = several if isinstance(several, View) else several[node.attrs["index"]]
             return
-        if node.op.name in _VIEWS:
+        rule = RULES.get(node.op.name)
+        if rule is None and node.op.role in VIEWS:
             self.views[node] = self._as_view(node)
             return
-        if node.op.name in ("stack", "concat") and all(isinstance(e, Node) for e in node.inputs):
+        if node.op.role is Role.JOIN and all(isinstance(e, Node) for e in node.inputs):
             self.views[node] = self._side_by_side(node)
             return
         if node.op.name == "slice_transpose" and self._as_window(node):
             return
-        rule = RULES.get(node.op.name)
         if node.op.kind == "elementwise" and not isinstance(node.spec, tuple) and node.spec.size == 0:
             found: Any = self.temp(node.spec.shape, node.spec.dtype)
         else:
@@ -515,7 +513,7 @@ class GraphLowering(Lowering):
                 offset += strides[a] * max(0, shape[a] - 1)
                 strides[a] = -strides[a]
             return x._replace(strides=tuple(strides), offset=offset)
-        if name == "alias":
+        if node.op.role is Role.PASS:
             return x
         if name == "slice":
             return sliced(x, node.attrs["entries"])

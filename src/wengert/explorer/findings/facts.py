@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.numbers import VIEWS
+from ...core.ops.facets import VIEWS
+from ...core.ops.op import Op
 from ...core.source import Source, resolve
 from ...explain.finite import all_finite
 from ..recording.recorder import Leaked
 from ..recording.recording import Event, Recording, Row
 
-# What shows an operand's elements as they are.
-_SHOWN = VIEWS | {"cast", "copy"}
+
+def shows_elements(op: Op) -> bool:
+    """Return whether an op shows its operand's elements as they are."""
+    return op.role in VIEWS or op.name == "cast" or op.name == "copy"
 
 
 class Facts:
@@ -165,6 +168,6 @@ def summary(value: Any) -> list[Any]:
 
 def origin(row: Row) -> Row:
     """Return the row whose elements a row shows: itself, but for views."""
-    while row.op is not None and row.op.name in _SHOWN and row.operands[0] is not None:
+    while row.op is not None and shows_elements(row.op) and row.operands[0] is not None:
         row = row.operands[0]
     return row

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.numbers import VIEWS
+from ...core.ops.facets import Role
 from ...explain.dead_units import activation_slope
 from ...explain.report import size
 from ..recording.recording import Row
-from .facts import Facts, floating
+from .facts import Facts, floating, shows_elements
 from .finding import Finding
 
 # Units are looked at over at least so many samples; a slope below the threshold counts as none.
@@ -77,7 +77,6 @@ _LOGARITHMS = {
     "sigmoid": f"wg.nn.functional.logsigmoid(x){{chosen}}, {_FROM_LOGITS}",
     "1 - sigmoid": f"wg.nn.functional.logsigmoid(-x){{chosen}}, {_FROM_LOGITS}",
 }
-_CHOOSING = VIEWS | {"index", "gather", "cast", "copy"}
 
 
 def squashed_twice(facts: Facts) -> Iterator[Finding]:
@@ -102,8 +101,8 @@ def unstable(facts: Facts) -> Iterator[Finding]:
         if row.op is None or row.op.name != "log" or not row.operands:
             continue
         inner, chosen = row.operands[0], ""
-        while inner is not None and inner.op is not None and inner.op.name in _CHOOSING:
-            chosen = "[i]" if inner.op.name in ("slice", "index", "gather") else chosen
+        while inner is not None and inner.op is not None and (shows_elements(inner.op) or inner.op.role is Role.PICK):
+            chosen = "[i]" if inner.op.role is Role.PICK or inner.op.name == "slice" else chosen
             inner = inner.operands[0]
         if inner is None or inner.op is None:
             continue

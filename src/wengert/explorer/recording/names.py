@@ -57,14 +57,14 @@ class _Leaves:
             for i, operand in enumerate(row.operands):
                 if operand is not None:
                     self.users.setdefault(operand, (row, i))
-            if row.op is not None and row.op.name not in _MADE_BETWEEN and row.activation is not None:
+            if row.op is not None and "inserted" not in row.op.facets and row.activation is not None:
                 self.first.setdefault((row.activation, row.offset), row)
 
     def called(self, leaf: Row) -> str:
         """Return the variable by which an operation takes a leaf."""
         user = self.users.get(leaf)
         # What is broadcast or cast is the operand of the operation that wants it so.
-        while user is not None and user[0].op is not None and user[0].op.name in _MADE_BETWEEN:
+        while user is not None and user[0].op is not None and "inserted" in user[0].op.facets:
             user = self.users.get(user[0])
         if user is None:
             return ""
@@ -72,7 +72,7 @@ class _Leaves:
         where = spans.span(row.code, row.offset) if row.code is not None else None
         if where is None or row.op is None or (row.scope is not None and row.scope.within("gradient")):
             return ""
-        return spans.operand(where, index, row.op.name) or self._argument(leaf, row, where)
+        return spans.operand(where, index, row.op) or self._argument(leaf, row, where)
 
     def _argument(self, leaf: Row, row: Row, where: spans.Span) -> str:
         """Return the only argument of a call, as of a module, which its first operation takes."""
@@ -81,8 +81,6 @@ class _Leaves:
         return spans.argument(where) if row is first and own == [leaf] else ""
 
 
-# What promotion makes between an operand and the operation that takes it.
-_MADE_BETWEEN = frozenset({"broadcast", "cast", "alias"})
 # Elements of an array that are compared at most.
 _COMPARED = 1 << 22
 

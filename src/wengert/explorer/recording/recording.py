@@ -231,7 +231,7 @@ class Builder:
         return self.of_node[node]
 
     def _is_outside(self, node: Node) -> bool:
-        return node.op.kind == "leaf" or (node.op.name not in _NOT_RUN and node not in self.made)
+        return node.op.kind == "leaf" or (_is_run(node) and node not in self.made)
 
     def _unseen(self, node: Node, value: Any) -> None:
         if self._is_outside(node):
@@ -240,7 +240,7 @@ class Builder:
             return
         row = Row(node.op, "op", attrs=node.attrs, node=node, spec=node.spec)
         row.code, row.offset, row.scope = node.code, node.offset, node.scope
-        known = value if node.op.name in _NOT_RUN else None  # what the operand's array is, where that is told
+        known = value if not _is_run(node) else None  # what the operand's array is, where that is told
         for i, entry in enumerate(node.inputs):
             row.operands.append(self._operand(row, i, entry, known if isinstance(entry, Node) else entry))
         source = row.operands[0] if row.operands else None
@@ -258,7 +258,9 @@ class Builder:
         self._add(row)
 
 
-_NOT_RUN = frozenset({"broadcast", "alias", "output"})
+def _is_run(node: Node) -> bool:
+    """Return whether an op is computed where it is recorded: all but broadcasts, and what picks or renames."""
+    return node.op is not ALIAS and node.op is not OUTPUT and node.op.name != "broadcast"
 
 
 def _fits(value: Any, node: Node) -> bool:

@@ -15,6 +15,8 @@ from itertools import islice
 from types import CodeType
 from typing import NamedTuple
 
+from ...core.ops.facets import Role
+from ...core.ops.op import Op
 from ...core.source import Source
 
 _CONTEXT = 2  # lines shown around a span
@@ -235,7 +237,7 @@ def target(where: Span) -> str | None:
     return named(where.file).targets.get(where[1:])
 
 
-def operand(where: Span, index: int, op: str) -> str:
+def operand(where: Span, index: int, op: Op) -> str:
     """Return the program's name for an operand of an operation's expression; "" where it is no variable.
 
     An operator or an index is one operation, and a call of a function of its name; what else is called takes its
@@ -247,9 +249,9 @@ def operand(where: Span, index: int, op: str) -> str:
     return use.names[index]
 
 
-def _is_call_of(called: str, op: str) -> bool:
+def _is_call_of(called: str, op: Op) -> bool:
     plain = called.replace("_with_", "_").removesuffix("_loss")
-    return called == "" or plain == op or (called == "matmul" and op in ("matvec", "vecmat", "dot"))
+    return called == "" or plain == op.name or (called == "matmul" and op.role is Role.PRODUCT)
 
 
 def argument(where: Span) -> str:

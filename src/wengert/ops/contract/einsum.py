@@ -19,7 +19,7 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
-from ...core.ops.facets import Count, Form
+from ...core.ops.facets import Count, Form, Role
 from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
@@ -220,6 +220,8 @@ einsum_op: Op = op(
     ],
     reference=_einsum_by_product,
     onnx="Einsum",
+    role=Role.PRODUCT,
+    dependence="subscripts",
     cost=Count("2 for each product of its sums, two operands at a time", _operations),
     form=Form("Σ", say="Each operand gets the gradient summed with the *others* over their letters."),
     nonfinite=OVERFLOW,

@@ -14,7 +14,7 @@ from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
 from ...core.ops.costs import MATRIX_PRODUCT
 from ...core.ops.declare import METHODS, op, public
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
@@ -161,6 +161,7 @@ matmul_op: Op = op(
     ),
     reference=lambda x, y: (x[..., :, :, None] * y[..., None, :, :]).sum(-2),
     onnx="MatMul",
+    role=Role.PRODUCT,
     cost=MATRIX_PRODUCT,
     form=Form(
         "@",
@@ -187,6 +188,7 @@ matvec_op: Op = op(
     samples=_pairs(((2, 3), (3,)), ((2, 2, 3), (2, 3)), ((2, 2, 3), (3,)), ((2, 3), (2, 3))),
     reference=lambda x, y: (x * y[..., None, :]).sum(-1),
     onnx="MatMul",
+    role=Role.PRODUCT,
     cost=MATRIX_PRODUCT,
     form=Form(
         "@",
@@ -213,6 +215,7 @@ vecmat_op: Op = op(
     samples=_pairs(((2,), (2, 3)), ((2, 3), (2, 3, 2)), ((3,), (2, 3, 2)), ((2, 3), (3, 2))),
     reference=lambda x, y: (x[..., :, None] * y).sum(-2),
     onnx="MatMul",
+    role=Role.PRODUCT,
     cost=MATRIX_PRODUCT,
     form=Form(
         "@",
@@ -239,6 +242,7 @@ dot_op: Op = op(
     samples=_pairs(((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1, 3), (2, 3))),
     reference=lambda x, y: (x * y).sum(-1),
     onnx="MatMul",
+    role=Role.PRODUCT,
     cost=MATRIX_PRODUCT,
     form=Form(
         "·",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ...core.ops.declare import op, public
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, NoDerivative, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
@@ -134,6 +134,7 @@ gather_op: Op = op(
     samples=lambda rng: [Call((rng.normal(size=s), i), {"axis": axis}) for s, i, axis in _GATHERS],
     reference=_gather_by_loop,
     onnx="GatherElements",
+    role=Role.PICK,
     cost=0,
     form=Form("[ ]", say="Each picked element gets what arrives; picked twice, it *adds up*."),
     zero_gradient="not_selected",
@@ -526,6 +527,7 @@ one_hot_op: Op = op(
     ],
     reference=lambda indices, num_classes, dtype: np.eye(num_classes, dtype=dtype)[indices],
     onnx="OneHot",
+    bound="num_classes",
     cost=0,
 )
 

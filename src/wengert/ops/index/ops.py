@@ -16,7 +16,7 @@ import numpy as np
 from ...core.dims import Dim, has_dims
 from ...core.errors import RangeError, ShapeError, fail
 from ...core.ops.declare import linear, op
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
 from ..pointwise.selection import where_op
@@ -147,6 +147,7 @@ slice_op: Op = linear(
     samples=lambda rng: [Call((rng.normal(size=shape),), {"entries": entries}) for shape, entries in _SLICES],
     reference=_slice_by_take,
     onnx="Slice",
+    role=Role.STRIDE,
     cost=0,
     form=Form("[ ]", say="The picked elements get what arrives; the others get nothing."),
     zero_gradient="not_selected",
@@ -450,6 +451,8 @@ index_op: Op = op(
     samples=_index_samples,
     reference=_index_by_loop,
     onnx="GatherND",
+    dependence="indices",
+    role=Role.PICK,
     cost=0,
     form=Form("[ ]", say="Each picked element gets what arrives; picked twice, it *adds up*."),
     zero_gradient="not_selected",
@@ -468,6 +471,7 @@ index_transpose: Op = op(
     samples=_index_transpose_samples,
     reference=_index_transpose_by_loop,
     onnx=NO_OPERATOR,
+    dependence="indices",
     cost=1,
 )
 
@@ -497,6 +501,7 @@ index_update: Op = op(
     samples=_index_update_samples,
     reference=_index_update_by_loop,
     onnx="ScatterND",
+    dependence="indices",
     cost=0,
     zero_gradient="overwritten",
 )

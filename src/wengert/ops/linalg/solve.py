@@ -111,6 +111,7 @@ solve_op: Op = op(
     reference=_by_elimination,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    dependence="columns",
     cost=Count("2/3 n^3 + 2 n^2 for each column", _operations),
     nonfinite=Nonfinite(((always, Cause("a matrix that is singular, or nearly so", SINGULAR)),)),
 )
@@ -188,6 +189,7 @@ solve_triangular_op: Op = op(
     reference=_solve_triangular_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    dependence="substitution",
     cost=Count("n^2 for each column", lambda node, specs, out: out.size * specs[0].shape[-1]),
 )
 
@@ -326,6 +328,7 @@ lstsq_op: Op = op(
     reference=lambda a, b, rtol: _pinv_reference(a, rtol) @ b,
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
+    dependence="columns",
     cost=rectangle("4 m n^2 + 22 n^3, by singular values", 4, 22),
 )
 

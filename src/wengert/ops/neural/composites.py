@@ -284,6 +284,7 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
     samples=lambda rng: [Call((rng.normal(size=(3, 4)),), {"p": 0.5, "key": (7, 0), "counter": 3})],
     reference=_dropout_reference,
     onnx="Dropout",
+    batching="body",
     form=Form("drop", say="What was kept passes, scaled up; what was dropped gets nothing."),
 )
 def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:

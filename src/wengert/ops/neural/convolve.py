@@ -18,7 +18,7 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
-from ...core.ops.facets import Count
+from ...core.ops.facets import Count, Role
 from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
@@ -101,6 +101,8 @@ convolve: Op = op(
     samples=_samples_convolve,
     reference=definitions.convolve,
     onnx="Conv",
+    role=Role.PRODUCT,
+    dependence="convolution",
     cost=Count(
         "2 for each result, channel and kernel element",
         lambda node, specs, out: 2 * out.size * product_of(specs[1].shape[1:]),
@@ -130,6 +132,8 @@ convolve_transpose: Op = op(
     samples=_samples_transpose,
     reference=definitions.convolve_transpose,
     onnx="ConvTranspose",
+    role=Role.PRODUCT,
+    dependence="convolution",
     cost=Count(
         "2 for each input, channel and kernel element",
         lambda node, specs, out: 2 * specs[0].size * product_of(specs[1].shape[1:]),
@@ -162,6 +166,8 @@ convolve_kernel: Op = op(
     samples=_samples_kernel,
     reference=definitions.convolve_kernel,
     onnx=Missing("no such operator"),
+    role=Role.PRODUCT,
+    dependence="convolution",
     cost=Count(
         "2 for each result, channel and kernel element",
         lambda node, specs, out: 2 * specs[1].size * product_of(out.shape[1:]),

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.dims import Dim
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.declare import composite, op, public
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
@@ -90,6 +90,7 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
     samples=_pairs({"mean": True}, {"mean": False}),
     reference=lambda x, y, mean: math.fsum((a - b) ** 2 for a, b in zip(x.flat, y.flat)) / (x.size if mean else 1),
     onnx=Missing("ONNX writes it as Sub, Mul and ReduceMean"),
+    batching="body",
     form=Form("mse", say="Each prediction gets twice its error, divided by their number."),
     nonfinite=OVERFLOW,
 )
@@ -231,6 +232,8 @@ class_index_op: Op = op(
     reference=lambda target, classes, ignore_index, of: np.vectorize(lambda t: 0 if t == ignore_index else t)(target),
     onnx=Missing("ONNX's losses leave out targets themselves"),
     cost=1,
+    role=Role.BY_ELEMENT,
+    bound="classes",
 )
 
 
@@ -328,6 +331,7 @@ def _class_samples(rng: Any) -> list[Call]:
     samples=_class_samples,
     reference=_class_reference,
     onnx="SoftmaxCrossEntropyLoss",
+    batching="body",
     form=Form("CE", say="Each score gets its probability, less 1 for the right class."),
     nonfinite=OVERFLOW._replace(infinite=EMPTY_ROW),
     zero_gradient="saturated",

@@ -86,6 +86,7 @@ standardize_op = op(
     ],
     reference=_standardize_reference,
     onnx=Missing("ONNX has it as part of LayerNormalization"),
+    dependence="rows",
     cost=6 + DIVISION,
 )
 
@@ -354,6 +355,7 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
     samples=_batch_norm_samples,
     reference=_batch_norm_reference,
     onnx="BatchNormalization",
+    batching="body",
     form=Form("norm", say="Each element gets what is left after the batch's mean and scale are taken out."),
     nonfinite=Nonfinite(
         ((always, Cause("the deviation of a channel is 0 (and eps is 0), or its square overflows", ROWS)),)
@@ -381,6 +383,7 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
         (x - _beside(mean, axis)) / np.sqrt(_beside(variance, axis) + eps), params, axis
     ),
     onnx="BatchNormalization",
+    batching="body",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
     """Return channels standardised by given means and variances, times a weight, plus a bias."""

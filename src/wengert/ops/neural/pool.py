@@ -284,6 +284,7 @@ max_pool: Op = op(
     samples=_samples_max,
     reference=definitions.max_pool,
     onnx="MaxPool",
+    dependence="windows",
     cost=_OF_WINDOW,
     pattern="route",
     zero_gradient="not_extreme",
@@ -322,6 +323,7 @@ pool_select: Op = op(
     samples=_samples_select,
     reference=definitions.pool_select,
     onnx=Missing("no such operator"),
+    dependence="windows",
     cost=0,
 )
 
@@ -342,6 +344,7 @@ pool_scatter: Op = op(
     samples=_samples_scatter,
     reference=definitions.pool_scatter,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
+    dependence="windows",
     cost=1,
 )
 
@@ -362,6 +365,7 @@ sum_pool: Op = op(
     samples=_samples_sum,
     reference=definitions.sum_pool,
     onnx=Missing("AveragePool times the window's size"),
+    dependence="windows",
     cost=_OF_WINDOW,
     pattern="accumulate",
 )
@@ -381,6 +385,7 @@ spread_pool: Op = op(
     samples=_samples_spread,
     reference=definitions.spread_pool,
     onnx=Missing("no such operator"),
+    dependence="windows",
     cost=1,
     pattern="accumulate",
 )

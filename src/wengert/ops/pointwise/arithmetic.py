@@ -12,7 +12,7 @@ import numpy as np
 from ...core.errors import DTypeError, fail
 from ...core.ops.costs import DIVISION, POWER, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
-from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite
+from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role
 from ...core.ops.nonfinite import (
     ABSORB,
     DIVIDE,
@@ -395,7 +395,7 @@ hypot = elementwise(
     },
     accepts="real_inexact",
     doc="sqrt(x*x + y*y) without overflow on the way; its gradient at (0, 0) is 0.",
-    algebra=Algebra(commutes=True, range="[0, inf)"),
+    algebra=Algebra(commutes="nearly", range="[0, inf)"),
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.hypot),
     onnx=Missing("ONNX writes it as Sqrt(Add(Mul(x, x), Mul(y, y)))"),
@@ -412,7 +412,7 @@ exp = elementwise(
     np.exp,
     partials={"x": lambda out: out},
     doc="e to the power x.",
-    algebra=Algebra(monotone=1, range="[0, inf)"),
+    algebra=Algebra(monotone=1, range="[0, inf)", undoes="log"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.exp),
     onnx="Exp",
@@ -452,7 +452,7 @@ log = elementwise(
     np.log,
     partials={"x": lambda x: reciprocal(x)},
     doc="The natural logarithm: -inf of 0, NaN of a negative real number.",
-    algebra=Algebra(monotone=1),
+    algebra=Algebra(monotone=1, undoes="exp"),
     samples=unary((0.2, 3.0)),
     reference=each(math.log),
     onnx="Log",
@@ -542,7 +542,7 @@ logaddexp = elementwise(
     partials={"x": lambda x, y: _share(x, y), "y": lambda x, y: _share(y, x)},
     accepts="real_inexact",
     doc="log(exp(x) + exp(y)) without overflow on the way.",
-    algebra=Algebra(commutes=True, associates=True, unit=-math.inf),
+    algebra=Algebra(commutes="nearly", associates=True, unit=-math.inf),
     samples=apart(),
     reference=each(lambda x, y: math.log(math.exp(x) + math.exp(y))),
     onnx=Missing("ONNX writes it as ReduceLogSumExp of both"),
@@ -615,6 +615,7 @@ real = elementwise(
     form=Form("Re", "Re({0})"),
     latex=Latex(r"\Re"),
     sympy=lambda sp, x: sp.re(x),
+    role=Role.STRIDE,
 )
 
 
@@ -637,6 +638,8 @@ imag = elementwise(
     form=Form("Im", "Im({0})"),
     latex=Latex(r"\Im"),
     sympy=lambda sp, x: sp.im(x),
+    role=Role.STRIDE,
+    dependence="imaginary",
 )
 # NumPy and PyTorch write x.real, not x.real().
 METHODS["real"] = property(real.front)  # type: ignore[assignment]
@@ -672,6 +675,7 @@ stop_gradient = elementwise(
     cost=0,
     form=Form("stop", "stop({0})", local="0", say="The gradient stops here, as the program says."),
     sympy=lambda sp, x: x,
+    role=Role.PASS,
 )
 
 # PyTorch's names.

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import linear, public
+from ...core.ops.facets import Role
 from ...core.ops.op import TABLE, Call, Missing
 from ...core.spec import DType, Spec, category, complex64, complex128, float32, float64, real_dtype, show, spec_of
 from ...core.tensor import Tensor, asarray
@@ -53,6 +54,7 @@ view_as_real_op = linear(
     reference=lambda x: np.stack([x.real, x.imag], -1),
     onnx=_NO_COMPLEX,
     cost=0,
+    role=Role.REINTERPRET,
 )
 
 
@@ -73,6 +75,7 @@ view_as_complex_op = linear(
     reference=lambda x: x[..., 0] + 1j * x[..., 1],
     onnx=_NO_COMPLEX,
     cost=0,
+    role=Role.REINTERPRET,
 )
 
 

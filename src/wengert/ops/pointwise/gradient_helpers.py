@@ -10,6 +10,7 @@ import numpy as np
 from ...core import tree
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import elementwise, op, public
+from ...core.ops.facets import Role
 from ...core.ops.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
 from ...core.ops.record import SCALARS
 from ...core.spec import category
@@ -43,6 +44,7 @@ _scaled = elementwise(
     samples=lambda rng: [Call((rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), order=0)],
     reference=lambda x, scale: x,
     onnx=_NO_ONNX,
+    role=Role.PASS,
     cost=0,
     sympy=lambda sp, x, scale: x,
 )
@@ -135,6 +137,7 @@ _clipped = op(
     ],
     reference=lambda x, low, high: x,
     onnx=_NO_ONNX,
+    role=Role.PASS,
     cost=0,
 )
 
@@ -165,6 +168,7 @@ _clipped_norm = op(
     ],
     reference=lambda x, norm, axis: x,
     onnx=_NO_ONNX,
+    role=Role.PASS,
     cost=0,
 )
 
@@ -229,6 +233,7 @@ _named = op(
     samples=lambda rng: [Call((rng.normal(size=(2, 3)),), {"name": "a"})],
     reference=lambda x, name: x,
     onnx="Identity",
+    role=Role.PASS,
     cost=0,
 )
 
@@ -264,6 +269,7 @@ _through = elementwise(
     samples=lambda rng: [Call((np.round(rng.normal(size=(2, 3))), rng.normal(size=(2, 3))), order=0)],
     reference=lambda hard, soft: hard,
     onnx=_NO_ONNX,
+    role=Role.PASS,
     cost=0,
     sympy=lambda sp, hard, soft: hard,
 )

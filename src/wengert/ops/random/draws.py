@@ -150,6 +150,7 @@ random_key = op(
     ).random_raw(2),
     onnx=Missing("ONNX has no keys of random numbers"),
     cost=30,
+    batching="alone",
 )
 
 

@@ -200,6 +200,7 @@ random_categorical = op(
     ],
     reference=definitions.random_categorical,
     onnx=_SEEDED,
+    batching="alone",
     cost=32 + 2 * TRANSCENDENTAL,
 )
 
@@ -216,6 +217,7 @@ random_multinomial = op(
     ],
     reference=definitions.random_multinomial,
     onnx=_SEEDED,
+    batching="alone",
     cost=32 + 3 * TRANSCENDENTAL,
 )
 

@@ -167,6 +167,7 @@ random_loggamma: Op = op(
     samples=_samples((0.2, 5.0)),
     reference=definitions.random_loggamma,
     onnx=_SEEDED,
+    dependence="broadcast",
     cost=150,
 )
 

@@ -116,6 +116,7 @@ cumulative_sum_op: Op = linear(
     ],
     reference=_by_hand(lambda a, b: a + b),
     onnx="CumSum",
+    dependence="running",
     cost=1,
     pattern="accumulate",
     nonfinite=OVERFLOW,
@@ -171,6 +172,7 @@ linear_recurrence: Op = op(
     reference=_recur_by_hand,
     onnx=Missing("needs Scan with a body of its own"),
     source="Blelloch, Prefix sums and their applications, 1990, section 1.4",
+    dependence="running",
     cost=2,
 )
 
@@ -218,6 +220,7 @@ cumulative_prod_op: Op = op(
     ],
     reference=_by_hand(mul),
     onnx=Missing("no running product"),
+    dependence="running",
     cost=1,
     nonfinite=Nonfinite(
         ((always, Cause("overflow of a product", PRODUCT)),),

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
 from ...core.ops.declare import composite, op
-from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.facets import Cause, Form, Nonfinite, Reduction
 from ...core.ops.nonfinite import FEWER, OVERFLOW, PRODUCT, SPREAD, WIDER, always, gives_nan
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.spec import Shape, bool_, int64, real_dtype
@@ -71,6 +71,7 @@ sum_op: Op = op(
     samples=reductions(Call((np.zeros((2, 0)),), {"axis": (-1,), "keepdims": False})),
     reference=row_by_row(math.fsum),
     onnx="ReduceSum",
+    reduction=Reduction("add", 0),
     cost=1,
     form=Form("Σ", "Σ {0}", binds="product", local="1", say="A sum copies what arrives to *every* element."),
     pattern="distribute",
@@ -113,6 +114,7 @@ prod_op: Op = op(
     ),
     reference=row_by_row(math.prod),
     onnx="ReduceProd",
+    reduction=Reduction("multiply", 1),
     cost=1,
     form=Form(
         "Π",
@@ -155,6 +157,7 @@ mean_op: Op = op(
     samples=reductions(),
     reference=row_by_row(lambda row: math.fsum(row) / len(row) if row else math.nan),
     onnx="ReduceMean",
+    dependence="axes",
     cost=1,
     form=Form("mean", "mean({0})", local="1 / n", say="A mean gives every element an equal *share* of what arrives."),
     pattern="distribute",
@@ -322,6 +325,7 @@ max_op: Op = op(
     samples=_extreme_samples,
     reference=row_by_row(lambda row: sorted(row)[-1]),
     onnx="ReduceMax",
+    reduction=Reduction("maximum", None),
     cost=1,
     form=Form("max", "max({0})", say="The largest element gets everything; equals share."),
     pattern="route",
@@ -336,6 +340,7 @@ min_op: Op = op(
     samples=_extreme_samples,
     reference=row_by_row(lambda row: sorted(row)[0]),
     onnx="ReduceMin",
+    reduction=Reduction("minimum", None),
     cost=1,
     form=Form("min", "min({0})", say="The smallest element gets everything; equals share."),
     pattern="route",
@@ -393,6 +398,7 @@ any_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: True in row),
     onnx=Missing("no reduction of booleans; ReduceMax of integers says the same"),
+    reduction=Reduction("logical_or", False),
     cost=1,
 )
 all_op: Op = op(
@@ -403,6 +409,7 @@ all_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: False not in row),
     onnx=Missing("no reduction of booleans; ReduceMin of integers says the same"),
+    reduction=Reduction("logical_and", True),
     cost=1,
 )
 count_nonzero_op: Op = op(

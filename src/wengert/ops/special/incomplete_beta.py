@@ -86,7 +86,7 @@ betaln_op = elementwise(
     accepts="real_inexact",
     doc="The logarithm of the beta function of positive a and b.",
     public="",
-    algebra=Algebra(commutes=True),
+    algebra=Algebra(commutes="nearly"),
     samples=binary((0.3, 20.0), (0.3, 20.0), order=2),
     reference="scipy.special.betaln",
     onnx=_NO_ONNX,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.ops.declare import linear, op, public
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
@@ -90,6 +90,7 @@ concat_op: Op = linear(
     ],
     reference=lambda *xs, axis: np.moveaxis(np.array([row for x in xs for row in np.moveaxis(x, axis, 0)]), 0, axis),
     onnx="Concat",
+    role=Role.JOIN,
     cost=0,
     form=Form("⧺", say="Each part gets its own piece of what arrives."),
 )
@@ -117,6 +118,7 @@ split_op: Op = op(
     ],
     reference=lambda x, sizes, axis: tuple(np.split(x, np.cumsum(sizes)[:-1], axis)),
     onnx="Split",
+    role=Role.STRIDE,
     cost=0,
     zero_gradient="not_selected",
 )
@@ -281,6 +283,7 @@ stack_op: Op = linear(
     ],
     reference=lambda *xs, axis: np.moveaxis(np.array(xs), 0, axis),
     onnx=Missing("no operator; Unsqueeze and Concat do it"),
+    role=Role.JOIN,
     cost=0,
     form=Form("⧺", say="Each part gets its own piece of what arrives."),
 )
@@ -312,6 +315,7 @@ unstack_op: Op = op(
     ],
     reference=lambda x, axis: tuple(np.take(x, i, axis) for i in range(x.shape[axis])),
     onnx=Missing("no operator; Split and Squeeze do it"),
+    role=Role.STRIDE,
     cost=0,
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import METHODS, linear, public
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axes, normalize_axis, show, spec_of
@@ -63,6 +63,7 @@ permute_op: Op = linear(
     ],
     reference=lambda x, axes: np.moveaxis(x, axes, tuple(range(-len(axes), 0))),
     onnx="Transpose",
+    role=Role.STRIDE,
     cost=0,
     form=Form("ᵀ", say="Gradients go back to where their elements were."),
 )
@@ -230,6 +231,7 @@ squeeze_op: Op = linear(
     ],
     reference=lambda x, axis: x.sum(axis=axis),
     onnx="Squeeze",
+    role=Role.RESHAPE,
     cost=0,
 )
 
@@ -250,6 +252,7 @@ expand_dims_op: Op = linear(
     ],
     reference=lambda x, axis: np.stack([x], axis),
     onnx="Unsqueeze",
+    role=Role.RESHAPE,
     cost=0,
 )
 
@@ -343,6 +346,7 @@ flip_op: Op = linear(
     ],
     reference=lambda x, axis: x[tuple(slice(None, None, -1 if i in axis else 1) for i in range(-x.ndim, 0))],
     onnx=Missing("no operator; Slice with a step of -1 does it"),
+    role=Role.STRIDE,
     cost=0,
 )
 

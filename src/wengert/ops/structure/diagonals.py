@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.errors import ShapeError, fail
 from ...core.ops.declare import linear, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import bind
 from ...core.spec import Spec, normalize_axis, show, spec_of
@@ -156,6 +157,7 @@ diagonal_op: Op = linear(
         -1,
     ),
     onnx=Missing("no operator; GatherND does it"),
+    role=Role.STRIDE,
     cost=0,
     zero_gradient="not_selected",
 )

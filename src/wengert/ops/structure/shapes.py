@@ -16,7 +16,7 @@ from ...core.dims import Dim
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
-from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.facets import Cause, Form, Nonfinite, Role
 from ...core.ops.nonfinite import WIDER, overflowed
 from ...core.ops.op import TABLE, Call, Op
 from ...core.ops.record import another, bind, record_one
@@ -102,6 +102,7 @@ reshape_op: Op = linear(
     ],
     reference=lambda x, shape: np.fromiter(x.flat, x.dtype, x.size).reshape(shape),
     onnx="Reshape",
+    role=Role.RESHAPE,
     cost=0,
     form=Form("reshape", say="Gradients go back to where their elements were."),
 )
@@ -340,6 +341,8 @@ broadcast: Op = linear(
     ],
     reference=lambda x, shape: x * np.ones(shape),
     onnx="Expand",
+    inserted=True,
+    role=Role.STRIDE,
     cost=0,
     form=Form("copy", say="One value was used in many places: what arrives from all of them *adds up*."),
     pattern="accumulate",
@@ -465,6 +468,8 @@ cast: Op = linear(
     ],
     reference=lambda x, dtype: np.fromiter((dtype.type(v) for v in x.flat), dtype, x.size).reshape(x.shape),
     onnx="Cast",
+    inserted=True,
+    role=Role.BY_ELEMENT,
     cost=0,
     form=Form("cast", say="Only the number format changes; what arrives passes."),
     nonfinite=Nonfinite(((overflowed, Cause("overflow: the number is beyond the narrower dtype's range", WIDER)),)),

@@ -38,11 +38,6 @@ class Batched:
 
 RULES: dict[str, Rule] = {}
 
-# Composites that are written for one example in a way that a leading axis changes; they are opened.
-OPENED = frozenset({"batch_norm", "batch_norm_fixed", "cross_entropy", "mse", "dropout"})
-# Where all examples get the same random numbers, or bring keys, each is drawn for on its own.
-ONE_BY_ONE = frozenset({"random_categorical", "random_multinomial", "random_key"})
-
 
 def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
     """Return the rule that applies to these arguments; None where a composite is opened, or there is none."""
@@ -50,7 +45,7 @@ def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
     found = RULES.get(op.name)
     if found is not None:
         return found
-    if TABLE.get(op.name) is not op or op.name in OPENED or op.name in ONE_BY_ONE or takes_position(op):
+    if TABLE.get(op.name) is not op or "batching" in op.facets or takes_position(op):
         return None
     if op.kind == "elementwise":
         return _elementwise

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ...core.errors import DTypeError, fail
 from ...core.node import Node
+from ...core.ops.facets import VIEWS
 from ...core.ops.op import TABLE, spec_of_input
 
 __all__ = [
@@ -103,15 +104,10 @@ def _bytes(node: Node) -> int:
     return sum(prod(s.shape) * s.dtype.itemsize for s in _specs(node))
 
 
-_REARRANGES = frozenset(
-    {"reshape", "permute", "broadcast", "output", "alias", "checkpoint_name", "copy", "squeeze", "unsqueeze"}
-)
-
-
 def cost(node: Node) -> float:
     """Return an estimate of what a node costs to compute, in elementary operations."""
     name = node.op.name
-    if name in _REARRANGES:
+    if node.op.role in VIEWS or name == "copy":
         return 0.0
     ins = [spec_of_input(e) for e in node.inputs]
     out = sum(prod(s.shape) for s in _specs(node))

@@ -5,7 +5,8 @@ of the result and a column for every element of the argument (the empty chain is
 patterns follow from what the op table says already: elementwise ops are the identity where their
 partial is not known to be zero; ops that only select or add up are asked where numbers go, by
 running them (or their transposes) on numbered elements; products follow from their labels, and from
-the zeros of operands that are known. The rest, a table of a few families, mixes some axes.
+the zeros of operands that are known. The rest mixes some axes, and says how (`dependence` in
+:class:`wengert.core.ops.facets.Facets`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from ...core.errors import GraphError, fail
 from ...core.node import Node
+from ...core.ops.facets import Dependence, Role
 from ...core.ops.op import Linear, Op, Partial, Route, Vjp, spec_of_input
 from ...core.ops.record import SCALARS
 from ...core.spec import Shape
@@ -34,9 +36,11 @@ def patterns(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     op = node.op
     if op.joint is None and not op.fact(index).differentiable:
         return (None,) * _results(node)
-    found = RULES.get(op.name)
-    if found is not None:
-        return found(node, index, values)
+    said = op.facets.get("dependence")
+    if said is not None:
+        return _SAID[said](node, index, values)
+    if op.kind != "elementwise" and op.role in (Role.PASS, Role.BY_ELEMENT):
+        return ((),)
     if op.kind == "elementwise":
         return (_elementwise(node, index, values),)
     if op.kind == "linear" and len(node.inputs) > 1 and "->" in op.layout:
@@ -399,7 +403,8 @@ def _windows(size: Shape, out: Shape, attrs: Any, kernel: Shape) -> tuple[Any, A
 def _convolution(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     """Return the patterns of a convolution: x (*batch, C, *S), w (O, C / groups, *K), y (*batch, O, *out)."""
     attrs, dims = node.attrs, len(node.attrs["stride"])
-    first, second, result = _CONVOLUTIONS[node.op.name]
+    first, second = node.op.params
+    (result,) = {"x", "w", "y"} - {first, second}
     shapes = {first: _shape(node, 0), second: _shape(node, 1), result: _specs(node)[0].shape}
     x, w, y = shapes["x"], shapes["w"], shapes["y"]
     groups, batch = attrs["groups"], _size(x[: -dims - 1])
@@ -419,13 +424,6 @@ def _convolution(node: Node, index: int, values: Sequence[Any]) -> Patterns:
         there = np.asarray(value).ravel()[at[other]] != 0
         at = {name: f[there] for name, f in at.items()}
     return ((matrix(at[result], at[own], (_size(shapes[result]), _size(shapes[own]))),),)
-
-
-_CONVOLUTIONS = {
-    "convolve": ("x", "w", "y"),
-    "convolve_transpose": ("y", "w", "x"),
-    "convolve_kernel": ("x", "y", "w"),
-}
 
 
 def _pool(node: Node, index: int, values: Sequence[Any]) -> Patterns:
@@ -537,7 +535,7 @@ def _indexed(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     shape, out = _shape(node, index), _specs(node)[0].shape
     if op.name == "index_update" and index == 0:
         return ((),)
-    first = 1 if op.name in ("index", "index_transpose") else 2
+    first = len(op.params) - 1
     many = [_shape(node, i) for i in range(first, len(node.inputs))]
     common = len(np.broadcast_shapes(*many))
     axis, axes = node.attrs["axis"], len(many)
@@ -556,10 +554,6 @@ def _imaginary(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     return ((),) if spec_of_input(node.inputs[0]).dtype.kind == "c" else (None,)
 
 
-def _identity(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    return ((),)
-
-
 def _mean(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     return (_along(node, index),)
 
@@ -569,20 +563,16 @@ def _drawn(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 
 
 _Rule = Callable[[Node, int, Sequence[Any]], Patterns]
-RULES: dict[str, _Rule] = {
-    "alias": _identity,
-    "cast": _identity,
-    "clip_gradient": _identity,
-    "clip_gradient_norm": _identity,
-    "imag": _imaginary,
-    "mean": _mean,
-    "einsum": _einsum,
-    **dict.fromkeys(("random_loggamma", "random_loggamma_at"), _drawn),
-    **dict.fromkeys(_CONVOLUTIONS, _convolution),
-    **dict.fromkeys(("max_pool", "sum_pool", "spread_pool", "pool_select", "pool_scatter"), _pool),
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod", "linear_recurrence"), _running),
-    **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "standardize"), _rows),
-    "solve_triangular": _solved_by_substitution,
-    **dict.fromkeys(("solve", "lstsq"), _solved),
-    **dict.fromkeys(("index", "index_transpose", "index_update"), _indexed),
+_SAID: dict[Dependence, _Rule] = {
+    "axes": _mean,
+    "broadcast": _drawn,
+    "columns": _solved,
+    "convolution": _convolution,
+    "imaginary": _imaginary,
+    "indices": _indexed,
+    "rows": _rows,
+    "running": _running,
+    "subscripts": _einsum,
+    "substitution": _solved_by_substitution,
+    "windows": _pool,
 }

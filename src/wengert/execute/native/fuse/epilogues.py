@@ -7,7 +7,7 @@ from typing import Any
 
 from ....core.graph.graph import Graph
 from ....core.node import Node
-from ..plan.lowering import RULES
+from ..plan.lowering import FOLLOWED
 from ..plan.plan import View
 from ..scalar import emitters as scalars
 from .groups import Edge, Group, Grouping
@@ -16,13 +16,13 @@ from .schedule import literal_dtype
 Edges = dict[Node, tuple[Edge | None, ...]]
 
 
-def follow(graph: Graph, grouping: Grouping, products: frozenset[str]) -> None:
-    """Let groups be computed in the kernels of products (nodes of the ops `products`), where that is possible.
+def follow(graph: Graph, grouping: Grouping) -> None:
+    """Let groups be computed in the kernels of products, where that is possible.
 
     Such a group only works on the product's elements. A group has one such product, its `anchor`.
     """
     for node in graph.nodes:
-        if node.op.name not in products or node.op.name not in RULES or isinstance(node.spec, tuple):
+        if node.op.name not in FOLLOWED or isinstance(node.spec, tuple):
             continue
         for consumer in graph.consumers(node):
             group = grouping.group.get(consumer)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ....core.graph.graph import Graph
 from ....core.node import Node
+from ....core.ops.facets import Role
 from ..codegen.types import storage_type
 from ..scalar import emitters as scalars
 from .loop_nest import cost
@@ -34,9 +35,6 @@ _SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
 # How many earlier readers of an array a node is joined with, at most.
 _NEIGHBOURS = 4
 
-REDUCTIONS = frozenset({"sum", "max", "min", "least", "greatest", "prod", "any", "all", "count_nonzero"})
-# What takes each element by itself without being a function of numbers alone.
-_LIKE_ELEMENTWISE = frozenset({"cast", "class_index", "place", "probability"})
 # From what cost on an operation is not done again in every row of a larger loop.
 _COSTLY = 4
 
@@ -72,14 +70,14 @@ class Group:
         self.operands: dict[Node, None] = {}
         shape = loop_shape(node)
         self.axes[node] = axes = _numbered(self.space, shape)
-        if node.op.name in REDUCTIONS:
+        if is_combining(node):
             taken = {axes[a] for a in node.attrs["axis"]}
             self.reductions[node] = frozenset(taken - {-1})
 
     def result_axes(self, node: Node) -> tuple[int, ...]:
         """Return the dimensions of a member's result, axis by axis."""
         axes = self.axes[node]
-        if node.op.name not in REDUCTIONS:
+        if not is_combining(node):
             return axes
         taken = {a % len(axes) for a in node.attrs["axis"]}
         if node.attrs["keepdims"]:
@@ -100,9 +98,14 @@ class Group:
         return math.prod(self.space)
 
 
+def is_combining(node: Node) -> bool:
+    """Return whether a node combines elements along axes, as loops do."""
+    return "reduction" in node.op.facets
+
+
 def loop_shape(node: Node) -> tuple[int, ...]:
     """Return the shape that a node's loop runs over."""
-    shape: tuple[int, ...] = node.inputs[0].spec.shape if node.op.name in REDUCTIONS else node.spec.shape
+    shape: tuple[int, ...] = node.inputs[0].spec.shape if is_combining(node) else node.spec.shape
     return shape
 
 
@@ -120,7 +123,7 @@ def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
 
 def is_reduction(node: Node) -> bool:
     """Return whether loops compute the node as a reduction."""
-    if node.op.name not in REDUCTIONS:
+    if not is_combining(node):
         return False
     (x,) = node.inputs
     return isinstance(x, Node) and _has_type(x) and _has_type(node) and x.spec.size > 0
@@ -132,7 +135,7 @@ def is_elementwise(node: Node) -> bool:
         return False
     if node.op.name == "one_hot":
         return _has_type(node)
-    if node.op.kind != "elementwise" and node.op.name not in _LIKE_ELEMENTWISE:
+    if node.op.kind != "elementwise" and node.op.role is not Role.BY_ELEMENT:
         return False
     return _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and scalars.supported(node)
 
@@ -160,7 +163,7 @@ def edge(entry: Node) -> Edge:
         elif name == "permute":
             inner = entry.inputs[0]
             kept = permutation(entry)
-        elif name in ("reshape", "squeeze", "expand_dims"):
+        elif entry.op.role is Role.RESHAPE:
             inner = entry.inputs[0]
             if not isinstance(inner, Node):
                 return Edge(entry, axes)

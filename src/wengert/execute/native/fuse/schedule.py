@@ -20,7 +20,7 @@ from ..plan.lowering import Lowering
 from ..plan.plan import View, dense
 from ..scalar import emitters as scalars
 from . import loops
-from .groups import REDUCTIONS, Edge, Group
+from .groups import Edge, Group, is_combining
 from .loop_nest import INNER, ROW, UNIFORM, Array, Instr, Nest, Passes, cost
 
 # A piece of a row that is cut, in elements.
@@ -323,7 +323,7 @@ class NestBuilder:
         self._inner_dims = {d for a in inner for d in a.dims}
         position = {d: i for i, a in enumerate([*rows, *inner]) for d in a.dims}
         for node in group.nodes:
-            if node.op.name in REDUCTIONS:
+            if is_combining(node):
                 self.value[node] = self._reduction(node)
                 continue
             args = [self._argument(node, i, e) for i, e in enumerate(self.edges[node])]

@@ -16,14 +16,18 @@ from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
 # (a tuple of views for several results), or None where it has no kernel for these dtypes or shapes.
 Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
 RULES: dict[str, Rule] = {}
+# The ops whose kernels take epilogues.
+FOLLOWED: set[str] = set()
 
 
-def lowers(*names: str) -> Callable[[Rule], Rule]:
-    """Declare the lowering of ops by their names."""
+def lowers(*names: str, followed: bool = False) -> Callable[[Rule], Rule]:
+    """Declare the lowering of ops by their names; `followed` says that their kernels take epilogues."""
 
     def register(rule: Rule) -> Rule:
         for name in names:
             RULES[name] = rule
+        if followed:
+            FOLLOWED.update(names)
         return rule
 
     return register

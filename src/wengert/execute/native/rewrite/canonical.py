@@ -15,8 +15,10 @@ import numpy as np
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import constant_node, located
 from ....core.node import Node
+from ....core.ops.facets import Role
+from ....core.ops.op import TABLE
 from ....core.ops.record import OUTPUT
-from ....core.spec import int32
+from ....core.spec import bool_, int32
 from ....passes.cse import cse
 from ....passes.fold import fold
 from ....passes.origins import note
@@ -64,10 +66,9 @@ def _float32_or_64(node: Node) -> bool:
     return bool(node.spec.dtype.kind == "f" and node.spec.dtype.itemsize >= 4)
 
 
-# Ops whose value is their first operand's: they are there for derivatives and for checkpoints.
-_SAME = frozenset(
-    {"checkpoint_name", "clip_gradient", "clip_gradient_norm", "scale_gradient", "stop_gradient", "straight_through"}
-)
+# Ops whose value is their first operand's, and reductions that loops have.
+_SAME = frozenset(op.name for op in TABLE.values() if op.role is Role.PASS)
+_REDUCTIONS = frozenset(op.name for op in TABLE.values() if "reduction" in op.facets)
 
 
 def _same(node: Node) -> Node | None:
@@ -77,10 +78,10 @@ def _same(node: Node) -> Node | None:
 
 def _of_nothing(node: Node) -> Node | None:
     """Rewrite a sum or product over an axis of size 0 as 0 or 1 everywhere."""
-    (x,) = node.inputs
-    if not isinstance(x, Node) or x.spec.size or not node.spec.size:
+    (x,), empty = node.inputs, node.op.facets["reduction"].empty
+    if not isinstance(x, Node) or x.spec.size or not node.spec.size or empty is None:
         return None
-    value = constant_node(np.asarray(node.op.name in ("prod", "all"), node.spec.dtype))
+    value = constant_node(np.asarray(empty, node.spec.dtype))
     return build("broadcast", (value,), node, shape=node.spec.shape) if node.spec.shape else value
 
 
@@ -172,9 +173,9 @@ def _standardize(node: Node) -> Node | None:
 
 
 def _sum_of_wider(node: Node) -> Node | None:
-    """Rewrite a sum so that it is computed in the dtype of its result."""
+    """Rewrite a sum or product so that it is computed in the dtype of its result."""
     (x,) = node.inputs
-    if not isinstance(x, Node) or x.spec.dtype == node.spec.dtype:
+    if not isinstance(x, Node) or node.spec.dtype in (x.spec.dtype, bool_):
         return None
     return build(node.op.name, (build("cast", (x,), node, dtype=node.spec.dtype),), node, **node.attrs)
 
@@ -185,7 +186,7 @@ def _truth(x: Node, node: Node) -> Node:
 
 def _any_or_all(node: Node) -> Node | None:
     (x,) = node.inputs
-    if not isinstance(x, Node) or x.spec.dtype.kind == "b":
+    if not isinstance(x, Node) or x.spec.dtype.kind == "b" or node.spec.dtype.kind != "b":
         return None
     return build(node.op.name, (_truth(x, node),), node, **node.attrs)
 
@@ -262,10 +263,10 @@ _SOFTMAX = RuleSet([Rule("softmax in the open", frozenset({"softmax"}), _softmax
 _RULES = RuleSet(
     [
         Rule("value for derivatives", _SAME, _same),
-        Rule("reduction of nothing", frozenset({"sum", "prod", "any", "all"}), _of_nothing),
-        Rule("reduction over single axes", frozenset({"sum", "prod", "max", "min", "any", "all"}), _over_single_axes),
-        Rule("sum in the result's dtype", frozenset({"sum", "prod"}), _sum_of_wider),
-        Rule("truth before any and all", frozenset({"any", "all"}), _any_or_all),
+        Rule("reduction of nothing", _REDUCTIONS, _of_nothing),
+        Rule("reduction over single axes", _REDUCTIONS, _over_single_axes),
+        Rule("sum in the result's dtype", _REDUCTIONS, _sum_of_wider),
+        Rule("truth before any and all", _REDUCTIONS, _any_or_all),
         Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
         Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
         Rule("classes in a wider dtype", frozenset({"one_hot"}), _one_hot),

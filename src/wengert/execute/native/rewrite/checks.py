@@ -14,6 +14,7 @@ import numpy as np
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import located
 from ....core.node import Node
+from ....core.ops.facets import VIEWS, Role
 from ....core.ops.op import NoDerivative, Op
 from ....core.spec import int32, int64, spec_of
 from ....ops.index.ops import check_range
@@ -49,6 +50,8 @@ _PLACE = Op(
     facts={"index": NoDerivative("a place is an integer")},
     doc="Indices that may count from the end as places from the start; `name` and `axis` are for the error.",
     listed=False,
+    role=Role.BY_ELEMENT,
+    bound="size",
 )
 
 
@@ -74,7 +77,7 @@ def checked(graph: Graph) -> tuple[Graph, list[Check]]:
     """Return the graph with what its checks need as further outputs, and the checks."""
     checks = []
     for node in graph.nodes:
-        given = node.inputs[0] if node.op.name in _CHECKED else None
+        given = node.inputs[0] if _refuses(node.op) else None
         if isinstance(given, Node) and given.spec.size and not _is_known(node, given):
             checks.append(Check(node, given, _count(_outside(node, given), node)))
     if not checks:
@@ -82,23 +85,23 @@ def checked(graph: Graph) -> tuple[Graph, list[Check]]:
     return with_outputs(graph, [*graph.outputs, *(n for c in checks for n in (c.given, c.wrong))]), checks
 
 
-# What takes indices or probabilities, and what only lays indices out anew.
-_CHECKED = frozenset({"one_hot", "class_index", "place", "probability"})
-_LAYS_OUT = frozenset({"reshape", "broadcast", "permute", "cast"})
+def _refuses(op: Op) -> bool:
+    """Return whether an op takes indices or probabilities, of which some are none."""
+    return "bound" in op.facets or op.name == "probability"
 
 
 def _size(node: Node) -> int:
     """Return the number of places or classes."""
-    names = {"one_hot": "num_classes", "class_index": "classes"}
-    size: int = node.inputs[1] if node.op is _PLACE else node.attrs[names[node.op.name]]
+    name = node.op.facets["bound"]
+    size: int = node.attrs[name] if name in node.attrs else node.inputs[node.op.params.index(name)]
     return size
 
 
 def _is_checked(index: Node, size: int) -> bool:
     """Return whether an index was taken from one that is checked itself, for an axis no longer than this one."""
-    while index.op.name in _LAYS_OUT and isinstance(index.inputs[0], Node):
+    while (index.op.role in VIEWS or index.op.name == "cast") and isinstance(index.inputs[0], Node):
         index = index.inputs[0]
-    return index.op.name in ("class_index", "place") and _size(index) <= size
+    return "bound" in index.op.facets and index.op.role is Role.BY_ELEMENT and _size(index) <= size
 
 
 def _is_known(node: Node, given: Node) -> bool:

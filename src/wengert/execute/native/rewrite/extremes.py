@@ -8,12 +8,13 @@ import numpy as np
 
 from ....core.graph.snapshot import located
 from ....core.node import Node
+from ....core.ops.facets import Reduction
 from ....core.ops.op import Op
 from ....core.spec import spec_of
 from ....ops.reduce.common import reduced_shape
 
 
-def _extreme(name: str, reduce: Any, doc: str) -> Op:
+def _extreme(name: str, reduce: Any, combine: str, doc: str) -> Op:
     return Op(
         f"{name}(x; axis, keepdims)",
         "general",
@@ -21,11 +22,14 @@ def _extreme(name: str, reduce: Any, doc: str) -> Op:
         infer=lambda x, axis, keepdims: spec_of(reduced_shape(x.shape, axis, keepdims), x.dtype),
         doc=doc,
         listed=False,
+        reduction=Reduction(combine, None),
     )
 
 
-_LEAST = _extreme("least", np.fmin.reduce, "The smallest element along axes; any where one of them is NaN.")
-_GREATEST = _extreme("greatest", np.fmax.reduce, "The largest element along axes; any where one of them is NaN.")
+_LEAST = _extreme("least", np.fmin.reduce, "minimum", "The smallest element along axes; any where one of them is NaN.")
+_GREATEST = _extreme(
+    "greatest", np.fmax.reduce, "maximum", "The largest element along axes; any where one of them is NaN."
+)
 
 
 def extremes(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:

@@ -21,6 +21,7 @@ from typing import Any
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import LEAVES, input_node, located, specs_of, with_inputs
 from ....core.node import Node
+from ....core.ops.facets import VIEWS
 from ....core.ops.record import OUTPUT
 from ....passes.cse import cse
 from ....passes.origins import note
@@ -29,10 +30,6 @@ from ..fuse.loop_nest import KEPT, cost
 
 # Products over more rows than that are as fast in the loop as after it.
 _FEW_ROWS = 128
-# Ways to look at values that are there.
-_VIEWS = frozenset(
-    {"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "slice", "split", "unstack", OUTPUT.name}
-)
 
 
 def scans(graph: Graph) -> Graph:
@@ -352,8 +349,8 @@ def _costly_sources(value: Node, kept: Mapping[Node, Node]) -> list[Node]:
         if node in seen or node in kept or node.op in LEAVES:
             continue
         seen.add(node)
-        name = node.op.name
-        cheap = name in _VIEWS or name == "cast" or (node.op.kind == "elementwise" and cost(node) < KEPT)
+        op = node.op
+        cheap = op.role in VIEWS or op.name == "cast" or (op.kind == "elementwise" and cost(node) < KEPT)
         if cheap:
             stack.extend(e for e in node.inputs if isinstance(e, Node))
         else:

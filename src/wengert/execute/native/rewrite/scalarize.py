@@ -20,6 +20,7 @@ import numpy as np
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import CONSTANT, constant_node, located
 from ....core.node import Node
+from ....core.ops.facets import Role
 from ....passes.origins import note
 from ....passes.rewrite import build, with_outputs
 
@@ -70,7 +71,7 @@ def _part(node: Node) -> str:
     name = node.op.name
     if isinstance(node.spec, tuple) or node.spec.size == 0:
         return ""
-    if name in ("stack", "concat"):
+    if node.op.role is Role.JOIN:
         return "seed" if node.attrs["axis"] == -1 and _short(node) else ""
     if name == "slice_transpose":
         if not _short(node) and node.attrs["entries"] != (None,):
@@ -82,7 +83,7 @@ def _part(node: Node) -> str:
             return ""
         entry = _last_entry(node.attrs["entries"])
         return "cut" if entry is not False else ""
-    if name in ("sum", "max", "min", "prod"):
+    if "reduction" in node.op.facets:
         x = node.inputs[0]
         return "inner" if _short(x) and node.attrs["axis"] == (-1,) and x.spec.dtype == node.spec.dtype else ""
     if name == "broadcast":
@@ -108,7 +109,7 @@ def _reshape_kind(node: Node) -> str:
 def _drops(node: Node) -> bool:
     """Return whether the operand's last axis is not in the result: an element or a reduction of it is taken."""
     name = node.op.name
-    if name in ("sum", "max", "min", "prod"):
+    if "reduction" in node.op.facets:
         return not node.attrs["keepdims"]
     if name == "slice":
         return isinstance(_last_entry(node.attrs["entries"]), int)
@@ -120,9 +121,10 @@ def _drops(node: Node) -> bool:
 def _opens(node: Node) -> bool:
     """Return whether the last axis is not one of the operands'."""
     name = node.op.name
-    if name in ("slice", "slice_transpose"):
-        entry = _last_entry(node.attrs["entries"])
-        return entry is None if name == "slice" else isinstance(entry, int)
+    if name == "slice":
+        return _last_entry(node.attrs["entries"]) is None
+    if name == "slice_transpose":
+        return isinstance(_last_entry(node.attrs["entries"]), int)
     return name == "stack" or (name == "reshape" and _reshape_kind(node) == "added")
 
 
@@ -220,7 +222,7 @@ class _TakenApart:
 
     def _without_axis(self, node: Node) -> Node:
         """Return a chosen node that drops the axis: an element, or a reduction, of what was taken apart."""
-        if node.op.name in ("sum", "max", "min", "prod"):
+        if "reduction" in node.op.facets:
             found = self._reduced(node)
         else:
             # Otherwise it is the only element that is taken.
@@ -231,7 +233,7 @@ class _TakenApart:
     def _reduced(self, node: Node) -> Component:
         x = node.inputs[0]
         parts = self._of_components(x)
-        how = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply"}[node.op.name]
+        how = node.op.facets["reduction"].combine
         if how == "add":
             parts = [c for c in parts if c is not None]
             if not parts:
@@ -251,7 +253,7 @@ class _TakenApart:
             return self._cut(node)
         if name == "slice_transpose":
             return self._padded(node)
-        if name in ("sum", "max", "min", "prod"):
+        if "reduction" in node.op.facets:
             return [self._reduced(node)]
         if name == "broadcast":
             return self._spread(node)
@@ -265,13 +267,14 @@ class _TakenApart:
 
     def _applied(self, node: Node, args: list[Any], is_array: list[bool]) -> Component:
         """Apply an elementwise node to one component of each operand; sums leave out absent components."""
-        if node.op.name in ("add", "subtract") and all(is_array):
+        is_sum = node.op.name == "add"
+        if (is_sum or node.op.name == "subtract") and all(is_array):
             x, y = args
             if y is None:
                 return x  # type: ignore[no-any-return]
             if x is None:
-                return y if node.op.name == "add" else build("negative", (y,), node)
-        if node.op.name in ("negative", "copy", "stop_gradient", "cast") and args[0] is None:
+                return y if is_sum else build("negative", (y,), node)
+        if args == [None] and _is_zero_at_zero(node):
             return None
         shape = node.spec.shape[:-1]
         inputs = tuple(_full(0, e) if a is None and isinstance(e, Node) else a for a, e in zip(args, node.inputs))
@@ -314,6 +317,12 @@ class _TakenApart:
         if _reshape_kind(node) == "added":
             return [self._of(x)]
         return [c if c is None else build("reshape", (c,), node, shape=shape) for c in self._of_components(x)]
+
+
+def _is_zero_at_zero(node: Node) -> bool:
+    """Return whether an op of one operand is 0 where that is: asked of the op itself."""
+    with np.errstate(all="ignore"):
+        return not np.any(node.op.forward(np.zeros((), node.inputs[0].spec.dtype), **node.attrs))
 
 
 def _number(value: Any, like: Node, shape: tuple[int, ...]) -> Node:

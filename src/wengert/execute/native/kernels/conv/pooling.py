@@ -76,7 +76,7 @@ class Fold:
     def start(self, b: Builder, lanes: int, first: Value) -> list[Value]:
         """Return the fold's state before any element; `first` is the number of the first."""
         type = self.compute.vector(lanes)
-        if self.name in ("max", "argmax"):
+        if self.name != "sum":
             lowest = [b.const(type, _lowest(self.dtype))]
             if self.finds_winners:
                 lowest.append(b.splat(b.cast("trunc", first, _NUMBER), lanes))
@@ -87,7 +87,7 @@ class Fold:
         """Return the fold's state after one more element."""
         lanes = x.type.lanes
         best = folded[0]
-        if self.name in ("max", "argmax"):
+        if self.name != "sum":
             # The first greatest element; the first NaN before all others.
             wins = self._wins(b, x, best)
             return [b.select(wins, new, old) for new, old in zip((x, b.splat(number, lanes)), folded)]
@@ -375,7 +375,7 @@ def _one(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transpose
 def _over_windows(low: Lowering, node: Node) -> View | None:
     x = low.view(node.inputs[0])
     name = node.op.name.removesuffix("_pool")
-    other = low.twin(node, {"max": "argmax_pool", "argmax": "max_pool"}.get(name, ""))
+    other = None if name == "sum" else low.twin(node, "argmax_pool" if name == "max" else "max_pool")
     if other is None or not _is_supported(x):
         return _one(low, node, Fold(name, x.dtype, node.spec.dtype), [x], False)
     most, winner = (node, other) if name == "max" else (other, node)

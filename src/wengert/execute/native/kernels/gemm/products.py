@@ -18,19 +18,19 @@ from .plan import compute_type, product
 Result = View | tuple[View, ...] | None
 
 
-@lowers("matmul")
+@lowers("matmul", followed=True)
 def _matmul(low: Lowering, node: Node) -> Result:
     x, y = (low.view(n) for n in node.inputs)
     return _multiply(low, node, x, y)
 
 
-@lowers("matvec")
+@lowers("matvec", followed=True)
 def _matvec(low: Lowering, node: Node) -> Result:
     x, y = (low.view(n) for n in node.inputs)
     return _multiply(low, node, x, _with_axis(y, len(y.shape)))
 
 
-@lowers("vecmat")
+@lowers("vecmat", followed=True)
 def _vecmat(low: Lowering, node: Node) -> Result:
     x, y = (low.view(n) for n in node.inputs)
     return _multiply(low, node, _with_axis(x, len(x.shape) - 1), y)
