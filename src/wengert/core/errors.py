@@ -16,7 +16,15 @@ GENERATED = "<wengert "
 
 
 class WengertError(Exception):
-    """The base of every error that Wengert raises on purpose."""
+    """The base of every error that Wengert raises on purpose.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.matmul(wg.ones((2, 3)), wg.ones((2, 3)))
+    ... except wg.WengertError as e:
+    ...     print(type(e).__name__, isinstance(e, ValueError))
+    ShapeError True
+    """
 
 
 class ShapeError(WengertError, ValueError):

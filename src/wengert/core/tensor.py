@@ -445,7 +445,10 @@ class Tensor(Methods):
         self.assign_(value)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in `.grad` when `backward()` passes through it."""
+        """Keep the gradient of this non-leaf in `.grad` when `backward()` passes through it.
+
+        Raises GradientError for a tensor that does not require gradients.
+        """
         if not self.requires_grad:
             fail(GradientError, "retain_grad() of a tensor that does not require gradients")
         if not self.is_leaf:
@@ -456,6 +459,8 @@ class Tensor(Methods):
 
         What it returns, unless None, takes the gradient's place. Returns a handle whose
         `remove()` ends it.
+
+        Raises GradientError for a tensor that does not require gradients.
         """
         if not self.requires_grad:
             fail(GradientError, "register_hook() on a tensor that does not require gradients")

@@ -276,6 +276,8 @@ class _Classes(Distribution):
 class Categorical(_Classes):
     """The distribution of a class number (int64), drawn by weight.
 
+    Raises ShapeError for parameters without a last axis of classes.
+
     >>> import wengert as wg
     >>> p = wg.distributions.Categorical(probs=wg.tensor([1.0, 3.0]))
     >>> p.log_prob(wg.tensor([0, 1]))

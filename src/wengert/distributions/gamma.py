@@ -142,6 +142,8 @@ class Beta(Distribution):
 class Dirichlet(Distribution):
     """The Dirichlet distribution over weights that sum to 1; `concentration` has shape (..., k).
 
+    Raises ShapeError for a `concentration` without a last axis.
+
     >>> import wengert as wg
     >>> wg.distributions.Dirichlet(wg.tensor([1.0, 1.0])).mean
     tensor([0.5, 0.5])

@@ -106,6 +106,8 @@ def _factor_of_inverse(precision: Tensor) -> Tensor:
 class Independent(Distribution):
     """A distribution whose last `reinterpreted_batch_ndims` batch axes are read as parts of one event.
 
+    Raises ShapeError for more axes than the batch shape has.
+
     >>> import wengert as wg
     >>> p = wg.distributions.Independent(wg.distributions.Normal(wg.zeros(3), 1.0), 1)
     >>> p.log_prob(wg.zeros(3))

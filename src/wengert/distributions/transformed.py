@@ -16,7 +16,13 @@ from .distribution import Distribution, inside, sum_last
 
 
 class Transform:
-    """A strictly monotone function of each element, with its inverse and the logarithm of its slope."""
+    """A strictly monotone function of each element, with its inverse and the logarithm of its slope.
+
+    >>> import wengert as wg
+    >>> t = wg.distributions.ExpTransform()
+    >>> t.inv(t(wg.tensor(2.0)))
+    tensor(2.)
+    """
 
     def __call__(self, x: Any) -> Tensor:
         raise NotImplementedError
@@ -191,6 +197,8 @@ class PowerTransform(Transform):
 
 class TransformedDistribution(Distribution):
     """The distribution of t_n(... t_1(x)) for x of a `base` distribution and elementwise `transforms`.
+
+    Raises DTypeError for a transform that is none.
 
     >>> import wengert as wg
     >>> d = wg.distributions

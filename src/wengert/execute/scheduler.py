@@ -41,7 +41,14 @@ class Life(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """The life of every computed node of a run, in the order in which they were done."""
+    """The life of every computed node of a run, in the order in which they were done.
+
+    >>> import wengert as wg
+    >>> g = wg.graph(lambda x: wg.exp(x) + wg.sin(x))(wg.spec((2,)))
+    >>> _, trace = g.run([wg.zeros(2)], workers=2, trace=True)
+    >>> [life.node.op.name for life in trace.critical_path()][-1]
+    'add'
+    """
 
     lives: tuple[Life, ...]
     workers: int

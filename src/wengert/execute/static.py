@@ -27,7 +27,13 @@ _BOUND_GRAPHS = 64  # graphs with their sizes filled in that a function keeps
 
 
 class Placeholder(Tensor):
-    """A tensor without a value, to be fed, as :func:`placeholder` returns it."""
+    """A tensor without a value, to be fed, as :func:`placeholder` returns it.
+
+    >>> import wengert as wg
+    >>> x = wg.placeholder((None, 3), name="x")
+    >>> x.name, x.ndim
+    ('x', 2)
+    """
 
     __slots__ = ("value",)
 

@@ -75,6 +75,11 @@ class Cost:
     """The cost of a graph: `nodes` in order, `paths` by module, and the totals.
 
     `flops` adds up the nodes whose count is known; `unknown` are the others.
+
+    >>> import wengert as wg
+    >>> found = wg.explain.cost(wg.graph(lambda x: wg.exp(x) + 1.0)(wg.spec((1000,))))
+    >>> found.flops, found.bytes, round(found.intensity, 3)
+    (16000, 16000, 1.0)
     """
 
     nodes: tuple[NodeCost, ...]
@@ -104,11 +109,22 @@ class Cost:
         """Return a lower bound on the run time by the roofline model: every node computes or moves, the slower counts.
 
         Raises GraphError where a size is not known.
+
+        >>> import wengert as wg
+        >>> g = wg.graph(lambda x, y: x @ y)(wg.spec((256, 256)), wg.spec((256, 256)))
+        >>> f"{wg.explain.cost(g).seconds(1e11, 2e10):.6f}"
+        '0.000336'
         """
         return sum(_seconds(n, flops_per_second, bytes_per_second) for n in self.nodes)
 
     def bound_by_memory(self, flops_per_second: float, bytes_per_second: float) -> tuple[NodeCost, ...]:
-        """Return the nodes that would wait for memory: intensity below `flops_per_second / bytes_per_second`."""
+        """Return the nodes that would wait for memory: intensity below `flops_per_second / bytes_per_second`.
+
+        >>> import wengert as wg
+        >>> g = wg.graph(lambda x, y: wg.tanh(x @ y))(wg.spec((256, 256)), wg.spec((256, 256)))
+        >>> [n.op for n in wg.explain.cost(g).bound_by_memory(1e11, 2e10)]
+        ['tanh']
+        """
         ridge = flops_per_second / bytes_per_second
         return tuple(n for n in self.nodes if n.intensity is not None and n.intensity < ridge)
 

@@ -67,7 +67,14 @@ class LayerUnits:
 
 @dataclass(frozen=True)
 class DeadUnits:
-    """The result of :func:`dead_units`, layer by layer. True where some unit never reacts."""
+    """The result of :func:`dead_units`, layer by layer. True where some unit never reacts.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([[1.0, -1.0]], requires_grad=True)
+    >>> found = wg.explain.dead_units(lambda x: wg.relu(x @ w), wg.tensor([[0.5], [2.0]]))
+    >>> bool(found), [(layer.op, layer.dead) for layer in found.layers]
+    (True, [('relu', (1,))])
+    """
 
     layers: tuple[LayerUnits, ...]
     samples: int

@@ -56,6 +56,13 @@ class Diff:
     """The edits that make the second graph of the first. False where the graphs are equal.
 
     `matched` maps node positions of the first graph to those of the second.
+
+    >>> import wengert as wg
+    >>> a = wg.graph(lambda x: wg.exp(x) * 2.0)(wg.spec(()))
+    >>> b = wg.graph(lambda x: wg.exp(x) * 3.0)(wg.spec(()))
+    >>> found = wg.explain.diff(a, b)
+    >>> len(found.edits), found.edits[0].kind, bool(found)
+    (1, 'changed', True)
     """
 
     edits: tuple[Edit, ...]

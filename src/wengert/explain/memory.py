@@ -93,6 +93,12 @@ class Memory:
     `resident` is what lives anyway: inputs, parameters, constants. Everything else counts beside it:
     `peak` is the most at one time, at `moments[peak_at]`, `saved` what is kept for the backward pass when
     it starts. `buffers` are all buffers with their lives, `nodes` what each node saves.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([1.0] * 1000, requires_grad=True)
+    >>> found = wg.explain.memory(wg.exp(x).sum())
+    >>> found.peak, found.peak_at, [b.role for b in found.holders]
+    (8008, 3, ['saved', 'gradient', 'value', 'gradient'])
     """
 
     resident: int
@@ -149,7 +155,13 @@ class Memory:
         return self.to_svg() + html_table(self._title, self._rows(self.holders), _HEADINGS, (0, 1))
 
     def to_svg(self) -> str:
-        """Return the timeline as an SVG picture: everything held, and below it what is saved; the peak is marked."""
+        """Return the timeline as an SVG picture: everything held, and below it what is saved; the peak is marked.
+
+        >>> import wengert as wg
+        >>> x = wg.tensor([1.0] * 1000, requires_grad=True)
+        >>> wg.explain.memory(wg.exp(x).sum()).to_svg().startswith("<svg")
+        True
+        """
         held = [m.during for m in self.moments]
         saved = [m.saved for m in self.moments]
         turn = sum(m.phase == "forward" for m in self.moments)

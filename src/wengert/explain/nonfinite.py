@@ -65,6 +65,11 @@ class Nonfinite:
     an optimiser's update of a leaf. `number` is what was born, at `index` of the result (of the gradient
     in a backward pass), from `operands`. `way` is how it went on to the loss or the gradient, `because`
     an earlier infinity that did no harm by itself. `cause` and `rewrite` say it in words.
+
+    >>> import wengert as wg
+    >>> found = wg.explain.nonfinite(lambda x: 1.0 / x, wg.tensor([1.0, 0.0]))
+    >>> bool(found), found.op, found.index, found.phase
+    (True, 'divide', (1,), 'forward')
     """
 
     found: bool

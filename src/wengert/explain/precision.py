@@ -105,6 +105,11 @@ class Precision:
     order of what they lose), `bound` the sum of the magnitudes. `digits` are the decimal digits that are
     right, of `available` in the dtype; what comes in with fewer digits than that, and counts as exact, stands in
     `narrow`.
+
+    >>> import wengert as wg
+    >>> found = wg.explain.precision(lambda x: (x + 1.0) - 1.0, wg.tensor(1e-4))
+    >>> found.worst.op, found.available - found.digits > 3
+    ('add', True)
     """
 
     value: float

@@ -41,7 +41,13 @@ COMPILED = 1000
 
 
 class Exploration:
-    """A recorded computation. `document` is the data that every view shows, `findings` what was noticed in it."""
+    """A recorded computation. `document` is the data that every view shows, `findings` what was noticed in it.
+
+    >>> import wengert as wg
+    >>> found = wg.explore(lambda x: x * x, 3.0)
+    >>> "nodes" in found.document, found.findings
+    (True, [])
+    """
 
     def __init__(self, recording: Recording, compiled: bool | None = None) -> None:
         self.recording = recording

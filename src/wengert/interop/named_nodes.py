@@ -36,7 +36,14 @@ class NamedNode(NamedTuple):
 
 
 def named_nodes(graph: Graph) -> list[NamedNode]:
-    """Return the nodes of a graph, composites opened, in an order in which each comes after its inputs."""
+    """Return the nodes of a graph, composites opened, in an order in which each comes after its inputs.
+
+    >>> import wengert as wg
+    >>> from wengert.interop.named_nodes import named_nodes
+    >>> g = wg.graph(lambda x: wg.exp(x) * 2.0)(wg.spec((3,)))
+    >>> [(n.name, n.op) for n in named_nodes(g)]
+    [('x', 'Placeholder'), ('exp', 'exp'), ('multiply', 'multiply')]
+    """
     return list(_Writer(graph.expand(), "", _Names()).nodes(None))
 
 

@@ -158,7 +158,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     mode: "constant" puts `value` (default 0), "reflect" mirrors at the border elements without repeating them,
         "replicate" repeats those, "circular" continues at the other end.
 
-    Raises ShapeError for widths that do not fit, DTypeError for a value that the dtype does not hold.
+    Raises ShapeError for widths that do not fit, DTypeError for a value that the dtype does not hold, GraphError for
+    another mode or a value in one that takes none.
 
     >>> import wengert as wg
     >>> x = wg.tensor([[1, 2, 3], [4, 5, 6]])
@@ -240,6 +241,8 @@ def dropout2d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Zero whole channels of (N, C, ...) with probability `p` and scale the others by 1 / (1 - p).
 
     Source: Tompson et al., arXiv:1411.4280.
+
+    Raises ShapeError for an input of fewer than two dimensions.
 
     >>> import wengert as wg
     >>> wg.nn.functional.dropout2d(wg.ones((1, 1, 1, 2)), training=False)

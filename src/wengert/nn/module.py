@@ -100,7 +100,7 @@ class Module:
         pass
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of calling the module. Subclasses define it."""
+        """Return the result of calling the module. Subclasses define it. Raises GraphError where they do not."""
         fail(
             GraphError,
             f"{type(self).__name__} has no forward()",
@@ -380,7 +380,7 @@ class Module:
         All of it is checked first: when anything is wrong nothing is loaded. With `strict=False`
         missing and unexpected keys are returned instead of raised.
 
-        Raises StateError listing missing keys, unexpected keys and shapes that differ.
+        Raises StateError listing missing keys, unexpected keys and shapes that differ, DTypeError for no mapping.
         """
         if not isinstance(state_dict, Mapping):
             fail(DTypeError, f"a state dict is a mapping of names to tensors, not {type(state_dict).__name__}")

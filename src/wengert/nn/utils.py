@@ -54,6 +54,8 @@ def clip_grad_norm_(
 
     Source: Pascanu, Mikolov, Bengio, arXiv:1211.5063.
 
+    Raises ShapeError for a `norm_type` that is not positive.
+
     >>> import wengert as wg
     >>> w = wg.tensor([0.0, 0.0], requires_grad=True)
     >>> (w * wg.tensor([3.0, 4.0])).sum().backward()

@@ -32,6 +32,18 @@ class LRScheduler:
 
     A schedule acts when it is made (epoch 0) and at every `step()`. Most of them change the rate
     relative to what it is, so that several on one optimiser multiply.
+
+    Raises DTypeError for an `optimizer` that is none.
+
+    >>> import wengert as wg
+    >>> class Halving(wg.optim.lr_scheduler.LRScheduler):
+    ...     def _next(self, rate, first, i):
+    ...         return first * 0.5**self.last_epoch
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = Halving(opt)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
     """
 
     _left_out: tuple[str, ...] = ("optimizer",)
@@ -267,6 +279,8 @@ class OneCycleLR(LRScheduler):
 
     Source: Smith, Topin, arXiv:1708.07120.
 
+    Raises ShapeError for a share outside [0, 1], another strategy, no length, or no momentum to cycle.
+
     >>> import wengert as wg
     >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> schedule = wg.optim.lr_scheduler.OneCycleLR(opt, max_lr=1.0, total_steps=10)
@@ -349,6 +363,8 @@ class OneCycleLR(LRScheduler):
 class SequentialLR(LRScheduler):
     """A schedule made of others in sequence: the i-th gives way to the next at epoch `milestones[i]`.
 
+    Raises ShapeError for other numbers of milestones or falling ones, GraphError for a schedule of another optimiser.
+
     >>> import wengert as wg
     >>> from wengert.optim.lr_scheduler import ExponentialLR, LinearLR, SequentialLR
     >>> opt = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=1.0)
@@ -426,6 +442,8 @@ class ReduceLROnPlateau(LRScheduler):
 
     A NaN metric counts as no improvement. Step it with the metric: `schedule.step(loss)`.
 
+    Raises ShapeError for another mode or a factor of 1 or more.
+
     >>> import wengert as wg
     >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
     >>> schedule = wg.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=0.5, patience=0)
@@ -466,7 +484,10 @@ class ReduceLROnPlateau(LRScheduler):
         return lr
 
     def step(self, metrics: Any = None) -> None:
-        """Take the metric (a number or a tensor with one element) of another epoch."""
+        """Take the metric (a number or a tensor with one element) of another epoch.
+
+        Raises DTypeError where there is none.
+        """
         if metrics is None:
             fail(DTypeError, "ReduceLROnPlateau.step() without a metric", "Write schedule.step(validation_loss).")
         _outside(self)

@@ -58,6 +58,14 @@ class Optimizer:
 
     Raises GradientError for an empty list, tensors that are not leaves or given twice, DTypeError for
     what is not a floating tensor, ShapeError for options out of range.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> opt = wg.optim.SGD([w], lr=0.5)
+    >>> (w * w).backward()
+    >>> opt.step()
+    >>> w
+    tensor(0., requires_grad=True)
     """
 
     numbers: tuple[str, ...] = ("lr",)

@@ -251,3 +251,12 @@ def test_callbacks_have_no_derivative_and_say_so() -> None:
             f(wg.ones(3))
     with pytest.raises(wg.ShapeError, match="returned shape"):
         wg.callback(lambda x: x[:2], wg.spec((3,)), wg.ones(3))
+
+
+def test_signs_of_zeros_in_complex_numbers_count() -> None:
+    at = [complex(-1.0, 0.0)]
+    fn = wg.jit(lambda x: wg.sqrt(wg.asarray(at[0])) * x)
+    for number in (complex(-1.0, 0.0), complex(-1.0, -0.0), complex(-1.0, 0.0)):
+        at[0] = number
+        for _ in range(4):
+            assert complex(fn(wg.tensor(1.0))) == complex(np.sqrt(number))  # on either side of the branch cut

@@ -36,6 +36,8 @@ class Graph(Subgraph):
     compute the same from the same inputs in order, op by op, whatever the names, the places in the
     source, and whether an input is called a parameter.
 
+    Raises GraphError where a node is two of the inputs, or an output depends on a leaf that is none of them.
+
     >>> import wengert as wg
     >>> g = wg.graph(lambda x, y: wg.exp(x) * y)(wg.spec((2,)), wg.spec((2,)))
     >>> print(g)

@@ -33,7 +33,14 @@ def is_found_by_name(value: Any, module: str | None, name: str) -> bool:
 
 
 class CacheInfo(NamedTuple):
-    """The number of programs that a function has, of paths through decisions in all, and of its traces."""
+    """The number of programs that a function has, of paths through decisions in all, and of its traces.
+
+    >>> import wengert as wg
+    >>> f = wg.jit(lambda x: x * 2.0)
+    >>> _ = f(wg.ones(3)), f(wg.ones(3)), f(wg.ones(4))
+    >>> f.cache_info()
+    CacheInfo(programs=2, paths=2, traces=2)
+    """
 
     programs: int
     paths: int
@@ -132,7 +139,13 @@ class Inspected:
 
 
 class Compiled(Inspected):
-    """A program made ahead of time: called like the function, with arguments like those it was made for."""
+    """A program made ahead of time: called like the function, with arguments like those it was made for.
+
+    >>> import wengert as wg
+    >>> compiled = wg.jit(lambda x: x + 1.0).lower(wg.spec((2,))).compile()
+    >>> compiled(wg.zeros(2))
+    tensor([1., 1.])
+    """
 
     def __init__(self, fn: Callable[..., Any], path: Path, prepare: Prepare) -> None:
         self._fn = fn
@@ -158,7 +171,13 @@ class Compiled(Inspected):
 
 
 class Lowered:
-    """A function traced for arguments of given specs: its `graph`; `compile()` makes the program."""
+    """A function traced for arguments of given specs: its `graph`; `compile()` makes the program.
+
+    >>> import wengert as wg
+    >>> lowered = wg.jit(lambda x: x + 1.0).lower(wg.spec((2,)))
+    >>> lowered.graph.outputs[0].op.name
+    'add'
+    """
 
     def __init__(self, graph: Graph, compile: Callable[[], Compiled]) -> None:
         self.graph = graph

@@ -84,7 +84,15 @@ class Found(NamedTuple):
 
 
 class Jit(Inspected, Native):
-    """A compiled function, as :func:`jit` returns it."""
+    """A compiled function, as :func:`jit` returns it.
+
+    >>> import wengert as wg
+    >>> f = wg.jit(lambda x: wg.exp(x).sum())
+    >>> f(wg.zeros(3))
+    tensor(3.)
+    >>> len(f.kernels), len(f.plan.steps)
+    (1, 1)
+    """
 
     __slots__ = ("__dict__", "__weakref__")
 
@@ -504,7 +512,14 @@ class Jit(Inspected, Native):
             return path, path.feeds(call.leaves, call.positions, captures)
 
     def why_recompiled(self) -> str:
-        """Return what every trace of the function was made for, and how it differs from the one most like it before."""
+        """Return what every trace of the function was made for, and how it differs from the one most like it before.
+
+        >>> import wengert as wg
+        >>> f = wg.jit(lambda x: x * 2.0, name="double")
+        >>> _ = f(wg.ones(3)), f(wg.ones(3, dtype="float64"))
+        >>> f.why_recompiled().splitlines()[-1].strip()
+        'x: (3,) float64 where it was (3,) float32'
+        """
         return self._history.text()
 
     def cache_info(self) -> CacheInfo:

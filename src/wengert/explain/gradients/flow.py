@@ -97,7 +97,14 @@ class FlowNode:
 
 @dataclass(frozen=True)
 class Flow:
-    """The gradient's flow from a loss to the leaves: `nodes` in the order in which a backward pass visits them."""
+    """The gradient's flow from a loss to the leaves: `nodes` in the order in which a backward pass visits them.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(2.0, requires_grad=True)
+    >>> found = wg.explain.flow(w * 3.0)
+    >>> [n.name for n in found], found["w1"].gradient.norm
+    (['loss', 'w1'], 3.0)
+    """
 
     loss: str
     nodes: tuple[FlowNode, ...]
@@ -128,6 +135,11 @@ class Flow:
         sentence.
 
         Raises GraphError for more than 400 nodes.
+
+        >>> import wengert as wg
+        >>> w = wg.tensor(2.0, requires_grad=True)
+        >>> wg.explain.flow(w * w).to_svg().startswith("<svg")
+        True
         """
         if len(self.nodes) > MAX_NODES:
             fail(GraphError, f"a picture of {len(self.nodes)} nodes", f"Up to {MAX_NODES} can be read.")

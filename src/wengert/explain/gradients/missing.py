@@ -117,6 +117,11 @@ class Missing:
     `cause` is one of the words that docs/debugging.md lists; `text` says it, `source` is the user's line,
     `op` the operation there, `mend` what to write instead. `zero` tells a gradient that is 0 everywhere
     from one that is None.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> bool(wg.explain.missing(w, lambda: w * 2.0)), wg.explain.missing(w, lambda: wg.tensor(2.0) * 2.0).cause
+    (False, 'unused')
     """
 
     cause: str

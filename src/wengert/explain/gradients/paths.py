@@ -82,6 +82,12 @@ class Paths:
     `count` is the exact number of paths, `paths` the shown ones, largest first. `sum` adds up the
     contributions of all of them, shown or not; `gradient` is what a backward pass gives. `places` say
     what the names are.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(3.0, requires_grad=True)
+    >>> found = wg.explain.paths(x * x, x)
+    >>> found.count, found.sum, found.gradient
+    (2, 6.0, 6.0)
     """
 
     variable: str
@@ -110,6 +116,11 @@ class Paths:
         """Return the difference between the sum over paths and the gradient.
 
         Raises GradientError when it is more than rounding explains.
+
+        >>> import wengert as wg
+        >>> x = wg.tensor(3.0, requires_grad=True)
+        >>> wg.explain.paths(wg.exp(x) * x, x).check() < 1e-5
+        True
         """
         finite = np.isfinite(np.asarray(self.sum)) == np.isfinite(np.asarray(self.gradient))
         if self.difference > self.tolerance or not np.all(finite):
@@ -153,7 +164,13 @@ class Paths:
         return html_table(self._title, self._rows(), _HEADINGS, right=(2, 3)) + places
 
     def to_latex(self) -> str:
-        """Return the sum over paths as an aligned equation, with a table of the names below it (LaTeX, amsmath)."""
+        """Return the sum over paths as an aligned equation, with a table of the names below it (LaTeX, amsmath).
+
+        >>> import wengert as wg
+        >>> x = wg.tensor(3.0, requires_grad=True)
+        >>> wg.explain.paths(x * x, x).to_latex().count("frac")
+        3
+        """
         left = rf"\frac{{\partial {latex_name(self.loss)}}}{{\partial {latex_name(self.variable)}}}"
         lines = [rf"{left} &= {_terms([p.to_latex() for p in self.paths], len(self.paths) < self.count)}"]
         if all(np.ndim(p.contribution) == 0 for p in self.paths):

@@ -38,6 +38,8 @@ class MultiHeadAttention(Module):
 
     Source: Vaswani et al., arXiv:1706.03762.
 
+    Raises ShapeError for a size that does not fall into equal heads.
+
     >>> import wengert as wg
     >>> attend = wg.nn.MultiHeadAttention(8, 2, batch_first=True)
     >>> x = wg.zeros((1, 5, 8))
@@ -242,6 +244,8 @@ class TransformerEncoderLayer(Module):
     dtype: of the parameters; the default float where left out.
 
     Source: Vaswani et al., arXiv:1706.03762.
+
+    Raises ShapeError for another `activation`.
 
     >>> import wengert as wg
     >>> layer = wg.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)

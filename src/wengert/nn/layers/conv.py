@@ -98,6 +98,8 @@ class Conv1d(_Conv):
 
     `weight` is (out_channels, in_channels / groups, kernel_size).
 
+    Raises ShapeError for sizes below 1 and `groups` that do not divide the channels.
+
     >>> import wengert as wg
     >>> wg.nn.Conv1d(3, 8, 5, padding=2)(wg.zeros((1, 3, 20))).shape
     (1, 8, 20)
@@ -115,6 +117,8 @@ class Conv2d(_Conv):
 
     Parameters are those of :class:`Conv1d`, with an int or a pair for each size. `weight` is
     (out_channels, in_channels / groups, height, width).
+
+    Raises ShapeError for sizes below 1 and `groups` that do not divide the channels.
 
     >>> import wengert as wg
     >>> wg.nn.Conv2d(3, 8, 3, stride=2)(wg.zeros((1, 3, 9, 9))).shape

@@ -129,6 +129,8 @@ class Embedding(Module):
 
     `weight` is (num_embeddings, embedding_dim), standard normal at first.
 
+    Raises RangeError for a `padding_idx` that is no row of the table.
+
     >>> import wengert as wg
     >>> wg.nn.Embedding(10, 4)(wg.tensor([[1, 2, 9]])).shape
     (1, 3, 4)

@@ -21,6 +21,8 @@ class _Loss(Module):
 class MSELoss(_Loss):
     """The squared difference.
 
+    Raises ShapeError for another `reduction`.
+
     >>> import wengert as wg
     >>> wg.nn.MSELoss()(wg.tensor([1.0, 2.0]), wg.tensor([0.0, 0.0]))
     tensor(2.5)
@@ -33,6 +35,8 @@ class MSELoss(_Loss):
 
 class L1Loss(_Loss):
     """The absolute difference.
+
+    Raises ShapeError for another `reduction`.
 
     >>> import wengert as wg
     >>> wg.nn.L1Loss()(wg.tensor([0.0, 0.0]), wg.tensor([1.0, 3.0]))

@@ -112,6 +112,8 @@ class GroupNorm(Module):
 
     Source: Wu, He, arXiv:1803.08494.
 
+    Raises ShapeError for channels that do not fall into equal groups.
+
     >>> import wengert as wg
     >>> wg.nn.GroupNorm(2, 4)(wg.ones((1, 4, 5))).shape
     (1, 4, 5)

@@ -464,6 +464,8 @@ def index_add(x: Any, axis: int, index: Any, source: Any) -> Tensor:
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """Return `x` with `value` where the boolean `mask`, which broadcasts to it, holds.
 
+    Raises DTypeError for a mask that is not boolean.
+
     >>> import wengert as wg
     >>> wg.torch.masked_fill(wg.tensor([1.0, 2.0]), wg.tensor([True, False]), 0.0)
     tensor([0., 2.])

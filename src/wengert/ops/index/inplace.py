@@ -275,6 +275,8 @@ def copy_(x: Tensor, source: Any) -> Tensor:
 def fill_(x: Tensor, value: Any) -> Tensor:
     """Give every element of `x` the one `value`, a number or a 0-d tensor. Returns `x`.
 
+    Raises ShapeError for a value with a shape.
+
     >>> import wengert as wg
     >>> wg.zeros(2).fill_(7.0)
     tensor([7., 7.])

@@ -224,7 +224,7 @@ def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
 
     The derivative needs the first min(m, n) columns of x to be independent: it raises LinAlgError
     where R has a 0 on its diagonal. For a tall x, the further columns of a complete Q have none:
-    GradientError where a gradient reaches it. Raises ShapeError.
+    GradientError where a gradient reaches it. Raises ShapeError, GraphError for another `mode`.
     Source of the derivative: Walter and Lehmann 2012; of wide ones: Roberts and Roberts 2020.
 
     >>> import wengert as wg

@@ -178,6 +178,8 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
+    Raises ShapeError for another `approximate` than "none" and "tanh".
+
     >>> import wengert as wg
     >>> wg.nn.functional.gelu(wg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.1587,  0.    ,  0.8413])
@@ -543,6 +545,8 @@ def prelu(x: Any, weight: Any) -> Tensor:
     x: (n, channels, ...).
     weight: one number, or (channels,).
 
+    Raises ShapeError for other weights than one, or one for every channel.
+
     >>> import wengert as wg
     >>> wg.nn.functional.prelu(wg.tensor([[-1.0, 2.0]]), wg.tensor(0.25))
     tensor([[-0.25,  2.  ]])
@@ -572,6 +576,8 @@ def relu6(x: Any) -> Tensor:
 @public(home="nn.functional")
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return x, bounded to `min_val`..`max_val`.
+
+    Raises ShapeError for a `min_val` above `max_val`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardtanh(wg.tensor([-3.0, 0.5]))

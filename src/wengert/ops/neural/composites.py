@@ -324,7 +324,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
     generator: where the mask is drawn from; None for the default one. The backward pass draws the
         same mask again instead of keeping it.
 
-    Raises ShapeError. Source: Srivastava et al. 2014, JMLR 15.
+    Raises ShapeError, DTypeError for a probability that is no number. Source: Srivastava et al. 2014, JMLR 15.
 
     >>> import wengert as wg
     >>> wg.nn.functional.dropout(wg.ones(3), 0.5, training=False)

@@ -170,6 +170,8 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
     Parameters as :func:`mse_loss`. Source: Huber 1964.
 
+    Raises ShapeError for a `delta` that is not positive.
+
     >>> import wengert as wg
     >>> wg.nn.functional.huber_loss(wg.tensor([0.5, 3.0]), wg.tensor([0.0, 0.0]), reduction="none")
     tensor([0.125, 2.5  ])
@@ -183,6 +185,8 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 @public(home="nn.functional")
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
+
+    Raises ShapeError for a negative `beta`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))

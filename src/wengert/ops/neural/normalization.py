@@ -539,6 +539,8 @@ def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tens
 def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angle between x and y along an axis.
 
+    Raises ShapeError for shapes that do not broadcast.
+
     >>> import wengert as wg
     >>> wg.nn.functional.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[1.0, 1.0]]))
     tensor([0.7071])

@@ -206,6 +206,8 @@ class Generator:
 
         Child i of a generator has for its key the first two words of the cipher of the counter
         (i, 0, 0, 1), which no draw uses. Splitting leaves the numbers that this one draws alone.
+
+        Raises ShapeError for a number that is no int of at least 0.
         """
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
             fail(ShapeError, f"split({count!r}): the number of generators must be an int of at least 0")
@@ -342,7 +344,12 @@ def manual_seed(seed: int) -> Generator:
 
 @public(home="random")
 def seed() -> int:
-    """Seed the default generator from the operating system. Returns the seed."""
+    """Seed the default generator from the operating system. Returns the seed.
+
+    >>> import wengert as wg
+    >>> wg.random.seed() == wg.random.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 

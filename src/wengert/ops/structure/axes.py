@@ -121,6 +121,8 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     """Return `x` with two axes exchanged, as in PyTorch; for NumPy's, use :func:`wengert.permute_dims`.
 
+    Raises DTypeError where a whole permutation is given, ShapeError for an axis that does not exist.
+
     >>> import wengert as wg
     >>> wg.torch.transpose(wg.ones(2, 3, 4), 1, 2).shape
     (2, 4, 3)

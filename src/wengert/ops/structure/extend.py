@@ -131,7 +131,7 @@ def pad(
         them; "edge" repeats the border elements; "wrap" continues at the other end.
     value: a number that the dtype of `x` can hold.
 
-    Raises ShapeError for widths that do not fit, DTypeError for a value that does not.
+    Raises ShapeError for widths that do not fit, DTypeError for a value that does not, GraphError for another mode.
 
     >>> import wengert as wg
     >>> wg.pad([1, 2, 3], (1, 2))
@@ -342,7 +342,7 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     The function is the Array API's. The method `x.repeat(...)` is PyTorch's, which is
     :func:`wengert.tile`.
 
-    Raises ShapeError for negative numbers or as many as do not fit.
+    Raises ShapeError for negative numbers or as many as do not fit, GraphError for numbers that are abstract.
 
     >>> import wengert as wg
     >>> wg.repeat([1, 2], 2)

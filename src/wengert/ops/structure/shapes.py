@@ -370,7 +370,10 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
 
 @public(method=True, function=False)
 def expand(x: Tensor, *sizes: Any) -> Tensor:
-    """Return :func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
+    """Return :func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis.
+
+    Raises ShapeError for fewer sizes than axes.
+    """
     shape = int_args(sizes, "sizes")
     extra = len(shape) - x.ndim
     if extra < 0 or -1 in shape[:extra]:

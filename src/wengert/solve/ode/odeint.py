@@ -57,6 +57,11 @@ class Solution:
     `ts` are the times and `ys` the states there: all that were asked for, or those before a terminal event.
     `event_t` and `event_y` have the event's times and states along a first axis, `interpolate` is the
     solution as a function of time; each is None where it was not asked for.
+
+    >>> import wengert as wg
+    >>> found = wg.solve.odeint(lambda t, y: -y, wg.tensor(1.0), wg.tensor([0.0, 1.0]), return_info=True)
+    >>> found.ys
+    tensor([1.    , 0.3679])
     """
 
     ts: Tensor
@@ -404,6 +409,11 @@ class Interpolation:
     """The solution as a function of time: `sol(t)` for a scalar or a vector of times within the integration.
 
     Differentiable in the time and in all that the solution depends on. Raises RangeError, GraphError.
+
+    >>> import wengert as wg
+    >>> found = wg.solve.odeint(lambda t, y: -y, wg.tensor(1.0), wg.tensor([0.0, 1.0]), dense=True)
+    >>> found.interpolate(wg.tensor(0.5))
+    tensor(0.6065)
     """
 
     def __init__(self, system: System, steps: list[Step]) -> None:

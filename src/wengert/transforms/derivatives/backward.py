@@ -157,7 +157,7 @@ def gradients(
     Parameters are those of :func:`backward`; `allow_unused` gives None for an input that the
     outputs do not depend on instead of raising. Nothing is added to any `.grad`.
 
-    Raises GradientError, ShapeError.
+    Raises GradientError, ShapeError, DTypeError.
 
     >>> import wengert as wg
     >>> x = wg.tensor(2.0, requires_grad=True)

@@ -69,6 +69,8 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """Return the function of value and gradient: `(value, gradient)`, or `((value, aux), gradient)`.
 
+    Parameters and errors are those of :func:`grad`; DTypeError is raised for a result that has no derivative.
+
     >>> import wengert as wg
     >>> wg.value_and_grad(lambda p: (p["w"] * 3.0 + p["b"]) ** 2)({"w": 1.0, "b": -1.0})
     (tensor(4.), {'w': tensor(12.), 'b': tensor(4.)})

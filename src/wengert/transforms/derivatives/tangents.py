@@ -326,7 +326,7 @@ def make_dual(primal: Any, tangent: Any) -> Tensor:
 def unpack_dual(x: Tensor) -> UnpackedDual:
     """Return the value and the tangent of a tensor; the tangent is None where it depends on no dual tensor.
 
-    Raises GradientError outside :class:`dual_level`.
+    Raises GradientError outside :class:`dual_level`, DTypeError for a value that is no tensor.
 
     >>> import wengert as wg
     >>> with wg.autograd.dual_level():

@@ -44,7 +44,7 @@ def callback(fn: Callable[..., Any], result: Any, *args: Any) -> Any:
     No gradient flows through it; asking for one is an error (give it one with `wg.custom_vjp`). Under
     `vmap` it is called for one example after the other.
 
-    Raises GraphError where `fn` returns something else than `result` says.
+    Raises GraphError where `fn` returns something else than `result` says, DTypeError for a `result` that is no spec.
 
     >>> import wengert as wg
     >>> f = wg.jit(lambda x: wg.callback(lambda a: a[::-1], wg.spec((3,)), x) * 2)

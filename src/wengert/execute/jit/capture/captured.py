@@ -32,9 +32,13 @@ FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, fu
 
 def exact(value: Any) -> Any:
     """Return a plain value as a part of a key: signs of zeros count, and a NaN is like another."""
-    if isinstance(value, (float, complex, np.floating, np.complexfloating)) and (value == 0 or value != value):
-        return repr(value)
-    return value
+    if isinstance(value, (float, np.floating)):
+        parts: tuple[Any, ...] = (value,)
+    elif isinstance(value, (complex, np.complexfloating)):
+        parts = value.real, value.imag
+    else:
+        return value
+    return repr(value) if any(p == 0 or p != p for p in parts) else value
 
 
 class Place(NamedTuple):

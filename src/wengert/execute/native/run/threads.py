@@ -71,7 +71,12 @@ def aligned(nbytes: int, boundary: int) -> np.ndarray[tuple[int], np.dtype[np.ui
 def get_num_threads() -> int:
     """Return the number of threads that a compiled program may use.
 
-    What was set, else `WENGERT_NUM_THREADS`, else the processor cores that this process may use.
+    It is what :func:`set_num_threads` was given, else `WENGERT_NUM_THREADS`, else the processor cores that this
+    process may use. Raises WengertError where the variable is no whole number in range.
+
+    >>> import wengert as wg
+    >>> wg.get_num_threads() >= 1
+    True
     """
     global _wanted
     if _wanted is None:
@@ -81,7 +86,17 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
-    """Say how many threads a compiled program may use. Results do not depend on it."""
+    """Set the number of threads that a compiled program may use. Results do not depend on it.
+
+    Raises WengertError for anything but a whole number from 1 to 1024.
+
+    >>> import wengert as wg
+    >>> before = wg.get_num_threads()
+    >>> wg.set_num_threads(1)
+    >>> wg.get_num_threads()
+    1
+    >>> wg.set_num_threads(before)
+    """
     global _wanted
     n = _number(n, "the number of threads")
     with _lock:

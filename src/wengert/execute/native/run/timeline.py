@@ -41,6 +41,11 @@ class NativeTrace(NamedTuple):
     of the run. A step that is not shared out is one row; what Python runs is worker 0's; a step in a loop has rows for
     every iteration; jumps have none. `workers` threads were there to run it, in `seconds`. `lost` rows did not fit
     into the memory. `labels` are the names of the plan's steps.
+
+    >>> import wengert as wg
+    >>> trace = wg.jit(lambda x: wg.exp(x) + 1).trace(wg.ones(3))
+    >>> len(trace.step), trace.labels, trace.lost
+    (1, ('exp+add',), 0)
     """
 
     step: Ints
