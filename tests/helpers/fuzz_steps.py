@@ -11,10 +11,11 @@ import numpy as np
 from fuzz_programs import FLOATS, Program, TooLarge, Writer, words
 
 UNARY = words(
-    "exp expm1 log log1p log2 log10 sigmoid sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-    "sqrt rsqrt square abs negative reciprocal relu floor ceil round trunc sign positive lgamma digamma"
+    "exp expm1 log log1p log2 log10 sigmoid sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh special.erf "
+    "special.erfc sqrt rsqrt square abs negative reciprocal relu floor ceil round trunc sign positive special.lgamma "
+    "special.digamma"
 )
-TAME = words("tanh sigmoid sin cos erf abs relu negative square atan asinh sign")
+TAME = words("tanh sigmoid sin cos special.erf abs relu negative square atan asinh sign")
 ACTIVATIONS = words("gelu silu softplus logsigmoid elu celu selu leaky_relu hardtanh hardswish mish softsign relu6")
 BINARY = words("add subtract multiply divide maximum minimum add multiply subtract hypot atan2 copysign logaddexp")
 RARE_BINARY = words("remainder floor_divide nextafter")
@@ -208,7 +209,7 @@ def joined(w: Writer) -> Any:
 
 def parted(w: Writer) -> Any:
     x = w.any_value(1)
-    return w.step(f"wg.{w.of(('array_split', 'chunk'))}({x}, {w.of((2, 3))}, {w.axis(x)})[{w.below(2)}]")
+    return w.step(f"wg.{w.of(('array_split', 'torch.chunk'))}({x}, {w.of((2, 3))}, {w.axis(x)})[{w.below(2)}]")
 
 
 def indexed(w: Writer) -> Any:
@@ -333,7 +334,7 @@ def composite(w: Writer) -> Any:
     if how == 6:
         return w.step(f"F.{w.of(('mse_loss', 'huber_loss', 'l1_loss', 'smooth_l1_loss'))}({x}, {w.like(shape, dtype)})")
     if how == 7:
-        return w.step(f"wg.{w.of(('norm', 'logsumexp', 'std'))}({x}, axis={w.axes(x)})")
+        return w.step(f"wg.{w.of(('torch.norm', 'logsumexp', 'std'))}({x}, axis={w.axes(x)})")
     if how == 8 and len(shape) >= 3:
         key = w.like(shape, dtype)
         return w.step(f"F.scaled_dot_product_attention({x}, {key}, {key}, is_causal={w.chance(0.5)})")

@@ -159,7 +159,10 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     out._spec = spec = known or spec_of(data.shape, data.dtype)
     out.node = out._base = None
     node = x.node
-    tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
+    tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable
+    if tracked:
+        mode = get_mode()
+        tracked = mode.grad
     if not (tracked or op.view):
         return out
     frame: FrameType | None = sys._getframe(2)  # who calls this is one of Wengert's
@@ -178,7 +181,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
     made.spec = spec
     made.code, made.offset = code, offset
-    made.scope = get_mode().scope
+    made.scope = mode.scope
     if observers:
         note_node(made)
     return out
