@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.ops.op import TABLE
 from wengert.explain.gradients.missing import CAUSES
 
 
@@ -490,8 +491,9 @@ def test_the_advice_names_what_exists() -> None:
     from wengert.explain import causes
 
     texts = [t for pair in CAUSES.values() for t in pair]
-    texts += [c.rewrite for rules in causes.FORWARD.values() for _, c in rules]
-    texts += [c.rewrite for c in causes.BACKWARD.values()] + [causes.INPUT.rewrite, causes.UPDATE.rewrite]
+    texts += [causes.INPUT.rewrite, causes.UPDATE.rewrite]
+    for known in (op.facets["nonfinite"] for op in TABLE.values() if "nonfinite" in op.facets):
+        texts += [c.rewrite for c in (*(c for _, c in known.forward), known.backward, known.infinite) if c is not None]
     names = {name.rstrip(".") for text in texts for name in re.findall(r"\bwg\.([a-zA-Z_.0-9]+)", text)}
     assert len(names) > 20
     for name in names:

@@ -26,7 +26,7 @@ from .tracing import Traced
 
 _WRITEABLE = 0x0400
 _OWNS_DATA = 0x0004
-# What an array has to be, to be written into: plain, writeable, and the owner of its memory.
+# The flags of an array that may be written into: plain, writeable, and the owner of its memory.
 OWNED = PLAIN | _WRITEABLE | _OWNS_DATA
 
 

@@ -19,7 +19,7 @@ _CONTAINERS |= {"Counter", "OrderedDict", "mappingproxy"}
 _PLAIN = {"bool", "int", "float", "complex", "str", "bytes", "NoneType", *_CONTAINERS}
 
 
-# What a fact is called that says that a generator of Python's or NumPy's was drawn from.
+# The prefix of facts that say that a generator of Python's or NumPy's was drawn from.
 DRAWS = "draws of "
 
 

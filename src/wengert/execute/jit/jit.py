@@ -64,7 +64,7 @@ _COURSES = 32
 _LATE = 8
 # Errors that say what a trace cannot do.
 _OF_TRACES = (GraphError, GradientError, WriteError)
-# What is known of what traces read grows so often; after that all that can be reached counts.
+# The times that the known reads of traces may grow; after that all that can be reached counts.
 _READS = 8
 # Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where paths
 # depend on them.
@@ -103,7 +103,7 @@ class Jit(Inspected, Native):
         self._donated = frozenset(as_tuple(options.donate_argnums))
         self._statics = Statics(fn, options.static_argnums, options.static_argnames)
         self._numbers = Numbers()
-        # What traces read, as far as it was looked at: the newest first, and last None, for all that can be reached.
+        # The reads of traces, the newest first, and last None, for all that can be reached.
         self._reads: list[Reads | None] = [None]
         self._watches = True
         self._mentioned: Mentioned | None = None
@@ -266,7 +266,7 @@ class Jit(Inspected, Native):
             return self._taken(call, found, path, old, done)
 
         def alone() -> Taken:
-            # What was looked at before may have been changed by who had the turn.
+            # The holder of the turn may have changed what was checked before.
             if not (
                 path.stands(captures, captures.stood if stood is None else stood)
                 and path.grads_fit(call.leaves, call.positions, captures)
@@ -410,7 +410,7 @@ class Jit(Inspected, Native):
             others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.is_settled)
             paths = [path, *(p for p in others if p.traced.grads_read == reads)][:_COURSES]
             known = Short(_fast_paths(call, captures, paths), captures, program, paths)
-            # What marks it stays alive with it, so that no other object has the identity of one of these.
+            # The mark's objects stay alive with it, so that no other object can take on their identity.
             self._drop(guest.keep(mark, known))
         self._prefer(known, guest)
 

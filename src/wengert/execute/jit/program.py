@@ -61,7 +61,7 @@ class Path:
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)
         self.decisions = tuple(g.value for g in traced.guards)
-        # What others see happens only on the path that is taken: the decisions are looked at first.
+        # Visible effects happen only on the path that is taken: the decisions are computed first.
         self.first: Executor | None = None
         if traced.has_effects and traced.guards:
             self.first = compile_graph(
@@ -69,9 +69,9 @@ class Path:
                 None,
             )
         self.records: dict[tuple[int, ...], Recorded] = {}
-        # Whether results carry gradients on to what is outside.
+        # True where results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
-        # Whether anything outside has another value after a run.
+        # True where anything outside has another value after a run.
         self.writes = bool(
             self.given
             or traced.cell_writes

@@ -43,7 +43,7 @@ from .values import Unknown, Values
 
 # Tracing puts abstract tensors into objects that every thread can see.
 TRACING = locks.lock()
-# How often it has done so, and put back what was there: odd while they are there.
+# The number of times that it put abstract values in and took them out again: odd while they are there.
 epoch = [0]
 # Of the traces in progress: their threads, what puts everything back, and what stood outside before.
 _open: list[tuple[int, Callable[[], object], Outside]] = []

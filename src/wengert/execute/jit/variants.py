@@ -10,17 +10,17 @@ from .capture.reading import Reads
 from .program import Path
 from .signature import Call
 
-# What programs take up is counted in nodes of their graphs, about 2 kB each (and so are constants), and so much for
+# The memory of programs is counted in nodes of their graphs, about 2 kB each (as are constants), and so much for
 # each program besides.
 NODE = 2048
 EACH = 256
 # Programs have room for so many at first; for more, up to `MOST`, once they were seen to be needed again.
 ROOM = 1 << 18
 MOST = 1 << 20
-# How many programs that were forgotten are remembered by name, to see whether they come again.
+# The number of forgotten programs that are remembered by name, to see whether they come again.
 _REMEMBERED = 1 << 14
 
-# What kind of call a program is for: what traces read (None: all that could be reached), the call's key, that of its
+# The key of a program's calls: the reads of traces (None: all that could be reached), the call's key, that of its
 # captured state, ...
 Key = tuple[Any, ...]
 

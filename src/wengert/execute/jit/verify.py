@@ -16,7 +16,7 @@ from ...core.state.observer import Observer, observing
 from ..native.run.runtime import Commit
 from .executor import executor, run_by_node
 
-# How far results may lie apart, in units of the last place of the largest element: sums in another
+# The distance by which results may differ, in ulp of the largest element: sums in another
 # order, functions within two ulp, products that round once instead of twice, and what follows from them
 # through a whole program.
 LIMIT = 1 << 14

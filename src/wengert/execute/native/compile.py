@@ -54,7 +54,7 @@ class Compiled:
         if cache.is_on() and self.target == machine.host():
             self._name = fingerprint(graph, self.donated, self.target)
             found = self._kept()
-        # Whether the plan was found in the cache.
+        # True where the plan was found in the cache.
         self.is_kept = found is not None
         self._plan = found if found is not None else self._made.plan
 

@@ -37,10 +37,10 @@ from .run.runtime import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# What a program costs, in the nanoseconds that `price` reckons in: tracing and planning, and part of
+# The cost of a program, in the nanoseconds that `price` reckons in: tracing and planning, and part of
 # the time for kernels, most of which other programs have made or left in the cache on disk.
 PROGRAM = 10_000_000
-# How many combinations of op and shapes are known at a time; the oldest is forgotten first.
+# The most combinations of op and shapes that are known at a time; the oldest is forgotten first.
 MOST_KNOWN = 1024
 # The dtypes that NumPy computes in as kernels do; half precision is left to the ops' own forwards.
 FLOATS, OTHERS = frozenset("fd"), frozenset("?bBhHiIlLqQ")

@@ -19,7 +19,7 @@ from ..observing.arguments import tensors_of
 from ..observing.events import Events, Pull, Step, observed
 from ..observing.replayed import is_freed, opened, replay, restored
 
-# What each cause says, and how to mend it.
+# The text of each cause, and how to mend it.
 CAUSES: dict[str, tuple[str, str]] = {
     "present": ("nothing is missing: a gradient arrives", ""),
     "integer": ("its dtype is not floating: it has no derivative", "w = w.astype(wg.float32).requires_grad_()"),
@@ -94,13 +94,13 @@ CAUSES: dict[str, tuple[str, str]] = {
     "hook": ("a hook on it returns 0", "remove the hook"),
 }
 
-# What "detached" says where the line is not that of the detaching.
+# The text of "detached" where the line is not that of the detaching.
 _DETACHED_BEFORE = (
     "its numbers are used here without it: what detach(), .data or numpy() gave carries no gradient to it",
     "use the tensor itself",
 )
 
-# What "unused" says of a tensor's graph, which knows nothing of what was detached before it.
+# The text of "unused" for a tensor's graph, which knows nothing of what was detached before it.
 _UNRECORDED = (
     "no recorded operation leads from it to the loss",
     "check that the forward pass uses this tensor, not another; wg.explain.missing(w, f) with the function that "

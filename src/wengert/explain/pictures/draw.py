@@ -328,7 +328,7 @@ def _legend(scene: Scene, y: float) -> _Legend | None:
 
 # -- text, numbers and colours
 
-# What XML has no characters for becomes a replacement character.
+# Code points that XML has no characters for become a replacement character.
 _ESCAPES = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}"
 )

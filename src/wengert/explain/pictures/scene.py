@@ -24,7 +24,7 @@ Direction = Literal["TB", "LR"]
 
 # A picture of more boxes than this one tells nothing; modules are folded, then the middle.
 MAX_NODES = 400
-# How many boxes are shown at each end of what is left out.
+# The number of boxes shown at each end of what is left out.
 _END = 40
 _TITLE_LENGTH = 30
 # Larger constants are not looked through for one value.

@@ -69,7 +69,7 @@ class _Writer:
         self.recording = recording
         spans.read_again()
         self.findings = findings(recording)
-        # What findings are about, and what it was made from: where a NaN leaves a step, an operand's gradient shows it.
+        # The rows of findings, and their operands: where a NaN leaves a step, an operand's gradient shows it.
         about = [finding.row for finding in self.findings if finding.row is not None]
         self.named = {r for row in about for r in (row, *row.operands) if r is not None}
         self._add_roots()

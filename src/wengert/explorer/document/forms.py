@@ -19,7 +19,7 @@ from ...core.ops.op import Joint, Linear, Op, Partial, Route, Vjp, find_op
 
 Pattern = Literal["distribute", "swap", "route", "accumulate", "scale", "custom", "none"]
 
-# How tightly formulas bind, as the page counts it: whatever is looser than a sum is bracketed alike.
+# The binding strength of formulas, as the page counts it: all that is looser than a sum is bracketed alike.
 _BINDS: Mapping[Binds, int] = {"sum": 1, "product": 2, "sign": 3, "power": 4, "atom": 9}
 
 

@@ -106,7 +106,7 @@ def great_steps(facts: Facts) -> Iterator[Finding]:
         before, after = floating(updated.before), floating(updated.after)
         if before is None or after is None or not (own := rms(before)):
             continue
-        # What started at zero, or near it, is to grow.
+        # A parameter that started at zero, or near it, is to grow.
         size = max(own, SMALL_START / float(before.shape[-1]) ** 0.5)
         moved = rms(after.astype(np.float64) - before)
         if moved is not None and moved > GREAT_STEP * size:

@@ -64,13 +64,13 @@ def _dead(row: Row) -> tuple[float, int, int, int] | None:
     return (share, int(dead.sum()), units, x.size // units) if share >= few else None
 
 
-# What takes logits, by what probabilities are made with.
+# The losses that take logits, by the functions that make probabilities.
 _TWICE = {
     "softmax": {"cross_entropy", "log_softmax", "softmax"},
     "log_softmax": {"softmax"},
     "sigmoid": {"binary_cross_entropy_logits", "sigmoid"},
 }
-# What the logarithm of a squashed value is better taken by, of elements of it too.
+# The functions by which the logarithm of a squashed value, or of its elements, is better taken.
 _FROM_LOGITS = "or wg.nn.functional.binary_cross_entropy_with_logits, which wants x"
 _LOGARITHMS = {
     "softmax": "wg.log_softmax(x){chosen}, or wg.nn.functional.cross_entropy, which wants x",

@@ -17,7 +17,7 @@ from .run import Shown
 
 # Points a side of the picture of the result, and of those of neurons: every other one.
 SURFACE, THINNED = 64, 2
-# How far over the points the pictures reach.
+# The reach of the pictures, as a multiple of that of the points.
 MARGIN = 1.15
 
 

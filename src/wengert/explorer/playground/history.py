@@ -27,7 +27,7 @@ class History:
         self.run = run
         self.at = 0
         self.stride = 1
-        # Whether a step that was computed again gave other numbers: the run is not a function of its state.
+        # True where a step that was computed again gave other numbers: the run is not a function of its state.
         self.drifted = False
         self.series = [array("d") for _ in run.series]
         self._changes: dict[int, list[tuple[str, Value]]] = {}

@@ -156,7 +156,7 @@ class FitLine(Run):
                 "now": [num(v) for v in now],
                 "next": [num(v) for v in after],
                 "gradient": [num(v) for v in gradient],
-                # What the step size is multiplied by: the gradient, or what the method makes of it.
+                # The factor of the step size: the gradient, or what the method makes of it.
                 "direction": [num(g) for g in gradient] if plain else [num((a - z) / rate) for a, z in zip(now, after)],
                 "limit": None if self.limit is None else num(self.limit),
                 "code": lines,

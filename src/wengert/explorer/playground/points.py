@@ -59,7 +59,7 @@ def cloud(generator: np.random.Generator, count: int) -> Array:
     return np.asarray(generator.normal(0.42, 0.2, (count, 2)))
 
 
-# What stands where the reader's own points go, until they are there.
+# The text in the field for the reader's own points, until they are there.
 EXAMPLE = """x,y,class
 1,1,inside
 1,2,inside

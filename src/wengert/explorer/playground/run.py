@@ -53,18 +53,18 @@ class Run:
     title: ClassVar[str]
     # A few words or a formula beside the title.
     aside: ClassVar[str] = ""
-    # How the page draws it: "line", "network", "units", "flow", "script".
+    # The page's view of it: "line", "network", "units", "flow", "script".
     view: ClassVar[str]
     controls: ClassVar[tuple[Control, ...]]
-    # What `measure` gives, in order; the first is the loss.
+    # The names of the numbers that `measure` gives, in order; the first is the loss.
     series: ClassVar[tuple[str, ...]] = ("loss",)
     # Steps that a run goes for before it pauses, and steps a second to begin with.
     horizon: ClassVar[int] = 40
     pace: ClassVar[float] = 4.0
-    # Whether states can be kept. Else a step is taken up again by beginning anew.
+    # True where states can be kept. Else a step is taken up again by beginning anew.
     keeps: ClassVar[bool] = True
 
-    # Whether the graph of every shown step is wanted; else it is recorded when the page asks.
+    # True where the graph of every shown step is wanted; else it is recorded when the page asks.
     records_always: ClassVar[bool] = False
 
     parameters: list[Tensor]

@@ -97,7 +97,7 @@ class Script(Run):
         folder = os.path.abspath(self.path.parent)
         if folder not in sys.path:
             sys.path.insert(0, folder)
-        # What its classes and functions say of their module is then found.
+        # Its classes and functions name their module, which is then found.
         sys.modules[_MODULE] = self.module
         linecache.checkcache(str(self.path))
         exec(compile(self.path.read_bytes(), str(self.path), "exec", dont_inherit=True), self.module.__dict__)

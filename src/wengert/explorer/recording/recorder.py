@@ -232,7 +232,7 @@ class Tape(Observer):
             fresh.append(walked)
             walked = walked.f_back
         known = -1 if walked is None else self.known[id(walked)]
-        # What was called from there has returned.
+        # The functions called from there have returned.
         for entry in self.stack[known + 1 :]:
             del self.known[id(entry[0])]
         del self.stack[known + 1 :]

@@ -191,7 +191,7 @@ def _class_text(h: str, cls: Any, attribute: str, value: Any, name: Callable[[An
     given = value.__func__ if isinstance(value, staticmethod) else value
     if getattr(cls, attribute, MISSING) is given:
         return f"{h}.{attribute} is {name(given)}"
-    # What the class gives for it is made anew for whoever asks.
+    # The class makes its value anew for whoever asks.
     return f"{name(inspect.getattr_static)}({h}, {attribute!r}, None) is {name(value)}"
 
 

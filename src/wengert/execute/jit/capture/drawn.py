@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
-# Those that every function can reach: of the modules' own functions.
+# The generators that every function can reach: those of the modules' own functions.
 _GLOBAL: tuple[tuple[str, Any], ...] = (("random", random), ("numpy.random", np.random))
 
 

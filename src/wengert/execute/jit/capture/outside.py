@@ -55,7 +55,7 @@ class Outside:
         self.places = [p.read() for p in captures.places]
         self.drawn = Drawn(captures.generators)
         self._written: set[tuple[int, Any]] = set()
-        # What the trace left where a run writes, by holder and name.
+        # The values that the trace left where a run writes, by holder and name.
         self.left: dict[tuple[int, Any], Any] = {}
 
     def leave(self, writes: Iterable[PlaceWrite]) -> None:

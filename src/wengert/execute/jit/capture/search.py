@@ -39,7 +39,7 @@ from .reading import (
     resolve,
 )
 
-# What is in a container of more plain values than this is data: it is compared as a whole.
+# A container of more plain values than this is data: it is compared as a whole.
 _LONG = 1000
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, array.array, types.MappingProxyType)
 # Python's own containers and records that are made of attributes: these are read by their methods.
@@ -52,9 +52,9 @@ _RECORDS: dict[type, tuple[str, ...]] = {
     weakref.WeakSet: ("data",),
 }
 _NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
-# What reads attributes by names that are not to be seen.
+# Functions that read attributes by names which code does not show.
 _GETTERS = (operator.attrgetter, operator.methodcaller)
-# What of a module every call of it reads.
+# The attributes of a module that every call of it reads.
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _MODULE_PARTS = ("_pre_hooks", "_hooks", "training")
 # Packages of Wengert's own whose objects are what their attributes are.
@@ -291,7 +291,7 @@ class _Walk:
             self.note(place, "contents", elements)
             self.check("array", value, None, (value.shape, elements))
             return None
-        # Which objects they are: their addresses alone may be those of others later.
+        # Check the objects themselves: their addresses alone may be those of others later.
         self.check("contents", value, None, elements)
         return iter([(item, Place(None, None, f"{place.path}[{i}]")) for i, item in enumerate(value.flat)])
 
@@ -402,7 +402,7 @@ class _Walk:
                 taken.add(name)
                 functions = _functions_in(value)
                 if any(self.runs(f, name, cls, is_made) for f in functions):
-                    # What a class overrides may be called by what overrides it.
+                    # An overridden method may be called by the one that overrides it.
                     if name.isidentifier():
                         self.classes.setdefault(cls if is_first else base, {})[name] = value
                     for f in functions:
@@ -465,7 +465,7 @@ class _Walk:
         kind = type(value)
         own = getattr(value, "__dict__", None)
         users = not is_library_class(kind)
-        # What is not all looked into is known by what it is.
+        # An object with hidden state is known by its identity, any other by its class.
         self.note(place, "object", Identity(kind if _is_looked_into(kind) else value))
         if isinstance(own, dict) and "__wrapped__" in own:
             yield own["__wrapped__"], Place(own, "__wrapped__", place.path)
@@ -513,7 +513,7 @@ class _Walk:
         for record, parts in _RECORDS.items():
             if issubclass(kind, record):
                 names.update(parts)
-        # Who looks through objects looks through his own, and through records.
+        # Code that reflects looks through its own objects, and through records.
         wants = self.known.wants if users or f"{kind.__module__}.{kind.__name__}" in _NAMESPACES else self.known.names
         return lambda name, value: name not in left_out and (name in names or wants(name, value))
 

@@ -53,7 +53,7 @@ class _NativeCall:
         self.numbers: dict[Register, np.ndarray[Any, Any]] = {}
         # Words that hold what was compared by code of users'.
         self.compared: dict[Register, Word] = {}
-        # What changes an operand of the function, once there is one.
+        # The function that changes an operand of the native function, once there is one.
         self.change: list[Callable[[int, int, Operand], None]] = []
 
     def function(self) -> Callable[..., Any]:

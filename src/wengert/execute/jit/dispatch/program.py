@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..program import Path
 
-# What a function returns for a call that is not like the one that its program was written for.
+# The result of a function for a call that is not like the one that its program was written for.
 MISS: Any = object()
 
 
@@ -42,7 +42,7 @@ class Instruction(NamedTuple):
         return f"{self.name:<14} {' '.join(map(_shown, self.operands))}".rstrip()
 
 
-# What there is to do, with the operands. Where a check does not hold, the call is a miss; where a decision falls
+# The instructions, with their operands. Where a check does not hold, the call is a miss; where a decision falls
 # otherwise, it goes on with the other path.
 INSTRUCTIONS: dict[str, str] = {
     # check: is the call like the one that the program was written for?

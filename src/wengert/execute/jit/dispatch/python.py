@@ -32,7 +32,7 @@ from ..signature import PLAIN, as_array
 from ..tracing import TRACING, epoch
 from .program import MISS, Dispatch, Instruction, Register
 
-# What the text of every function names.
+# The names that the text of every function uses.
 _NAMES: dict[str, Any] = {
     "MISS": MISS,
     "LEAF": LEAF,
@@ -490,7 +490,7 @@ def _return(t: _Text, r: Register) -> Lines:
     return [f"return {r}"]
 
 
-# What each instruction means: the lines of Python that do it.
+# The meaning of each instruction: the lines of Python that do it.
 PYTHON: dict[str, Callable[..., Lines]] = {
     "mode": _mode,
     "tuple": _parts("tuple"),

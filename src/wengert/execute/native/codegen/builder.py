@@ -54,7 +54,7 @@ class Builder:
         self._globals: dict[str, str] = {}
         self._count = 0
         self._blocks = 0
-        # What each result of a bitcast was made from.
+        # The operand of each bitcast, by its result.
         self._bits_of: dict[str, Value] = {}
         self._label = "entry"
         self.ptrs = Value("%ptrs", PTR)

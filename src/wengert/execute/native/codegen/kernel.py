@@ -28,7 +28,7 @@ from .types import Target
 
 Build = Callable[[Builder], None]
 
-# What the compiled code of a kernel is kept in between processes, once one is set up: a
+# The store of compiled code between processes, once one is set up: a
 # function of (name, target) to object code or None, and one to be told what was compiled.
 _load_kept: Callable[[str, Target], bytes | None] = lambda name, target: None
 _keep: Callable[[str, Target, bytes], None] = lambda name, target, code: None

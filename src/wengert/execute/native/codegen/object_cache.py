@@ -127,7 +127,7 @@ def _load(name: str, kind: Kind) -> bytes | None:
     file = name + kind.suffix
     try:
         contents, status = _folder_of(kind).read(file, size_limit() + _HEAD)
-        # When it was last used, to the day, is what decides who goes.
+        # The day of a file's last use decides which files go.
         if status.st_mtime < time.time() - DAY:
             with contextlib.suppress(OSError):
                 _folder_of(kind).touch(file, create=False)
@@ -222,7 +222,7 @@ def _head(name: str, kind: Kind, contents: bytes) -> bytes:
 _here = os.path.dirname(os.path.dirname(__file__))
 _sources = digest_of_sources(_here)
 _package = os.path.dirname(os.path.dirname(_here))
-# What `execute` may import: no plan depends on anything else.
+# The packages that `execute` may import: no plan depends on anything else.
 _plan_sources = digest_of_sources(*(os.path.join(_package, part) for part in ("core", "ops", "transforms", "passes")))
 
 

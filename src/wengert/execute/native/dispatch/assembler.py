@@ -104,7 +104,7 @@ class Assembler:
         self.values: list[Operand] = [0] * arguments
         self.held = 1
         self.code: list[tuple[str, Label | None, tuple[Operand, ...]]] = []
-        # What is to stay alive, by what needs it.
+        # The objects that are to stay alive, by what needs them.
         self.kept: dict[Any, Any] = {}
 
     def value(self, first: Operand = 0, *more: Operand) -> Word:
@@ -186,7 +186,7 @@ def _give_up_others() -> None:
         away = [ctypes.c_int64.from_address(seat.call + 8 * CALL_AWAY) for seat in seats]
         if words is not None and any(a.value for a in away):
             start = (int(words[HELD]) - words.ctypes.data) // 8
-            # What they held stays for ever, since nobody knows how far they had come.
+            # The references that they held stay for ever, since nobody knows how far they had come.
             words[start : start + words[HELD_COUNT]] = words[ENTERED] = words[BUSY] = 0
             for a in away:
                 a.value = 0

@@ -79,7 +79,7 @@ OBJECTS: dict[str, object] = {
     "dict": dict,
     "ndarray": np.ndarray,
 }
-# What of that NumPy's table of functions has, by its place there.
+# The functions of these that NumPy's table has, by their places there.
 NUMPY_API = {"wengert_new_array": 94}
 PYTHON_API = tuple(
     name for line in _API.splitlines() if (name := line.partition("@")[2].partition("(")[0]).startswith("Py")

@@ -10,7 +10,7 @@ from .text import ERROR, FAIL, GO_ON, RETURN, Handler
 
 Handlers = dict[str, Callable[[Handler], None]]
 HANDLERS: Handlers = {}
-# How long, in microseconds, a call waits between two looks at whether a trace is over.
+# The microseconds that a call waits between two looks at whether a trace is over.
 WAIT_US = 50
 
 
@@ -490,7 +490,7 @@ def _drive(c: Handler, drive: Callable[[], str]) -> None:
     into arrays and what is written after them.
     """
     again, stopped, done = c.label("again"), c.label("stopped"), c.label("done")
-    # Where the last call stopped is nothing to this one: a signal may have ended that anywhere.
+    # The call begins with its first step, wherever a signal may have ended the last one.
     c.put("0", c.operand(1), 8 * CALL_FIRST, "i64")
     c.do(f"br label %{again}")
     c.place(again)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-# What handlers return.
+# The results of handlers.
 FAIL, GO_ON, ERROR, RETURN = range(4)
 
 
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
     mode_grad: int
     mode_tracing: int
     mode_floats: int
-    # Whether references are counted in the first word, of every object, and nowhere else.
+    # True where references are counted in the first word, of every object, and nowhere else.
     plain_counts: bool
 
 

@@ -32,7 +32,7 @@ _SMALL = 4096
 # Rows whose elements lie apart are gone through side by side: a loop that needs their results has at least
 # so many, or few elements in all, and no longer ones, whose second pass would find them in no cache.
 _SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
-# How many earlier readers of an array a node is joined with, at most.
+# The most earlier readers of an array that a node is joined with.
 _NEIGHBOURS = 4
 
 # From what cost on an operation is not done again in every row of a larger loop.
@@ -66,7 +66,7 @@ class Group:
         self.reductions: dict[Node, frozenset[int]] = {}
         # The product in whose kernel the group is computed.
         self.anchor: Node | None = None
-        # What members read of others, in an order that is the same in every process.
+        # The values that members read of others, in an order that is the same in every process.
         self.operands: dict[Node, None] = {}
         shape = loop_shape(node)
         self.axes[node] = axes = _numbered(self.space, shape)
@@ -271,7 +271,7 @@ class Grouping:
         taker.axes.update(axes)
         taker.nodes = sorted(taker.axes, key=self.graph.index.__getitem__)
         taker.operands = {n: None for n in (*taker.operands, *read) if n not in taker.axes}
-        # What only others need is no longer a member where it came from.
+        # A value that only others need is no longer a member where it came from.
         home = self.group[node]
         unused = [node]
         while unused:

@@ -14,16 +14,16 @@ from ..scalar import emitters as scalars
 
 UNIFORM, ROW, INNER = 0, 1, 2
 
-# What an operation costs, in simple ones: from KEPT on a value is kept for later passes rather than made again.
+# The cost, in simple operations, from which a value is kept for later passes rather than made again.
 KEPT = 5
-# What a look at both bounds of a window costs.
+# The cost of a look at both bounds of a window.
 _WINDOW = 3
 
 
 def cost(node: Node) -> int:
     """Return what a node in a loop costs for an element, in additions, about; at least 1."""
     declared = cost_of(node.op)
-    # What is not elementwise and stands in a loop all the same compares or converts, as making a place of an index.
+    # A node in a loop that is not elementwise compares or converts, as in making a place of an index.
     return max(1, declared) if isinstance(declared, int) else 1
 
 
@@ -154,7 +154,7 @@ class Passes:
                         last[v] = p
                     continue
                 stack.extend(i.values)
-        # Where a value is read for the last time, the next one may be kept: fewer rows stay in the cache.
+        # The slots of kept values. After a value's last reading another may take its slot: fewer rows are in the cache.
         self.slots: dict[int, int] = {}
         taken: list[tuple[int, int]] = []  # until which pass, and the size of the elements: places must agree
         for v in sorted(self.saved, key=lambda v: self.when[v]):

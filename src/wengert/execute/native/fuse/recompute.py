@@ -17,7 +17,7 @@ from .loop_nest import cost
 
 # The most operations that make a value again, what one may cost, the most nodes of a group that takes some.
 _DEPTH, _CHEAP, _NODES = 4, 1, 192
-# What is so many times smaller than a value weighs nothing beside it.
+# An array that is so many times smaller than a value weighs nothing beside it.
 _SMALL = 16
 
 

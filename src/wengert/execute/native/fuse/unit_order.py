@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-# How many units may come between two that are joined: from there on they are left apart.
+# The most units that may come between two that are joined: beyond that they are left apart.
 _SEARCH = 200
 
-# Where a unit stands: numbers compared from the left. What moves before `(..., inf)` gets `(..., k, inf)`, k counting.
+# A place: numbers compared from the left. A unit moved before `(..., inf)` gets `(..., k, inf)`, k counting.
 Place = tuple[float, ...]
 
 

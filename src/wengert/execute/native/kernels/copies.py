@@ -26,7 +26,7 @@ from ..codegen.walk import axis_words, copy_run, fill_run, walk
 from ..plan.lowering import Lowering, lowers
 from ..plan.plan import View, dense
 
-# What a unit of a copy moves at least, so that sharing out costs little beside it.
+# The bytes that a unit of a copy moves at least, so that sharing out costs little beside it.
 UNIT_BYTES = 1 << 14
 
 

@@ -29,7 +29,7 @@ from ..rewrite.checks import called
 from ..scalar.fp16 import convert
 from .copies import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined, operand
 
-# How many pieces a checked pass is cut into at most: each has a flag of its own.
+# The most pieces that a checked pass is cut into: each has a flag of its own.
 PIECES = 64
 
 

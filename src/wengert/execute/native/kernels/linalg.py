@@ -25,7 +25,7 @@ from ..scalar.math import library as mathlib
 
 # Above so many rows, or with more right-hand sides, LAPACK is the faster one.
 SMALL, COLUMNS = 64, 256
-# What a unit of work does at least, in floating-point operations.
+# The least work of a unit, in floating-point operations.
 _UNIT_FLOPS = 20_000
 
 
@@ -246,7 +246,7 @@ def _determinant(b: Builder, type: Type, logarithm: bool) -> None:
             if logarithm:
                 total = b.fadd(total, mathlib.log(b, b.intrinsic("fabs", pivot)))
             else:
-                # What over- or underflows on the way may come back: such products are not ours.
+                # A product that over- or underflows may come back into range: such products are left to NumPy.
                 total = b.fmul(total, pivot)
                 size = b.intrinsic("fabs", total)
                 good = b.and_(good, b.and_(b.fcmp("oge", size, smallest), b.fcmp("ole", size, largest)))

@@ -20,7 +20,7 @@ from ..codegen.types import Type, storage_type
 
 # Every buffer starts on its own cache line, and vectors of the widest registers are aligned.
 ALIGN = 64
-# What stands at the front of every table of addresses: see kernel.py.
+# The entries at the front of every table of addresses: see kernel.py.
 ARENA, SCRATCH, SCRATCH_STRIDE, FIRST = 0, 1, 2, 3
 
 
@@ -245,7 +245,7 @@ class Plan:
         # The first and last steps of loops, inner ones before those around them.
         self.loops: list[tuple[int, int]] = []
         self.arena = 0
-        # Whether every buffer has its place.
+        # True once every buffer has its place.
         self.is_arranged = False
 
     def __str__(self) -> str:

@@ -58,7 +58,7 @@ def canonical(graph: Graph) -> Graph:
 _FOLDED = 1 << 16
 # The longest row that an element is picked from by a masked sum.
 _CLASSES = 4096
-# How many elementwise nodes in a row a reshape moves over, at most.
+# The most elementwise nodes in a row that a reshape moves over.
 _ROUNDS = 8
 
 

@@ -297,7 +297,7 @@ def _computed_again(first: Node, later: Node) -> dict[Node, Node]:
             continue
         if node in outputs or any(c not in known for c in body.consumers(node)):
             needed = _costly_sources(node, kept)
-            # What is smaller is kept: the value, or all that it is cheaply made from.
+            # The smaller is kept: the value, or all that it is cheaply made from.
             if needed and (
                 any(isinstance(n.spec, tuple) for n in needed) or sum(n.spec.size for n in needed) >= node.spec.size
             ):
@@ -332,7 +332,7 @@ def _same_values(first: Node, later: Node) -> dict[Node, Node]:
     there = [n for n in theirs.nodes if not isinstance(n.spec, tuple)]
     here = [n for n in body.nodes if n not in stands and n.op.kind != "leaf" and not isinstance(n.spec, tuple)]
     inputs = [*theirs.inputs, *(n for n in body.inputs if n not in stands)]
-    # What is equal becomes one node.
+    # Equal nodes become one.
     found = cse(Graph([*there, *(moved[n] for n in here)], inputs)).outputs
     original = dict(reversed(list(zip(found, there))))
     same = {n: original[now] for n, now in zip(here, found[len(there) :]) if now in original}

@@ -22,7 +22,7 @@ from ....core.graph.snapshot import constant_node
 from ....core.node import Node
 from ....passes.rewrite import Rule, RuleSet, build, is_op
 
-# How many times as many rows are picked as there are.
+# The least ratio of picked rows to the table's rows.
 _TIMES = 2
 
 

@@ -38,10 +38,10 @@ CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_ITER
     CALL_WORDS
 )
 CALL_GIVEN, CALL_KINDS, CALL_AWAY = _given
-# What an array that a caller gives has to be: its dtype (the object), the number of its axes, where their sizes stand,
+# The kind of an array that a caller gives: its dtype (the object), the number of its axes, where their sizes stand,
 # and where their strides in bytes stand (0: it is contiguous).
 KIND_WORDS = KIND_DTYPE, KIND_AXES, KIND_SIZES, KIND_STRIDES = range(4)
-# What `start` returns where an array is of another kind.
+# The result of `start` where an array is of another kind.
 WRONG_KIND = -1
 # The words of a step: the kernel's address (0: it is Python's, or a jump), its record, its units (of a
 # jump: the step to go on with), the units of a chunk (0: it is not shared out; of a jump: 1). The record

@@ -35,7 +35,7 @@ _FENCE = 0xC9
 _NANS = {2: 0x7D25, 4: 0x7FA5A5A5, 8: 0x7FF4A5A5A5A5A5A5}
 _NAN_BF16 = 0x7FA5
 _OTHER, _ANY = 0xA5, 0xFF
-# How many steps of a call are run one by one.
+# The number of a call's steps that are run one by one.
 _WATCHED = 5_000
 
 

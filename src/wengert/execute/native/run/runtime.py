@@ -48,11 +48,11 @@ from .driver import (
 )
 from .timeline import NativeTrace, ProfileRecords, now
 
-# What programs compile is kept on disk.
+# Compiled code is kept on disk.
 keep_in(cache.load, cache.keep)
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# What is done with the results of a run: it makes the calls that it is given and its own, all at once.
+# The consumer of a run's results: it makes the calls that it is given and its own, all at once.
 Commit = Callable[[list[Array], Sequence[Call]], None]
 
 # A step is shared out if it takes one thread that long (in nanoseconds), and all such steps of the
@@ -82,7 +82,7 @@ SIGNALS_NS = 50_000_000
 MOST_ITERATIONS = 1 << 16
 # An arena of at most so many bytes belongs to its instance; larger ones are shared.
 OWN_ARENA = 1 << 16
-# How many instances, and how many large arenas, wait for calls.
+# The most instances, and the most large arenas, that wait for calls.
 IDLE = 4
 
 
@@ -108,7 +108,7 @@ class Program:
         self.plan = plan
         self._driver: Driver = driver()
         prepare(step.kernel for step in plan.steps if isinstance(step.kernel, Kernel))
-        # What makes the array of each output; None where it is copied from elsewhere.
+        # The function that makes the array of each output; None where it is copied from elsewhere.
         self._makers: list[Any] = [
             _maker(v) if v.buffer.kind == "output" and v.buffer.index == i else None for i, v in enumerate(plan.outputs)
         ]

@@ -44,10 +44,10 @@ TEAM_BELL, TEAM_SLEEPERS, TEAM_QUIT, TEAM_CPU, TEAM_COLLIDED = (3 * LINE + 4 * i
 TEAM_THREADS, TEAM_PENALTY, TEAM_OWED, TEAM_STREAK = 4 * LINE, 4 * LINE + 8, 4 * LINE + 16, 4 * LINE + 24
 TEAM_SHARES = 5 * LINE
 
-# How long a helper spins for the next step before it sleeps. Waking one takes 10 to 40 microseconds,
+# The time that a helper spins for the next step before it sleeps. Waking one takes 10 to 40 microseconds,
 # and between the calls of a loop in Python there are some tens.
 SPIN_NS = 100_000
-# How many times the calling thread looks for the end of chunks in progress before it sleeps.
+# The times that the calling thread looks for the end of chunks in progress before it sleeps.
 AWAIT_SPINS = 1000
 # The team's account: see above. A wait is a loss if it made the step longer than one thread's time by an eighth,
 # and by so much that it was for a processor rather than for memory.

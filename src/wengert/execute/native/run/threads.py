@@ -19,7 +19,7 @@ from . import driver, scheduler
 
 MOST_THREADS = 1024
 
-# Where Linux says in which control groups a process is, and what these may use.
+# The files in which Linux names a process's control groups, and their limits.
 GROUPS, GROUP_FILES = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 # Counts the teams there were: who keeps what depends on the team sees here that there is another one.

@@ -103,7 +103,7 @@ class ProfileRecords:
         words[PROFILE_ROOM // 8] = room
         words[PROFILE_STRIDE // 8] = stride
         words[PROFILE_CLOCK // 8] = ctypes.cast(_clock, ctypes.c_void_p).value or 0
-        # What lies beyond a region's count is touched, and so provided by the system, only when it is written.
+        # Memory beyond a region's count is touched, and so provided by the system, only when it is written.
         self._regions = self._memory[PROFILE_REGIONS:].view(np.int64).reshape(workers, stride // 8)
         self._regions[:, 0] = 0
         self._of_python: list[tuple[int, int, int]] = []

@@ -85,7 +85,7 @@ class _Queries:
                 over_queries(f, start, stop, self.first, self.valid, f.piece(weights), block, rows, f.size(width), sums)
         with b.loop(0, self.valid, tile.group) as groups:
             at = groups.index
-            # What was packed of these queries is no longer needed.
+            # The packed rows of these queries are no longer needed.
             rows = f.piece("q_rows")
             transpose(b, tile, self._dq_sums(at), f.size("lines_d"), tile.group, tile.group, rows, f.size("lines_d"))
             count = b.imin(b.sub(self.valid, at), group)

@@ -13,7 +13,7 @@ from ...plan.plan import ALIGN
 from ...plan.record import Record
 from .tiles import Tile, Vectors, strided
 
-# How a mask is read: the same numbers for every query, or each its own.
+# The ways of reading a mask: the same numbers for every query, or each its own.
 MaskKind = Literal["none", "shared", "full"]
 
 

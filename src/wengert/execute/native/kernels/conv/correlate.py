@@ -25,9 +25,9 @@ from .geometry import Axes, tap_runs
 from .region import Part, fields, placed, reading
 from .tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
 
-# How much of an image a piece of work copies to scratch memory, at most: it is to stay in the second cache.
+# The most bytes of an image that a piece of work copies to scratch memory: they are to stay in the second cache.
 REGION_BYTES = 128 << 10
-# How many pieces of work there are at least, where the outputs allow it.
+# The least number of pieces of work, where the outputs allow it.
 PIECES = 16
 
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
@@ -98,7 +98,7 @@ def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
 _CORRELATE = Record(
     # The images, and bytes from output to output in them.
     fields("x") + " *panels step_y step_x "
-    # How it is summed: runs of taps, elements of each; panels, those of a group; a group's channels.
+    # The order of summation: runs of taps, elements of each; panels, those of a group; a group's channels.
     "runs run panels_all panels_each group_in group_out "
     # The outputs: planes, tiles along y and x, tiles of a piece, pieces of a plane; their rows in the result.
     "planes tiles_y larger_y tiles_x larger_x tiles_piece pieces row row_n row_z row_y row_x"

@@ -37,7 +37,7 @@ _POOL = Record(
     # Images, channels of a pixel, taps of a window; rows of a piece, pieces of an image, phases.
     "count_a count_b channels taps rows bands phases"
 )
-# What follows in the record for each phase.
+# The words that follow in the record for each phase.
 _AXIS = "outputs first stride taps dilation number out"
 _PHASE = Record(" ".join(f"{f}_{n}" for n in "zyx" for f in _AXIS.split()) + " number out inner_start inner_end")
 

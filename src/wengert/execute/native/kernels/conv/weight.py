@@ -23,13 +23,13 @@ from .geometry import Axes, forward, tap_runs
 from .region import Part, fields, placed, reading, zeros
 from .tile import most_sums, nothing, products, sizes_of, split_two, tile_start, vectors
 
-# How much of the images a piece copies to scratch memory, at most.
+# The most bytes of the images that a piece copies to scratch memory.
 REGION_BYTES = 128 << 10
 # Cotangents that more tiles than this read are copied too: a copy that the cache holds is read faster.
 FEW_TILES = 4
-# How many pixels a piece has, at least where there are so many: its sums are read and written once for it.
+# The least pixels of a piece, where there are so many: its sums are read and written once for it.
 PIXELS = 256
-# How many independent pieces of work there are.
+# The number of independent pieces of work.
 UNITS = 16
 
 _WEIGHT = Record(
