@@ -16,11 +16,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "helpers")]
 import complexchecks  # noqa: E402
 import wengert.transforms.control  # noqa: E402, F401 (declares the ops of control flow)
 from opchecks import calls, checked_ops  # noqa: E402
+from wengert.core.ops.facets import Role  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
 from wengert.symbolic.bridge import sympy_of  # noqa: E402
 from wengert.transforms.batch import rules as batch_rules  # noqa: E402
 from wengert.transforms.batch import vmap as batch  # noqa: E402
-from wengert.transforms.jacobians import dependence  # noqa: E402
 
 YES = "yes"
 # Its results are piecewise constant, or no numbers: explained above the table.
@@ -62,10 +62,8 @@ def batching(op: Op) -> str:
         return "by `randomness=`"
     if op.name in batch_rules.RULES or op.name in batch.CONTROL:
         return "own rule"
-    if op.name in batch_rules.OPENED:
-        return "by its parts"
-    if op.name in batch_rules.ONE_BY_ONE:
-        return "example by example"
+    if "batching" in op.facets:
+        return {"body": "by its parts", "alone": "example by example"}[op.facets["batching"]]
     return "aligned, else by its parts" if op.kind == "composite" and len(op.params) > 1 else "aligned"
 
 
@@ -79,9 +77,9 @@ def symbolic(op: Op) -> str:
 def sparsity(op: Op) -> str:
     if not op.differentiable:
         return first_order(op)
-    if op.name in dependence.RULES or op.kind == "control":
+    if "dependence" in op.facets or op.kind == "control":
         return "own rule"
-    if op.kind == "elementwise":
+    if op.kind == "elementwise" or op.role in (Role.PASS, Role.BY_ELEMENT):
         return "diagonal"
     if op.body is not None:
         return "by its parts"

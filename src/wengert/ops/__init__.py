@@ -11,8 +11,7 @@ from .neural import activations, attention, composites, convolve, losses, normal
 from .pointwise import arithmetic, complex_views, gradient_helpers, logic, selection, trigonometry, xlogy  # noqa: F401
 from .random import functions as _random_functions  # noqa: F401
 from .random import rejection  # noqa: F401
-from .reduce import cumulative, norms  # noqa: F401
-from .reduce import functions as _reductions  # noqa: F401
+from .reduce import cumulative, extremes, moments, norms, sums, truth  # noqa: F401
 from .special import gamma, incomplete_beta, incomplete_gamma, normal, zeta  # noqa: F401
 from .structure import assemble, axes, creation, diagonals, dtypes, extend, shapes  # noqa: F401
 

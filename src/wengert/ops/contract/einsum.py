@@ -27,7 +27,7 @@ from ...core.ops.record import another, bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..pointwise.arithmetic import conj, multiply
-from ..reduce.functions import sum as sum_along
+from ..reduce.sums import sum as sum_along
 from ..structure.axes import permute_op
 from ..structure.diagonals import diagonal, diagonal_op
 from ..structure.shapes import as_operand, broadcast, reshaped

@@ -19,7 +19,7 @@ from ...core.tensor import Tensor, wrap
 from ..contract.products import matmul, matmul_op
 from ..pointwise.arithmetic import exp, imag, log
 from ..pointwise.selection import where, where_op
-from ..reduce.ops import prod_op
+from ..reduce.sums import prod_op
 from ..structure.assemble import concat_op
 from ..structure.diagonals import diagonal_op, embed_diagonal
 from .base import (

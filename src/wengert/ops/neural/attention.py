@@ -24,8 +24,8 @@ from ...core.tensor import Tensor, asarray
 from ..pointwise.arithmetic import exp, multiply
 from ..pointwise.selection import where, where_op
 from ..reduce.common import running_dtype
+from ..reduce.extremes import max_op
 from ..reduce.norms import logsumexp
-from ..reduce.ops import max_op
 from ..structure.shapes import broadcast, cast, casted
 from .activations import operand
 from .attention_kernels import attention_backward, attention_forward, later

@@ -23,7 +23,8 @@ from ..random.draws import draw_with, key_words
 from ..random.functions import random_bernoulli
 from ..random.generator import Generator, draw
 from ..reduce.cumulative import conjugate
-from ..reduce.ops import max_op, sum_op
+from ..reduce.extremes import max_op
+from ..reduce.sums import sum_op
 from .activations import operand
 
 # -- softmax

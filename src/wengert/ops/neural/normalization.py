@@ -26,7 +26,7 @@ from ..pointwise.arithmetic import negative, rsqrt
 from ..pointwise.selection import maximum
 from ..reduce.common import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
 from ..reduce.norms import vector_norm
-from ..reduce.ops import mean_op
+from ..reduce.sums import mean_op
 from ..structure.dtypes import finfo
 from ..structure.shapes import broadcast, casted
 from .activations import operand

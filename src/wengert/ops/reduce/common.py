@@ -11,7 +11,7 @@ import numpy as np
 from ...core.dims import Dim
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.op import Call, Op
-from ...core.ops.record import record_one
+from ...core.ops.record import bind, record_one
 from ...core.spec import (
     DType,
     Shape,
@@ -186,6 +186,12 @@ def ordered(x: Any, name: str) -> Tensor:
             "They have no order: take wg.abs(x) or wg.real(x) first.",
         )
     return operand
+
+
+def reduced(reduction: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    """Run a reduction along what an axis argument names."""
+    out: Tensor = bind(reduction, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
+    return out
 
 
 _WHOLE: dict[int, dict[str, Any]] = {n: {"axis": tuple(range(-n, 0)), "keepdims": False} for n in range(65)}

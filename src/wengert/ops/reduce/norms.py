@@ -37,7 +37,9 @@ from .common import (
     widened,
 )
 from .cumulative import conjugate
-from .ops import count_nonzero_op, max_op, min_op, sum_op
+from .extremes import max_op, min_op
+from .sums import sum_op
+from .truth import count_nonzero_op
 
 # -- logsumexp
 

@@ -42,7 +42,13 @@ Method = Literal[
 
 
 class OdeInfo(NamedTuple):
-    """The cost of an integration: steps, evaluations of f, and of its Jacobian (each counted once)."""
+    """The cost of an integration: steps, evaluations of f, and of its Jacobian (each counted once).
+
+    >>> import wengert as wg
+    >>> found = wg.solve.odeint(lambda t, y: -y, wg.tensor(1.0), wg.tensor([0.0, 1.0]), return_info=True)
+    >>> found.info.accepted > 0, found.info.jacobians
+    (True, 0)
+    """
 
     accepted: int
     rejected: int
