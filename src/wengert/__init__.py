@@ -140,7 +140,7 @@ _LAZY_NAMES = {
 # Ops whose modules are loaded when they are first used.
 _DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.control"))
 
-# What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
+# Methods of Graph by modules that are loaded when first asked for; each gives Graph the method.
 _LAZY_METHODS = {
     "run": ".execute.scheduler",
     "to_dot": ".explain.pictures.dot",
@@ -170,7 +170,7 @@ def __getattr__(name: str) -> _Any:
     elif name in _LAZY_NAMES:
         value = getattr(_import_module(_LAZY_NAMES[name], __name__), name)
     else:
-        # What PyTorch or an older text has here may stand in a submodule: the error says which.
+        # A name that PyTorch or an older text has here may stand in a submodule: the error says which.
         home = _declare.HOMES.get(name)
         where = f"; it is wengert.{home}.{name}" if home else ""
         raise AttributeError(f"module 'wengert' has no attribute {name!r}{where}")

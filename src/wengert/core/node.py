@@ -156,7 +156,7 @@ class Node:
         """The module path inside which the operation ran, such as `encoder.layers.0`."""
         return self.scope.path if self.scope is not None else ""
 
-    # What PyTorch users know from `grad_fn`.
+    # The interface of PyTorch's `grad_fn`.
 
     def name(self) -> str:
         """Return the name of the backward step, such as `MulBackward`."""

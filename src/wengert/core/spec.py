@@ -183,7 +183,7 @@ def scalar_category(value: bool | int | float | complex) -> int:
     return 0 if kind is bool else 1 if kind is int else 2 if kind is float else 3
 
 
-# What a flag of a spec without axes is instead of True.
+# The value of a true flag in a spec without axes.
 SCALAR = 2
 
 

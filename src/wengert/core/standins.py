@@ -31,7 +31,7 @@ from .spec import (
 from .state.capture import note_write
 from .tensor import LEAF, Tensor, abstract, bind_detach, leaf_node, new, wrap
 
-# What Python computes in, by category.
+# The dtype of Python's own arithmetic, by category.
 PYTHON_DTYPES: tuple[DType, ...] = (bool_, default_int, float64, complex128)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .arrays import Array
 
-# What a page of memory may be used for.
+# The accesses that a page of memory may allow.
 NOTHING, READ = 0, 1
 # The number of the futex's system call, by processor.
 FUTEX = {"x86_64": 202, "aarch64": 98}

@@ -24,7 +24,7 @@ from .state.observer import observer, observers
 
 Scalar = bool | int | float | complex
 
-# What a leaf's node "computes": nothing; its value is the leaf tensor's.
+# The op of a leaf's node, which computes nothing: its value is the leaf tensor's.
 LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients are collected for.")
 INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
 # A second name for a value, which a transform can differentiate with respect to apart from the
@@ -83,7 +83,7 @@ class Tensor(Methods):
 
     __array_priority__ = 1000.0
 
-    # Whether it stands for a Python number, which takes the dtype of what it meets.
+    # True for a weak tensor, a Python number that takes the dtype of its other operand.
     is_weak = False
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:

@@ -33,7 +33,7 @@ State = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Group]
 _Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 
-# What is not part of an optimiser's state, but there for compiled functions.
+# The attributes that are no part of an optimiser's state, but there for compiled functions.
 _FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together")
 
 # Elements that a rule works on at a time: its dozen passes then run in the cache.

@@ -133,7 +133,7 @@ def _identity(node: Node) -> Node | None:
     inner = node.inputs[0]
     if node.op.name == "conj" and node.spec.dtype.kind == "c":
         return None
-    # What gradients do not flow through must stay so in a graph that may still be differentiated.
+    # A node that stops gradients must stay in a graph that may still be differentiated.
     return None if node.op.name == "stop_gradient" else _replacement(node, inner)
 
 

@@ -85,7 +85,7 @@ def equal(a: Function, b: Function, *, points: int = 100, seed: int = 0) -> Verd
         compared += 1
         if all(map(_agree, left, right)):
             continue
-        # How far rounding moves results takes many runs to find out: only where it matters.
+        # The effect of rounding takes many runs to find out: only where it matters.
         noise = [_noise(g, feeds, v, shaken) for g, v in ((first, left), (second, right))]
         for k, (u, v) in enumerate(zip(left, right)):
             if not _agree(u, v, noise[0][k] + noise[1][k]):

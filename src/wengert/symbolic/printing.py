@@ -20,13 +20,13 @@ from ..core.ops.record import OUTPUT
 from ..core.spec import Spec
 from .numbers import number_text
 
-# What is written out in one line, however often its parts occur.
+# The width up to which an expression is written in one line, however often its parts occur.
 _WIDTH = 88
 # A shared part shorter than this is repeated.
 _SHORT = 8
 _DEPTH = 40
 
-# How tightly text binds: a place in the order of Binds.
+# The precedence of text: a place in the order of Binds.
 _BINDS: Mapping[Binds, int] = {name: place for place, name in enumerate(get_args(Binds))}
 _PRODUCT, _POWER, ATOM = _BINDS["product"], _BINDS["power"], _BINDS["atom"]
 _GREEK = frozenset(

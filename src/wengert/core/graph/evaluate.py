@@ -47,7 +47,7 @@ def _observed(seen: Observer, node: Node, args: Sequence[Any]) -> Any:
 
 def apply(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """Return the value of an op for arrays. Raises what it raises, in its words."""
-    # What picks one of several results makes nothing that is to be told of.
+    # An op that picks one of several results computes nothing to observe.
     told = bool(observers) and op is not OUTPUT
     try:
         return op.told(args, attrs) if told else op.forward(*args, **attrs)

@@ -233,7 +233,7 @@ class _Reader:
 
 _FLOATS = ("nan", "inf", "-inf")
 _NAME = re.compile(r"([A-Za-z_][\w.]*)?", re.ASCII)
-# What nodes without inputs are called, by kind and by op.
+# The names of nodes without inputs, by kind and by op.
 LEAF_KINDS = frozenset({INPUT.name, PARAMETER.name, CONSTANT.name})
 
 

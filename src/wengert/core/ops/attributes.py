@@ -22,7 +22,7 @@ from ..errors import GraphError, fail
 from ..graph.values import Subgraph
 from ..spec import MOST_AXES, MOST_ELEMENTS, Spec, as_dtype, category, uint32, uint64
 
-# Whether a value is of a kind, for the op's first operand (None for an op without one).
+# A test whether a value is of a kind, for the op's first operand (None for an op without one).
 Test = Callable[[Any, Spec | None], bool]
 
 # Offsets and steps are added to sizes in 64 bits.

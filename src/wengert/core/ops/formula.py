@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import GraphError, fail
 from .op import Op, find_op
 
-# What stands between two operands, or before one, and the op that it is.
+# Operator signs, between two operands or before one, and their ops.
 _BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",
@@ -40,7 +40,7 @@ _UNARY: Mapping[type[ast.AST], str] = {ast.USub: "negative", ast.UAdd: "positive
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
 
 
-# Where an operand comes from: the number of an earlier part, an argument's name, or (in a tuple) a Python number.
+# The origin of an operand: the number of an earlier part, an argument's name, or (in a tuple) a Python number.
 Operand = int | str | tuple[float]
 
 
@@ -51,7 +51,7 @@ class Part(NamedTuple):
     operands: tuple[Operand, ...]
 
 
-# How a part is computed, of its op and operands.
+# The computation of a part, from its op and operands.
 Compute = Callable[[Op, Sequence[Any]], Any]
 
 
@@ -67,7 +67,7 @@ class Formula:
 
     def __init__(self, text: str, names: Sequence[str], attrs: Sequence[str] = ()) -> None:
         self.text, self.names, self.attrs = text.strip(), tuple(names), tuple(attrs)
-        # When it is first asked for: the library's own formulas name ops of modules that are imported after theirs.
+        # Read when first asked for: the library's own formulas name ops of modules that are imported after theirs.
         self.read = cache(partial(_Reader, self.text, (*self.names, *self.attrs)))
 
     def evaluate(self, values: Mapping[str, Any], compute: Compute) -> Any:

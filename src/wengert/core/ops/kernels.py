@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from ..node import Node
 
-# What NumPy is reckoned to need for a composite, in nanoseconds: for each call, and for each element.
+# The estimate of NumPy's time for a composite, in nanoseconds: for each call, and for each element.
 PER_CALL, PER_ELEMENT = 5_000, 4
-# What it costs to load LLVM and to have the first kernels made, in the same nanoseconds.
+# The cost of loading LLVM and compiling the first kernels, in the same nanoseconds.
 START = 400_000_000
 
 

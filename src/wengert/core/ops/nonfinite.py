@@ -92,6 +92,6 @@ SINGULAR = "a small multiple of the identity added to the matrix, or wg.linalg.l
 ROWS = "eps=1e-5, as usual; else leave out rows that are constant, or scale large values down"
 DISTINCT = "a function of the eigenvalues alone, or of the eigenvectors only where eigenvalues differ"
 
-# What several ops share as a whole.
+# Explanations that several ops share.
 OVERFLOW = Nonfinite(((always, Cause("overflow, or opposite infinities met", WIDER)),))
 EMPTY_ROW = Cause("a row without a finite entry", ROW)

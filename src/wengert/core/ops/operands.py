@@ -81,7 +81,7 @@ WANTED = {
 }
 
 
-# What ops take as it is: their front doors bring other dtypes to it.
+# The dtypes that ops take as they are: their front doors convert others to them.
 _TAKEN = {
     "numeric": "numbers, not booleans",
     "inexact": "floating or complex numbers",
@@ -377,7 +377,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return out
     mode = get_mode()
     if mode.grad:
-        # Which of the two the derivative needs is the same question for every number.
+        # The operands that the derivative needs do not depend on the number.
         needs, needs_out = op.save_plan(_RIGHT if reflected else _LEFT)
         saved: tuple[Any, ...] = ()
         if needs or needs_out:

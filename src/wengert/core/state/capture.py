@@ -162,6 +162,6 @@ def note_gradient(x: Any) -> None:
         writes.gradients[id(x)] = Filled(weakref.ref(x), x.node, getattr(x, "_grad", None), user_location())
 
 
-# Who looks on at writes; None while a trace of its own begins.
+# The observer of writes; None while a trace of its own begins.
 get_writes = _writes.get
 set_writes = _writes.set

@@ -106,7 +106,7 @@ class Stateful(Protocol):
     def __jit_static__(self) -> Any: ...
 
 
-# What stores into the slots of tensors, whatever their class says of attributes.
+# The setters of tensors' slots, whatever their class says of attributes.
 set_data: Callable[[Tensor, Any], None] = Tensor.__dict__["_data"].__set__
 set_spec: Callable[[Tensor, Any], None] = Tensor.__dict__["_spec"].__set__
 set_node: Callable[[Tensor, Any], None] = Tensor.__dict__["node"].__set__

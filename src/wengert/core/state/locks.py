@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import system
 
-# What `threading.RLock` makes; its type has no name of its own there.
+# The type of `threading.RLock()`, which has no name of its own there.
 RLock = Any
 
 _locks: weakref.WeakSet[RLock] = weakref.WeakSet()
@@ -30,7 +30,7 @@ _awaited: list[RLock] = []
 _before: list[Callable[[], object]] = []
 _in_parent: list[Callable[[], object]] = []
 _in_child: list[Callable[[], object]] = []
-# Those that a fork in progress has taken.
+# The locks that a fork in progress has taken.
 _taken: list[RLock] = []
 
 

@@ -161,11 +161,11 @@ class _Nested(Observer):
 # The threads that observe, an entry for each block.
 observers: list[int] = []
 
-# What marks an exception that an observer has raised.
+# The mark of an exception that an observer has raised.
 _BLAME = "__wengert_observer__"
 _observer: ContextVar[Observer | None] = ContextVar("wengert_observer", default=None)
 _lock = locks.lock()
-# What gives every thread its observer, and the thread that has set it.
+# The function that gives every thread its observer, and the thread that has set it.
 _everyone: Callable[[], Observer] | None = None
 _holder: int | None = None
 

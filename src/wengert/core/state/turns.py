@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 # The words of a turn: the threads that hold it, 0 for none.
 BY_PYTHON, BY_NATIVE = 0, 1
-# How long one waits between two looks at a native call in progress, at first and at most.
+# The wait between two looks at a native call in progress, at first and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 20e-6, 1e-3
 # How long a fork waits for programs in progress: a child gets no array that is half written, unless one of them waits
 # for the very thread that forks.
@@ -43,7 +43,7 @@ _FORK_WAIT = 60.0
 
 _numbers = itertools.count()
 _registry = locks.lock()
-# Which turn a place belongs to, as long as there is a program that writes there.
+# The turn that a place belongs to, as long as there is a program that writes there.
 _places: weakref.WeakValueDictionary[Hashable, Turn] = weakref.WeakValueDictionary()
 _all: weakref.WeakSet[Turn] = weakref.WeakSet()
 # The threads that hold turns, with how many, and those that wait for one.
@@ -60,7 +60,7 @@ class Turn:
         self.lock = locks.lock()
         self.words = array("q", (0, 0))
         self.number = next(_numbers)
-        # Whether a fork in the midst of a program could find arrays half written.
+        # True where a fork in the midst of a program could find arrays half written.
         self.is_written_in_place = is_written_in_place
         _all.add(self)
 

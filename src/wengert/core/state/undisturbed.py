@@ -29,7 +29,7 @@ def undisturbed(run: Callable[[], T]) -> T:
     """
     if get_ident() != main_thread().ident:
         return run()
-    # Those that have none of Python's are told by numbers, or None.
+    # Signals without a handler in Python have a number, or None.
     found = zip(_SIGNALS, map(_in_c.getsignal, _SIGNALS))
     handlers: list[tuple[int, Any]] = [pair for pair in found if type(pair[1]) is not int and pair[1] is not None]
     if not handlers:

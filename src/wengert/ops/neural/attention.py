@@ -35,7 +35,7 @@ from .composites import dropout, softmax_op
 #
 # With S the scores and P the weights, the gradients for dy of the result y are those of Dao 2023,
 # arXiv:2307.08691: dV = P' dy, dP = dy V', dS = P (dP - sum(dy y)), dQ = scale dS K, dK = scale dS' Q.
-# What follows differentiates these and the forward once more; each rule runs on arrays and on tensors.
+# The rules below differentiate these and the forward once more; each runs on arrays and on tensors.
 
 
 def _wide(*values: Any) -> tuple[Any, ...]:

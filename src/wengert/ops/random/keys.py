@@ -17,7 +17,7 @@ from .philox import WORD, Key
 
 R = TypeVar("R")
 
-# Which of the cipher's counters make keys of keys; generators split with 1, vmap with 2.
+# The counters of the cipher that make keys of keys; generators split with 1, vmap with 2.
 _SPLIT, _FOLD = 3, 4
 
 
@@ -78,7 +78,7 @@ def _of_words(_: tuple[str], leaves: Sequence[Any]) -> RandomKey:
     return RandomKey(key_words(value) if isinstance(value, np.ndarray) and value.shape == (2,) else words)
 
 
-# What takes pytrees of tensors (a compiled function, a loop's state) takes a key as its words.
+# Functions of pytrees of tensors (a compiled function, a loop's state) take a key as its words.
 tree.register(RandomKey, _words, _of_words)
 
 

@@ -26,7 +26,7 @@ def _zeta(s: Array, q: Array, n: int) -> Array:
         here = k < steps
         total += np.where(here, (-np.log(q + k)) ** n * (q + k) ** -s, 0.0)
     a = q + steps
-    # What multiplies a**-s: a / (s - 1) + 1/2 + sum of B_2k / (2k)! s (s+1) ... (s+2k-2) a**(1 - 2k).
+    # The factor of a**-s: a / (s - 1) + 1/2 + sum of B_2k / (2k)! s (s+1) ... (s+2k-2) a**(1 - 2k).
     tail = [a * (-1.0) ** j / (s - 1.0) ** (j + 1) for j in range(n + 1)]
     tail[0] = tail[0] + 0.5
     rising = _times([0.5 / a, *(np.zeros_like(s) for _ in range(n))], s)

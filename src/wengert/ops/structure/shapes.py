@@ -297,7 +297,7 @@ def _suits_blas(ct: Any, x_shape: Shape) -> bool:
 def _broadcast(x: Any, shape: Shape) -> Any:
     x = np.asarray(x)
     if x.flags.c_contiguous:
-        # What np.broadcast_to does, twice as fast for the small arrays of eager programs.
+        # The same as np.broadcast_to, twice as fast for the small arrays of eager programs.
         extra = len(shape) - x.ndim
         if extra >= 0:
             strides = [0] * extra
@@ -434,7 +434,7 @@ def _cast(x: Any, dtype: DType) -> Any:
         return x.astype(dtype)
     if dtype.kind in "iu" and category(x.dtype) == 2:
         return to_integers(x, dtype)
-    # What does not fit becomes an infinity: a value, not a warning.
+    # A number that does not fit becomes an infinity: a value, not a warning.
     with np.errstate(invalid="ignore", over="ignore"):
         return x.astype(dtype)
 

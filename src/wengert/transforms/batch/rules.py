@@ -341,5 +341,5 @@ def draw(node: Node, args: list[Batched], size: int) -> Any:
     return TABLE["stack"].front(*runs, axis=-1 - runs[0].ndim)
 
 
-# Which of the cipher's counters make keys of examples; `Generator.split` uses 1.
+# The counter of the cipher that makes keys of examples; `Generator.split` uses 1.
 _EXAMPLES = 2

@@ -215,7 +215,7 @@ SWITCH = _op(
 
 # -- loops
 
-# What makes the rows of a loop's iterations into one array, which has zeros where there was no iteration.
+# A function that makes the rows of a loop's iterations into one array, with zeros where there was no iteration.
 Stack = Callable[[list[Any], Spec, int], Any]
 
 

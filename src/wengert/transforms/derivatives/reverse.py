@@ -169,7 +169,7 @@ def refuse_hooks(roots: Sequence[Node], name: str) -> None:
         hooked = node.saved
         if type(hooked) is not Hooked or node.op.name == "leaf":
             continue
-        # What retains the gradient of a variable of a transform has had it: it is gone with the variable.
+        # A hook that retains the gradient of a transform's variable has had it: it is gone with the variable.
         retains = hooked.retain is not None and hooked.retain() is not None and node not in open_variables
         if hooked.hooks or retains:
             what = "a gradient hook" if hooked.hooks else "retain_grad()"

@@ -91,7 +91,7 @@ class OpenTrace:
                 captured.setdefault(t.node, t)
         tensors = list(captured.values())
         given = [Given(t, "", False) for t in (*self.inputs, *tensors)]
-        # What a composite that stays one node takes may be a leaf that nothing else names.
+        # A composite that stays one node may have a leaf as its input that nothing else names.
         closed = close([self.fixed.get(i, o) for i, o in enumerate(self.outs)], given, {})
         for node in closed.inputs[len(given) :]:
             tensors.append(_leaf_tensor(closed.bound.get(node), closed.leaves[node], self.name))
@@ -116,7 +116,7 @@ def open_trace(
     given = [weak(x) if numbers and numbers[i] else same_value(x) for i, x in enumerate(inputs)]
     args, kwargs = arguments(given)
     outer = get_mode()
-    # What is drawn inside is known by this scope.
+    # Random numbers drawn inside are known by this scope.
     mark = Scope("trace", "", outer.scope)
     own = {t.node for t in inputs}
     token = set_mode(outer.traced(mark, outer.grad))
