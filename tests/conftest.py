@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,24 +26,151 @@ from wengert.core.ops import kernels  # noqa: E402
 SETTINGS = kernels.kernels, wg.get_num_threads(), wg.get_default_dtype()
 
 
-# What to run where all of it would take too long, and the question is whether it works there at all: with other
-# versions of what Wengert needs, on another machine. `pytest -m fast` takes a quarter of a minute.
-FAST = (
-    "execute/native/test_beside_numba",
-    "execute/native/test_cache",
-    "execute/jit/test_jit",
-    "execute/jit/test_jit_state",
-    "execute/native/test_linear_algebra",
-    "execute/native/test_runtime",
-    "execute/native/test_small_models",
-)
+# What to run where all of it would take too long, and the question is whether it works there at all: after a change
+# anywhere, with other versions of what Wengert needs, on another machine. By file: its tests, all where none is named.
+# Of a test with many cases it is the first, or the cases that are named. `pytest -m fast` takes less than two minutes
+# on one core, and calls functions of every module (project/test_fast.py).
+FAST: dict[str, tuple[str, ...]] = {
+    "core/test_array_subclasses": (),
+    "core/test_deprecation": (),
+    "core/test_errors": ("test_data_files",),
+    "core/test_graph": ("test_pickle_and_copy",),
+    "core/test_mutation": (),
+    "core/test_numbers": ("test_states_that_are_functions_of_numbers_take_the_dtype_of_the_equation",),
+    "core/test_taken": (),
+    "distributions/test_distributions": (
+        "test_relaxed_draws_carry_gradients",
+        "test_score_function_keeps_the_gradient_through_the_reward",
+        "test_transformed",
+    ),
+    "execute/jit/test_jit": (),
+    "execute/jit/test_jit_state": (),
+    "execute/jit/test_optim_trace": (),
+    "execute/native/test_attention": ("test_against_the_definition", "test_every_number_of_features"),
+    "execute/native/test_beside_numba": (),
+    "execute/native/test_cache": (),
+    "execute/native/test_conv": ("test_epilogue_of_phases", "test_layouts"),
+    "execute/native/test_cumulative": ("test_complex_sums",),
+    "execute/native/test_eager_kernels": ("test_gradients_that_a_sum_repeats", "test_rules_of_users_run_as_python"),
+    "execute/native/test_fusion": ("test_the_plan_tells_its_steps_and_its_memory",),
+    "execute/native/test_fuzz": (),
+    "execute/native/test_gemm": ("test_einsum",),
+    "execute/native/test_linear_algebra": (),
+    "execute/native/test_memory_safety": (),
+    "execute/native/test_moves": (),
+    "execute/native/test_op_table": ("test_the_samples_of_every_op[lgamma]", "test_the_samples_of_every_op[real]"),
+    "execute/native/test_pooling": ("test_windows_outside",),
+    "execute/native/test_positions": ("test_special_values",),
+    "execute/native/test_recompute": (),
+    "execute/native/test_reductions": (),
+    "execute/native/test_repeated_rows": (),
+    "execute/native/test_runtime": (),
+    "execute/native/test_scalars": ("test_division_of_far_numbers",),
+    "execute/native/test_small_models": (),
+    "execute/test_scheduler": ("test_the_chart",),
+    "execute/test_static": (),
+    "explain/test_compiled": (),
+    "explain/test_cost": (),
+    "explain/test_draw": ("test_the_picture_is_a_function_of_the_graph",),
+    "explain/test_missing": (),
+    "explain/test_missing_in_programs": (),
+    "explain/test_nonfinite": (),
+    "explain/test_nonfinite_in_programs": (),
+    "explain/test_precision": (),
+    "explain/test_programs": ("test_every_answer",),
+    "explorer/test_compare": (),
+    "explorer/test_findings": ("test_a_planted_fault_is_found",),
+    "explorer/test_names": (),
+    "explorer/test_notebook": (),
+    "explorer/test_odd": ("test_a_script_that_explores", "test_a_script_that_removes_the_folder_it_is_in"),
+    "explorer/test_page": (),
+    "explorer/test_playground": (
+        "test_a_run_that_is_no_function_of_its_state_is_noticed",
+        "test_a_session_begins_with_what_there_is",
+        "test_every_experiment_in_a_session",
+        "test_gradients_by_layer_are_those_of_the_loss",
+        "test_parameters_of_a_script",
+        "test_penalties_and_recordings_leave_the_state_alone",
+        "test_the_playground_refuses_scripts_that_are_not_there",
+        "test_the_recorded_step_has_the_numbers_of_the_step",
+        "test_units_that_are_no_number_are_not_dead",
+    ),
+    "explorer/test_server": ("test_nothing_without_the_token",),
+    "interop/test_tensorboard": (
+        "test_branches_results_and_unknown_sizes",
+        "test_several_scalars_are_runs_of_one_chart",
+    ),
+    "nn/test_layers": ("test_dtype_is_the_parameters", "test_self_attention_causal_and_layouts"),
+    "nn/test_nn": (),
+    "nn/test_summary": ("test_a_module_called_twice_is_one_row",),
+    "ops/test_array_api": (),
+    "ops/test_array_api_numpy": (),
+    "ops/test_array_api_special": (),
+    "ops/test_composites": (),
+    "ops/test_formulas": ("test_symbolic",),
+    "ops/test_gradient_helpers": (),
+    "ops/test_inplace": (),
+    "ops/test_losses": (),
+    "ops/test_math_edges": (),
+    "ops/test_numpy_protocol": (),
+    "ops/test_op_table": ("test_derivatives[asin]", "test_forward_agrees_with_reference[random_poisson]"),
+    "ops/test_structure": ("test_aliases_of_every_kind_of_parameter",),
+    "optim/test_optim": (),
+    "passes/test_passes": ("test_pruning",),
+    "project/test_docs": (
+        "test_docstrings[wengert.nn.layers.loss]",
+        "test_docstrings[wengert.train.chart]",
+        "test_docstrings[wengert.train.progress]",
+    ),
+    "project/test_docstrings": (),
+    "project/test_textbook": (),
+    "solve/test_odeint": (
+        "test_a_traced_loop_that_does_not_arrive_is_nan",
+        "test_modules_and_backward",
+        "test_order_of_convergence",
+        "test_prothero_robinson",
+    ),
+    "solve/test_solve": (
+        "test_brackets_act_element_by_element_and_take_roots_at_their_ends",
+        "test_no_unknowns",
+        "test_ridge_regression_against_normal_equations[CG]",
+        "test_saddles_and_negative_curvature_are_left",
+    ),
+    "symbolic/test_symbolic": ("test_textbook_derivatives", "test_the_derivative_is_an_ordinary_graph"),
+    "transforms/test_batch": (),
+    "transforms/test_broadcast_in_traces": (),
+    "transforms/test_checkpoint": ("test_named_values_are_kept",),
+    "transforms/test_elimination": ("test_against_differences",),
+    "transforms/test_functional": (),
+    "transforms/test_jacobian": (),
+    "transforms/test_sparsity": ("test_nothing_and_errors",),
+    "transforms/test_structural_zeros": (),
+    "transforms/test_taylor": ("test_the_table_against_nested_forward_mode",),
+}
+_HERE = Path(__file__).parent
+
+
+def _fast_tests(path: Path) -> tuple[str, ...] | None:
+    """The fast tests of a file, () for all of them; None where it has none."""
+    return FAST.get(path.relative_to(_HERE).with_suffix("").as_posix())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m fast` no other file is even imported."""
+    is_other = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if config.option.markexpr == "fast" and is_other and _fast_tests(collection_path) is None else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = os.path.dirname(__file__)
-    files = {os.path.join(here, *name.split("/")) + ".py" for name in FAST}
+    begun = set()
     for item in items:
-        if str(item.path) in files:
+        tests = _fast_tests(item.path)
+        if tests is None:
+            continue
+        function = item.nodeid.partition("[")[0]
+        is_first = function not in begun
+        begun.add(function)
+        if item.name in tests or (is_first and (not tests or function.rpartition("::")[2] in tests)):
             item.add_marker("fast")
 
 

@@ -133,7 +133,7 @@ def test_loops_count_all_turns_and_branches_the_longest() -> None:
     found = cost_of(lambda x: wg.while_loop(lambda x: (x < 10).all(), lambda x: x * 2, x), (N,))
     assert [n.op for n in found.unknown] == ["while_loop"]
     nested = cost_of(lambda xs: wg.scan(lambda c, x: (wg.while_loop(lambda x: x < 1, wg.exp, c), x), 0.5, xs), (M,))
-    assert [n.rule for n in nested.unknown] == ["turns as often as its values ask for"]
+    assert [n.rule for n in nested.unknown] == ["iterates as often as its values ask for"]
 
 
 def test_modules_add_up() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.explorer.document import tensor_paths as made
+from wengert.explorer.document import tensor_paths
 from wengert.explorer.document.slopes import FromRow
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +104,7 @@ class Table:
             everything = [*entries, *([] if others is None else [others])]
             gradient = np.asarray(self.rows[row].gradient, np.float64)
             values = [self.list["values"][e] for e in everything]
-            if gradient.size <= made.ELEMENTS:
+            if gradient.size <= tensor_paths.ELEMENTS:
                 near = 2e-5 * np.sum(np.abs(values)) + self.nodes["difference"][at]
                 np.testing.assert_allclose(np.sum(values, axis=0), gradient.ravel(), rtol=0, atol=near)
             shares = [self.list["share"][e] for e in everything]
@@ -242,12 +242,12 @@ def test_a_graph_of_very_many_paths_is_not_enumerated(monkeypatch: pytest.Monkey
     exploration = wg.explore(f, np.arange(6.0) / 7, compiled=False)
     flops = exploration.document["nodes"]["flops"]
     monkeypatch.setattr(FromRow, "pull", counted)
-    assert made.tensor_paths(exploration.recording, flops) == exploration.document["paths"]
-    assert len(pulls) <= len(exploration.recording.rows) * (made.MOST + 2)
+    assert tensor_paths.tensor_paths(exploration.recording, flops) == exploration.document["paths"]
+    assert len(pulls) <= len(exploration.recording.rows) * (tensor_paths.MOST + 2)
     found = Table(exploration)
     found.check()
     assert found.count("x") == 2**15
-    assert found.nodes["shown"][found.at("x")] == made.MOST
+    assert found.nodes["shown"][found.at("x")] == tensor_paths.MOST
 
 
 def test_large_programs_are_told_fewer_paths_and_then_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,16 +257,16 @@ def test_large_programs_are_told_fewer_paths_and_then_none(monkeypatch: pytest.M
         return x.sum()
 
     whole = table(f, np.arange(8.0))
-    assert (whole.paths["most"], whole.count("x")) == (made.MOST, 8)
-    walk = made._Walk(whole.rows, whole.rows[-1])
-    monkeypatch.setattr(made, "WORK", walk.work(2, whole.d["nodes"]["flops"]))
+    assert (whole.paths["most"], whole.count("x")) == (tensor_paths.MOST, 8)
+    walk = tensor_paths._Walk(whole.rows, whole.rows[-1])
+    monkeypatch.setattr(tensor_paths, "WORK", walk.work(2, whole.d["nodes"]["flops"]))
     fewer = table(f, np.arange(8.0))
     assert fewer.paths["most"] == 2
     assert fewer.count("x") == 8
-    monkeypatch.setattr(made, "WORK", 10)
+    monkeypatch.setattr(tensor_paths, "WORK", 10)
     assert "paths" not in wg.explore(f, np.arange(8.0)).document
     monkeypatch.undo()
-    monkeypatch.setattr(made, "ROWS", 5)
+    monkeypatch.setattr(tensor_paths, "ROWS", 5)
     assert "paths" not in wg.explore(f, np.arange(8.0)).document
 
 
@@ -358,6 +358,6 @@ def test_paths_of_any_program_add_up_to_its_gradients(steps: list[tuple[int, int
         np.testing.assert_allclose(np.sum(values, axis=0), tensor.grad.numpy().ravel(), rtol=0, atol=near)
         exact = wg.explain.paths(loss, tensor)
         assert found.nodes["count"][at] == exact.count
-        if exact.count <= made.MOST:
+        if exact.count <= tensor_paths.MOST:
             sizes = [found.list["rms"][e] for e in entries]
             assert sizes == pytest.approx([p.size / 2 for p in exact.paths], rel=1e-5, abs=1e-12)

@@ -19,8 +19,7 @@ from wengert.core.spec import spec_of
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.codegen.types import Target
-from wengert.execute.native.kernels import copies as moves
-from wengert.execute.native.kernels import gather
+from wengert.execute.native.kernels import copies, gather
 from wengert.execute.native.kernels import random as random_numbers
 from wengert.execute.native.kernels.along_axis import cumulative, positions, sorting
 from wengert.execute.native.plan.lowering import RULES, Lowering
@@ -31,7 +30,7 @@ GUARD = 64
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 # The modules whose lowerings are tested by this.
-LOWERINGS = (cumulative, gather, moves, positions, random_numbers, sorting)
+LOWERINGS = (copies, cumulative, gather, positions, random_numbers, sorting)
 
 TARGETS = ("host", "avx2", "sse2")
 
@@ -57,7 +56,7 @@ class Bench(Lowering):
 
     def copy(self, x: View) -> View:
         out = self.temp(x.shape, x.dtype)
-        moves.copy_step(self, x, out)
+        copies.copy_step(self, x, out)
         return out
 
     def run(self, *views: View) -> list[np.ndarray]:

@@ -8,8 +8,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from wengert.core.ops.facets import VIEWS, Dependence, Role
+from wengert.core.ops.costs import cost_of
+from wengert.core.ops.facets import VIEWS, Count, Dependence, Role
 from wengert.core.ops.op import TABLE, Call, Op
+from wengert.explain.causes import diagnose
+from wengert.explain.gradients.missing import CAUSES as MISSING
+from wengert.explorer.document.forms import form_of, holes, pattern, shown
+from wengert.symbolic.bridge import sympy_of
+from wengert.symbolic.printing import latex_of
 from wengert.transforms.jacobians import dependence
 
 OPS = list(TABLE.values())
@@ -110,3 +116,78 @@ def test_what_undoes_another_op(op: Op) -> None:
     undone = TABLE[op.algebra.undoes]
     x = np.array([0.25, 0.5, 0.75]) + (op.name == "cosh")
     np.testing.assert_allclose(op.forward(undone.forward(x)), x, rtol=1e-12)
+
+
+# -- every op has every facet, by its declaration or by a default that is right for its kind
+
+# Counted by the operations inside them, or none.
+COUNTED_WITHIN = ("composite", "control", "leaf")
+
+
+@named(OPS)
+def test_every_op_has_a_cost(op: Op) -> None:
+    cost = cost_of(op)
+    if op.kind in COUNTED_WITHIN or op.body is not None:
+        assert op.body is not None or op.kind != "composite"
+    else:
+        assert isinstance(cost, (int, Count)), "say it: cost=, operations for each element"
+    assert cost is None or isinstance(cost, Count) or cost >= 0
+    assert "complex_cost" not in op.facets or isinstance(cost, int)
+
+
+@named(OPS)
+def test_every_op_is_shown_to_learners(op: Op) -> None:
+    form = form_of(op)
+    operands = len(op.params)
+    assert form.symbol
+    assert holes(form.form) <= {str(i) for i in range(operands)} | {"out"}
+    assert form.local == "" or form.local.count("|") + 1 == operands
+    said = shown(op, operands)
+    assert said.say
+    assert said.pattern == pattern(op, operands)
+
+
+@named([op for op in OPS if op.kind == "elementwise"])
+def test_every_elementwise_op_is_written(op: Op) -> None:
+    assert latex_of(op).text
+    make = sympy_of(op)
+    # What an op is of others is known by its formula.
+    assert callable(make) or op.formulas or "sympy" in op.facets, "say it: sympy=, an expression or why there is none"
+    assert len(op.params) == 2 or "infix" not in op.facets
+    assert len(op.params) == 1 or "prefix" not in op.facets
+
+
+def test_operators_are_written_in_one_way() -> None:
+    for facet in ("infix", "prefix", "on_truth"):
+        said = [op.facets[facet] for op in OPS if facet in op.facets]  # type: ignore[literal-required]
+        assert len(said) == len(set(said))
+    assert all(op.facets["on_truth"] in TABLE for op in OPS if "on_truth" in op.facets)
+
+
+@named(OPS)
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("infinite", [False, True])
+def test_every_op_has_a_cause_of_nan(op: Op, backward: bool, infinite: bool) -> None:
+    for number in (0.0, -1.5, 2.0, 1e300, np.inf, None):
+        cause = diagnose(op, [number] * max(len(op.params), 1), np.nan, backward, infinite)
+        assert cause.text
+        assert cause.rewrite
+
+
+def test_causes_of_zero_gradients_have_words() -> None:
+    said = {op.facets["zero_gradient"] for op in OPS if "zero_gradient" in op.facets} - {"factor"}
+    assert said <= set(MISSING)
+    assert {op.name for op in OPS if "activation" in op.facets} >= {"relu", "sigmoid"}
+
+
+@named([op for op in OPS if op.algebra.negation])
+def test_negations_are_true_where_the_comparison_is_false(op: Op) -> None:
+    other = TABLE[op.algebra.negation]
+    assert other.algebra.negation == op.name
+    x, y = np.array([1.0, 2.0, 2.0]), np.array([2.0, 2.0, 1.0])
+    np.testing.assert_array_equal(op.forward(x, y), ~other.forward(x, y))
+
+
+@named([op for op in OPS if op.kind == "elementwise" and op.algebra.at_zero is not None])
+def test_values_at_zero(op: Op) -> None:
+    assert op.forward(np.zeros(())) == op.algebra.at_zero

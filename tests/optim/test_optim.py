@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.optim import lr_scheduler as schedules
+from wengert.optim import lr_scheduler
 
 START = [1.0, -2.0, 0.5]
 GRADIENTS = [[0.5, -1.0, 2.0], [0.25, 0.0, -1.5], [-0.75, 0.3, 0.1], [1.0, 1.0, 1.0], [0.0, -0.2, 0.4]]
@@ -419,26 +419,26 @@ def rates(make, count, opt=None):
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda o: schedules.StepLR(o, 3, 0.5), [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]),
-        (lambda o: schedules.MultiStepLR(o, [2, 5, 5], 0.5), [1, 1, 0.5, 0.5, 0.5, 0.125, 0.125]),
-        (lambda o: schedules.ExponentialLR(o, 0.5), [1, 0.5, 0.25, 0.125]),
+        (lambda o: lr_scheduler.StepLR(o, 3, 0.5), [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]),
+        (lambda o: lr_scheduler.MultiStepLR(o, [2, 5, 5], 0.5), [1, 1, 0.5, 0.5, 0.5, 0.125, 0.125]),
+        (lambda o: lr_scheduler.ExponentialLR(o, 0.5), [1, 0.5, 0.25, 0.125]),
         (
-            lambda o: schedules.CosineAnnealingLR(o, 4, 0.1),
+            lambda o: lr_scheduler.CosineAnnealingLR(o, 4, 0.1),
             [1, 0.8681980515, 0.55, 0.2318019485, 0.1, 0.2318019485, 0.55, 0.8681980515, 1, 0.8681980515],
         ),
-        (lambda o: schedules.LinearLR(o, 0.25, total_iters=4), [0.25, 0.4375, 0.625, 0.8125, 1, 1, 1]),
-        (lambda o: schedules.LambdaLR(o, lambda e: 1 / (1 + e)), [1, 1 / 2, 1 / 3, 1 / 4]),
+        (lambda o: lr_scheduler.LinearLR(o, 0.25, total_iters=4), [0.25, 0.4375, 0.625, 0.8125, 1, 1, 1]),
+        (lambda o: lr_scheduler.LambdaLR(o, lambda e: 1 / (1 + e)), [1, 1 / 2, 1 / 3, 1 / 4]),
         (
-            lambda o: schedules.OneCycleLR(o, 2.0, total_steps=10),
+            lambda o: lr_scheduler.OneCycleLR(o, 2.0, total_steps=10),
             [0.08, 1.04, 2, 1.900969264, 1.6234913079, 1.2225240439, 0.7774839561, 0.3765166921, 0.099038736, 8e-6],
         ),
         (
-            lambda o: schedules.SequentialLR(
+            lambda o: lr_scheduler.SequentialLR(
                 o,
                 [
-                    schedules.LinearLR(o, 0.1, total_iters=3),
-                    schedules.CosineAnnealingLR(o, 4),
-                    schedules.ExponentialLR(o, 0.5),
+                    lr_scheduler.LinearLR(o, 0.1, total_iters=3),
+                    lr_scheduler.CosineAnnealingLR(o, 4),
+                    lr_scheduler.ExponentialLR(o, 0.5),
                 ],
                 [3, 7],
             ),
@@ -453,7 +453,7 @@ def test_rates(make, expected):
 
 def test_one_cycle_with_three_phases_cycles_beta():
     opt = wg.optim.Adam([leaf([0.0])], lr=1.0)
-    schedule = schedules.OneCycleLR(
+    schedule = lr_scheduler.OneCycleLR(
         opt, 2.0, epochs=2, steps_per_epoch=6, three_phase=True, anneal_strategy="linear", pct_start=0.4
     )
     got, betas = [], []
@@ -472,7 +472,7 @@ def test_one_cycle_with_three_phases_cycles_beta():
 
 def test_two_schedules_multiply():
     opt = wg.optim.SGD([leaf([0.0])], lr=1.0)
-    both = [schedules.LinearLR(opt, 0.5, total_iters=4), schedules.ExponentialLR(opt, 0.9)]
+    both = [lr_scheduler.LinearLR(opt, 0.5, total_iters=4), lr_scheduler.ExponentialLR(opt, 0.9)]
     got = []
     for _ in range(8):
         got.append(opt.param_groups[0]["lr"])
@@ -502,7 +502,7 @@ METRICS = [1.0, 0.9, 0.95, 0.91, 0.92, 0.89999, 0.93, 0.94, math.nan, 0.5, 0.6, 
 )
 def test_plateau(sign, options, expected):
     opt = wg.optim.SGD([leaf([0.0])], lr=1.0)
-    schedule = schedules.ReduceLROnPlateau(opt, factor=0.5, **options)
+    schedule = lr_scheduler.ReduceLROnPlateau(opt, factor=0.5, **options)
     got = []
     for m in METRICS:
         schedule.step(wg.tensor(np.float64(sign * m)))
@@ -511,7 +511,7 @@ def test_plateau(sign, options, expected):
 
 
 def test_plateau_looks_at_a_loss_that_is_being_differentiated():
-    schedule = schedules.ReduceLROnPlateau(wg.optim.SGD([leaf([0.0])], lr=1.0), factor=0.5, patience=0)
+    schedule = lr_scheduler.ReduceLROnPlateau(wg.optim.SGD([leaf([0.0])], lr=1.0), factor=0.5, patience=0)
 
     def loss(x):
         value = x * x
@@ -524,8 +524,8 @@ def test_plateau_looks_at_a_loss_that_is_being_differentiated():
 
 def test_schedule_state_goes_on_where_it_stood():
     def make(opt):
-        parts = [schedules.LinearLR(opt, 0.1, total_iters=3), schedules.CosineAnnealingLR(opt, 5)]
-        return schedules.SequentialLR(opt, parts, [3])
+        parts = [lr_scheduler.LinearLR(opt, 0.1, total_iters=3), lr_scheduler.CosineAnnealingLR(opt, 5)]
+        return lr_scheduler.SequentialLR(opt, parts, [3])
 
     opt = wg.optim.SGD([leaf([0.0])], lr=1.0)
     schedule = make(opt)
@@ -540,24 +540,24 @@ def test_schedule_state_goes_on_where_it_stood():
     resumed.step()
     assert resumed.get_last_lr() == schedule.get_last_lr()
     with pytest.raises(wg.StateError, match="does not fit StepLR"):
-        schedules.StepLR(opt, 1).load_state_dict({"gamma": 1.0})
+        lr_scheduler.StepLR(opt, 1).load_state_dict({"gamma": 1.0})
 
 
 def test_bad_schedules():
     opt = wg.optim.SGD([leaf([0.0])], lr=1.0)
     with pytest.raises(TypeError, match="takes an optimiser, not Tensor"):
-        schedules.ExponentialLR(leaf([0.0]), 0.5)
+        lr_scheduler.ExponentialLR(leaf([0.0]), 0.5)
     with pytest.raises(wg.ShapeError, match="step_size must be a positive int"):
-        schedules.StepLR(opt, 0)
+        lr_scheduler.StepLR(opt, 0)
     with pytest.raises(wg.ShapeError, match="start_factor"):
-        schedules.LinearLR(opt, start_factor=0.0)
+        lr_scheduler.LinearLR(opt, start_factor=0.0)
     with pytest.raises(wg.ShapeError, match="one milestone between"):
-        schedules.SequentialLR(opt, [schedules.ExponentialLR(opt, 1.0)], [1])
+        lr_scheduler.SequentialLR(opt, [lr_scheduler.ExponentialLR(opt, 1.0)], [1])
     with pytest.raises(wg.ShapeError, match="without a length"):
-        schedules.OneCycleLR(opt, 1.0)
+        lr_scheduler.OneCycleLR(opt, 1.0)
     with pytest.raises(wg.ShapeError, match="no momentum to cycle"):
-        schedules.OneCycleLR(wg.optim.Adagrad([leaf([0.0])]), 1.0, total_steps=3)
+        lr_scheduler.OneCycleLR(wg.optim.Adagrad([leaf([0.0])]), 1.0, total_steps=3)
     with pytest.raises(wg.ShapeError, match="2 values of lr_lambda for 1"):
-        schedules.LambdaLR(opt, [abs, abs])
+        lr_scheduler.LambdaLR(opt, [abs, abs])
     with pytest.raises(TypeError, match="without a metric"):
-        schedules.ReduceLROnPlateau(opt).step()
+        lr_scheduler.ReduceLROnPlateau(opt).step()

@@ -40,10 +40,11 @@ def test_walk(title: str, tmp_path: Path) -> None:
             shutil.copy(ROOT / name, tree / name)
     env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path), "PYTHONPATH": str(tree / "src")}
     for diff in fenced("diff", WALKS[title]):
-        # One file at a time: git counts the lines of hunks anew up to where the text ends.
+        # One file at a time: git counts the lines of hunks anew up to where the text ends. Of the lines around a change
+        # one has to be there, so that a new neighbour needs no new diff.
         for change in re.split(r"^(?=--- )", diff, flags=re.MULTILINE)[1:]:
             applied = subprocess.run(
-                [git, "apply", "--recount", "-"], input=change, cwd=tree, env=env, capture_output=True, text=True
+                [git, "apply", "--recount", "-C1", "-"], input=change, cwd=tree, env=env, capture_output=True, text=True
             )
             assert applied.returncode == 0, f"{applied.stderr}\n{change}"
     commands = [line for text in fenced("sh", WALKS[title]) for line in text.splitlines() if line.startswith("pytest ")]

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..execute.native.codegen import object_cache as cache
+from ..execute.native.codegen import object_cache
 
 
 def add_parser(commands: Any) -> None:
@@ -33,19 +33,19 @@ def show(args: argparse.Namespace) -> int:
 
 def delete(args: argparse.Namespace) -> int:
     """Clear the cache."""
-    folder, why_not = cache.place()
+    folder, why_not = object_cache.place()
     if why_not:
         print(f"nothing was deleted from {folder}: {why_not}")
         return 1
-    gone = cache.clear()
+    gone = object_cache.clear()
     print(f"deleted {_counted(gone)}, {sum(entry.nbytes for entry in gone):,} bytes, from {folder}")
-    left = cache.entries()
+    left = object_cache.entries()
     if left:
         print(f"{_counted(left)} could not be deleted")
     return 1 if left else 0
 
 
-def _counted(entries: Sequence[cache.Entry]) -> str:
+def _counted(entries: Sequence[object_cache.Entry]) -> str:
     plans = sum(entry.is_plan for entry in entries)
     return f"{_count(len(entries) - plans, 'kernel')} and {_count(plans, 'plan')}"
 
@@ -56,8 +56,8 @@ def _count(number: int, what: str) -> str:
 
 def collect() -> dict[str, Any]:
     """Return the facts."""
-    (folder, why_not), entries = cache.place(), cache.entries()
-    if not cache.is_on():
+    (folder, why_not), entries = object_cache.place(), object_cache.entries()
+    if not object_cache.is_on():
         state = "off: WENGERT_CACHE is 0"
     else:
         state = f"on, but not used: {why_not}" if why_not else "on"
@@ -67,5 +67,5 @@ def collect() -> dict[str, Any]:
         "kernels": sum(not entry.is_plan for entry in entries),
         "plans": sum(entry.is_plan for entry in entries),
         "bytes": sum(entry.nbytes for entry in entries),
-        "limit": cache.size_limit(),
+        "limit": object_cache.size_limit(),
     }

@@ -251,17 +251,17 @@ def _compiled(graph: Graph) -> Flops:
 def _control(node: Node) -> Flops:
     """Return the operations of a loop, in all its iterations, or of the branch that has most."""
     if "length" in node.attrs:
-        turn, turns = cost(node.attrs["body"]), node.attrs["length"]
-        if not turn.unknown:
-            return Flops(turn.flops * turns, f"{turns} turns of the {len(turn)} operations inside")
-        return Flops(None, turn.unknown[0].rule)
+        one, count = cost(node.attrs["body"]), node.attrs["length"]
+        if not one.unknown:
+            return Flops(one.flops * count, f"{count} iterations of the {len(one)} operations inside")
+        return Flops(None, one.unknown[0].rule)
     if "branches" in node.attrs:
         branches = [cost(branch) for branch in node.attrs["branches"]]
         unknown = [n for branch in branches for n in branch.unknown]
         if unknown:
             return Flops(None, unknown[0].rule)
         return Flops(max(branch.flops for branch in branches), "the branch with most operations")
-    return Flops(None, "turns as often as its values ask for")
+    return Flops(None, "iterates as often as its values ask for")
 
 
 def _buffer(node: Node) -> Node:

@@ -307,7 +307,8 @@ def _shadow(steps: Sequence[Step], wide: Any) -> dict[Node, Any]:
 
 def _cancellation(step: Step) -> float:
     """Return how many times larger an addition's operands are than its result (the largest over elements)."""
-    if step.op.name not in ("add", "subtract"):
+    infix = step.op.facets.get("infix")
+    if infix is None or infix.binds != "sum":
         return 1.0
     x, y, out = (np.abs(np.asarray(_widened(v, np.float64))) for v in (*step.inputs, step.out))
     # Where nothing is left, all digits that there were are gone.

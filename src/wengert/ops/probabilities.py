@@ -44,5 +44,6 @@ probability_op: Op = op(
     ],
     reference=lambda x, of, what, mend: x + 0.0,
     onnx=Missing("ONNX checks no values"),
+    cost=1,
     role=Role.BY_ELEMENT,
 )

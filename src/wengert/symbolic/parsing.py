@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,27 +21,6 @@ from ..core.ops.record import abstract_input, bind
 from ..core.spec import Spec, as_dtype, float64, spec_of
 from ..core.tensor import Tensor, asarray
 
-_BINARY: dict[type, str] = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.Pow: "pow",
-    ast.Mod: "remainder",
-    ast.FloorDiv: "floor_divide",
-    ast.BitAnd: "bitwise_and",
-    ast.BitOr: "bitwise_or",
-    ast.BitXor: "bitwise_xor",
-    ast.LShift: "bitwise_left_shift",
-    ast.RShift: "bitwise_right_shift",
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
-_UNARY: dict[type, str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "bitwise_invert"}
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "True": True, "False": False}
 _DTYPES = {
     short: name
@@ -179,13 +159,13 @@ class _Reader:
         args = [done[id(c)] for c in _operands(node)]
         try:
             if isinstance(node, ast.BinOp):
-                return self.op(_operator(_BINARY, node, node.op), args)
+                return self.op(_operator(node, node.op), args)
             if isinstance(node, ast.Compare):
                 if len(node.ops) != 1:
                     _refuse(node, "comparisons are of two", "Write (a < b) & (b < c).")
-                return self.op(_operator(_BINARY, node, node.ops[0]), args)
+                return self.op(_operator(node, node.ops[0]), args)
             if isinstance(node, ast.UnaryOp):
-                return self.op(_operator(_UNARY, node, node.op), args)
+                return self.op(_operator(node, node.op), args)
             if isinstance(node, ast.Call):
                 return self.call(node, args)
             if isinstance(node, ast.Subscript) and args:
@@ -253,9 +233,23 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     return [node.value] if isinstance(node, ast.Subscript) and not _dotted(node) else []
 
 
-def _operator(table: dict[type, str], node: ast.expr, operator: Any) -> str:
-    found = table.get(type(operator))
+def _operator(node: ast.expr, operator: Any) -> str:
+    found = _operators().get(type(operator))
     return found if found is not None else _refuse(node, f"the operator of {ast.unparse(node)!r} is not one of an op")
+
+
+@cache
+def _operators() -> dict[type, str]:
+    """Return the ops by Python's operators, which are those that their declarations say they are written with."""
+    found: dict[type, str] = {ast.UAdd: "positive"}
+    for name, op in TABLE.items():
+        written = "x" + op.facets["infix"].text + "x" if "infix" in op.facets else op.facets.get("prefix", "") + "x"
+        parsed = ast.parse(written, mode="eval").body
+        if isinstance(parsed, ast.Compare):
+            found[type(parsed.ops[0])] = name
+        elif isinstance(parsed, (ast.BinOp, ast.UnaryOp)):
+            found[type(parsed.op)] = name
+    return found
 
 
 def _literal(node: ast.expr) -> Any:

@@ -137,13 +137,17 @@ def _decided(e: Expr) -> Expr:
 # -- products
 
 
+# Of two functions of one argument: by which the first is divided, and the quotient.
+_QUOTIENTS = {"sin": ("cos", "tan"), "sinh": ("cosh", "tanh")}
+
+
 def _quotients(e: Expr) -> Expr:
     """Return sin/cos as tan, sinh/cosh as tanh, u/|u| as sign(u), u sign(u) as |u|."""
     powers = {base: exponent.data for base, exponent in map(base_and_exponent, e.args) if exponent.kind == "number"}
     for base, n in powers.items():
         if base.kind == "call" and base.data is None:
             arg = base.args[0]
-            over = {"sin": ("cos", "tan"), "sinh": ("cosh", "tanh")}.get(base.name)
+            over = _QUOTIENTS.get(base.name)
             if over is not None and powers.get(call(over[0], arg)) == -n:
                 other = call(over[0], arg)
                 return mul(e, power(base, number(-n)), power(other, number(n)), power(call(over[1], arg), number(n)))
@@ -182,16 +186,20 @@ def _sigmoids(e: Expr) -> Expr:
 # -- sums
 
 
+# Of functions whose squares add up to 1: the other one, and the sign before its square.
+_SUMS_TO_ONE = {"sin": ("cos", 1), "cos": ("sin", 1), "cosh": ("sinh", -1)}
+
+
 def _squares(e: Expr) -> Expr:
     """Return sin^2 + cos^2 as 1, 1 - sin^2 as cos^2, cosh^2 - sinh^2 as 1, each with a common factor."""
     terms = {t: c for c, t in terms_of(e)}
     for t, c in terms.items():
         for f in factors_of(t)[1]:
             base, exponent = base_and_exponent(f)
-            if not (is_number(exponent, 2) and base.kind == "call" and base.name in ("sin", "cos", "cosh")):
+            if not (is_number(exponent, 2) and base.kind == "call" and base.name in _SUMS_TO_ONE):
                 continue
             rest = mul(t, power(f, MINUS_ONE))
-            partner, sign = {"sin": ("cos", 1), "cos": ("sin", 1), "cosh": ("sinh", -1)}[base.name]
+            partner, sign = _SUMS_TO_ONE[base.name]
             other = power(call(partner, *base.args), number(2))
             found = terms.get(mul(rest, other))
             if found == sign * c:

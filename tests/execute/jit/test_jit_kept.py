@@ -20,7 +20,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.execute.jit import variants as programs
+from wengert.execute.jit import variants
 from wengert.execute.jit.jit import Jit
 from wengert.execute.native.dispatch import entry
 
@@ -84,7 +84,7 @@ def test_values_that_come_again_are_traced_once_each(kind: str, count: int) -> N
 
 
 def test_what_never_comes_again_has_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "ROOM", 20 * programs.EACH)
+    monkeypatch.setattr(variants, "ROOM", 20 * variants.EACH)
     fn = wg.jit(lambda x: x * 2)
     for i in range(1, 100):
         close(fn(wg.ones(i)), wg.full((i,), 2.0))
@@ -96,9 +96,9 @@ def test_what_never_comes_again_has_little_room(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_constants_take_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "ROOM", 10 * programs.EACH)
-    monkeypatch.setattr(programs, "MOST", 10 * programs.EACH)
-    table = np.ones(3 * programs.EACH * programs.NODE // 4, np.float32)
+    monkeypatch.setattr(variants, "ROOM", 10 * variants.EACH)
+    monkeypatch.setattr(variants, "MOST", 10 * variants.EACH)
+    table = np.ones(3 * variants.EACH * variants.NODE // 4, np.float32)
     fn = wg.jit(lambda x: x.sum() * table)
     for i in range(1, 9):
         assert float(fn(wg.ones(i))[0]) == i
@@ -107,8 +107,8 @@ def test_constants_take_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["shapes", "values"])
 def test_what_comes_again_gets_room(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr(programs, "ROOM", 10 * programs.EACH)
-    monkeypatch.setattr(programs, "MOST", 60 * programs.EACH)
+    monkeypatch.setattr(variants, "ROOM", 10 * variants.EACH)
+    monkeypatch.setattr(variants, "MOST", 60 * variants.EACH)
     fn = wg.jit((lambda x, v: x * 2) if kind == "shapes" else (lambda x, v: x[:2] * float(v)))
 
     def call(i: int) -> None:
@@ -130,8 +130,8 @@ def test_what_comes_again_gets_room(monkeypatch: pytest.MonkeyPatch, kind: str) 
 
 
 def test_programs_of_the_short_way_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "ROOM", 10 * programs.EACH)
-    monkeypatch.setattr(programs, "MOST", 10 * programs.EACH)
+    monkeypatch.setattr(variants, "ROOM", 10 * variants.EACH)
+    monkeypatch.setattr(variants, "MOST", 10 * variants.EACH)
     fn = wg.jit(lambda x: x * 2)
     usual = wg.ones(1000)
     for i in range(1, 100):

@@ -25,7 +25,7 @@ from wengert.core.state.capture import Capture, reset_capture, set_capture
 from wengert.core.state.cells import Cell, TensorCell
 from wengert.core.tensor import Tensor, asarray
 from wengert.nn import BatchNorm1d, BatchNorm2d
-from wengert.optim import lr_scheduler as schedules
+from wengert.optim import lr_scheduler
 from wengert.optim.cells import CountCell
 
 
@@ -221,7 +221,7 @@ def test_options_change_without_another_trace(make: Any) -> None:
 def test_a_schedule_steps_outside_and_not_inside() -> None:
     w = wg.tensor([1.0, 2.0], requires_grad=True)
     opt = wg.optim.SGD([w], lr=1.0)
-    schedule = schedules.ExponentialLR(opt, 0.5)
+    schedule = lr_scheduler.ExponentialLR(opt, 0.5)
     program = step_program(opt, [np.ones(2, np.float32)])
     for expected in ([0.0, 1.0], [-0.5, 0.5], [-0.75, 0.25]):
         program(np.ones(2, np.float32))

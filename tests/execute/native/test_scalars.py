@@ -27,7 +27,7 @@ from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.builder import Builder, Value
 from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.codegen.types import F64, Target, Type
-from wengert.execute.native.scalar import emitters as scalars
+from wengert.execute.native.scalar import emitters
 
 Write = Callable[[Builder, list[Value]], Value]
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
@@ -74,7 +74,7 @@ def run(jobs: list[Job], target: str, lanes: int | None = None) -> list[np.ndarr
 
 
 def loop_over(b: Builder, job: Job, lanes: int) -> None:
-    types = [scalars.memory_type(d).vector(lanes) for d in (*(a.dtype for a in job.arrays), job.result)]
+    types = [emitters.memory_type(d).vector(lanes) for d in (*(a.dtype for a in job.arrays), job.result)]
     pointers = [b.buffer(2 * i) for i in range(len(types))]
     with b.loop(b.lo, b.hi, max(lanes, 1)) as loop:
         given = [b.load(t, b.offset(p, loop.index, t)) for t, p in zip(types[:-1], pointers)]
@@ -143,10 +143,10 @@ def job_of(node: Node, inputs: list[Any]) -> Job:
         args = []
         for a in inputs:
             if isinstance(a, np.ndarray):
-                args.append(scalars.to_compute(b, next(rest), a.dtype))
+                args.append(emitters.to_compute(b, next(rest), a.dtype))
             else:
-                args.append(b.const(scalars.compute_type(arrays[-1].dtype).vector(given[0].type.lanes), a))
-        return scalars.to_storage(b, scalars.EMITTERS[node.op.name](b, node, args), node.spec.dtype)
+                args.append(b.const(emitters.compute_type(arrays[-1].dtype).vector(given[0].type.lanes), a))
+        return emitters.to_storage(b, emitters.EMITTERS[node.op.name](b, node, args), node.spec.dtype)
 
     return Job(write, arrays, node.spec.dtype)
 
@@ -210,7 +210,7 @@ FUNCTIONS = {
 }  # fmt: skip
 # What is checked apart from being computed: see test_checks.
 INDICES = {"class_index", "place", "probability"}
-EXACT = sorted(set(scalars.EMITTERS) - FUNCTIONS - INDICES - {"cast"})
+EXACT = sorted(set(emitters.EMITTERS) - FUNCTIONS - INDICES - {"cast"})
 ATTRS: dict[str, dict[str, Any]] = {
     "clip_gradient": {"low": None, "high": None},
     "clip_gradient_norm": {"norm": 1.0, "axis": (-1,)},
@@ -239,7 +239,7 @@ Case = tuple[str, list[Any], dict[str, Any]]
 def check_equal(cases: list[Case], target: str) -> None:
     """That each op gives what its forward gives."""
     nodes = [node_of(*case) for case in cases]
-    assert all(map(scalars.supported, nodes))
+    assert all(map(emitters.supported, nodes))
     found = run([job_of(node, inputs) for node, (_, inputs, _) in zip(nodes, cases)], target)
     for node, (name, inputs, _), got in zip(nodes, cases, found):
         want = forward(node, inputs)
@@ -266,7 +266,7 @@ def test_literals(target: str) -> None:
     for dtype in (np.dtype("i1"), np.dtype("u4")):
         (x,) = operands(dtype, 1)
         cases += [("pow", [x, power], {}) for power in (0, 1, 2, 13)]
-        assert not scalars.supported(node_of("pow", [x, x], {}))
+        assert not emitters.supported(node_of("pow", [x, x], {}))
         cases += [(name, [x, n], {}) for name in ("equal", "not_equal", "less", "less_equal") for n in (7, 300, -300)]
         cases += [(name, [n, x], {}) for name in ("greater", "greater_equal") for n in (7, 300, -300)]
         cases += [(name, [x, n], {}) for name in ("floor_divide", "remainder") for n in (0, 7)]
@@ -456,7 +456,7 @@ def test_functions(name: str, target: str) -> None:
     bound = BOUNDS.get(name, 2.5) + (1.0 if target == "sse2" else 0.0)
     inputs = [[np.concatenate(p) for p in zip(known, rest)] for known, _, rest, _ in asked(name)]
     nodes = [node_of(name, i, {}) for i in inputs]
-    assert all(map(scalars.supported, nodes))
+    assert all(map(emitters.supported, nodes))
     results = run([job_of(n, i) for n, i in zip(nodes, inputs)], target)
     for got, (known, want, rest, true) in zip(results, asked(name), strict=True):
         edges = got[: want.size]
@@ -537,7 +537,7 @@ def test_other_processors() -> None:
     """Code for AArch64, in which nothing is called."""
     where = machine.level("aarch64")
     jobs = []
-    for name in set(scalars.EMITTERS) - INDICES:
+    for name in set(emitters.EMITTERS) - INDICES:
         dtype = FLOATS[1] if spec_of((3,), FLOATS[1]).real and TABLE[name].accepts != "bitwise" else INTS[3]
         inputs = [a[:3] for a in inputs_of(name, dtype)]
         attrs = {"dtype": np.dtype("f2")} if name == "cast" else ATTRS.get(name, {})
@@ -552,11 +552,11 @@ def test_other_processors() -> None:
 
 def test_emitters_are_of_ops() -> None:
     """An emitter is of an op in the table, or of an index of the compiler's own."""
-    assert set(scalars.EMITTERS) - INDICES <= set(TABLE)
+    assert set(emitters.EMITTERS) - INDICES <= set(TABLE)
 
 
 def test_what_is_not_supported() -> None:
     x = np.zeros(3, np.complex128)
-    assert not scalars.supported(node_of("add", [x, x], {}))
-    assert not scalars.supported(node_of("abs", [x], {}))
-    assert scalars.supported(node_of("real", [np.zeros(3)], {}))
+    assert not emitters.supported(node_of("add", [x, x], {}))
+    assert not emitters.supported(node_of("abs", [x], {}))
+    assert emitters.supported(node_of("real", [np.zeros(3)], {}))

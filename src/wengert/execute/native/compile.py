@@ -11,8 +11,7 @@ from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...passes.origins import Origins, recording
 from . import rules as _rules  # noqa: F401 (declares the lowerings that plans are made with)
-from .codegen import machine
-from .codegen import object_cache as cache
+from .codegen import machine, object_cache
 from .codegen.kernel import Kernel, kept_kernels
 from .codegen.types import Target
 from .fuse.groups import Grouping
@@ -51,7 +50,7 @@ class Compiled:
         self.donated = tuple(donated) if donated is not None else (False,) * len(graph.inputs)
         self._name: Fingerprint | None = None
         found = None
-        if cache.is_on() and self.target == machine.host():
+        if object_cache.is_on() and self.target == machine.host():
             self._name = fingerprint(graph, self.donated, self.target)
             found = self._kept()
         # True where the plan was found in the cache.
@@ -60,7 +59,7 @@ class Compiled:
 
     def _kept(self) -> Plan | None:
         """Return the plan that is kept on disk."""
-        contents = cache.load_plan(self._name.name) if self._name is not None else None
+        contents = object_cache.load_plan(self._name.name) if self._name is not None else None
         if self._name is None or contents is None:
             return None
         return load(contents, self._name.constants, lambda keys: kept_kernels(keys, self.target))
@@ -69,7 +68,7 @@ class Compiled:
         """Keep the plan on disk once its buffers have their places."""
         if self._name is not None and not self.is_kept:
             with suppress(Unwritable):
-                cache.keep_plan(self._name.name, dump(plan, self._name.constants))
+                object_cache.keep_plan(self._name.name, dump(plan, self._name.constants))
 
     @cached_property
     def _made(self) -> _Made:

@@ -6,11 +6,14 @@ from types import CodeType
 
 from ...core.errors import is_internal
 from ...core.mode import RULE, Scope
-from ...core.ops.op import Op
+from ...core.ops.op import Op, find_op
 from ...core.source import Source, resolve
 
-# Their derivatives run and differentiate what is inside them.
-_CONTROL = ("switch", "while_loop", "scan", "partial_scan")
+
+def _is_control(name: str) -> bool:
+    """Return whether an op is a loop or a branch, whose derivative runs and differentiates what is inside it."""
+    op = find_op(name)
+    return op is not None and op.kind == "control"
 
 
 def place(code: CodeType | Source | None, offset: int) -> Source | None:
@@ -24,9 +27,9 @@ def origin(op: Op, code: CodeType | Source | None, offset: int, scope: Scope | N
     """Return the op that the user wrote, and its place: of a part of a derivative, those of what is differentiated."""
     name, found, inner = op.name, place(code, offset), False
     while scope is not None:
-        if scope.kind == "gradient" and not (inner and scope.name in _CONTROL):
+        if scope.kind == "gradient" and not (inner and _is_control(scope.name)):
             name, found = scope.name or name, place(scope.code, scope.offset) or found
-            inner = inner or scope.name not in _CONTROL
+            inner = inner or not _is_control(scope.name)
         elif found is None:
             found = place(scope.code, scope.offset)
         scope = scope.parent
@@ -38,8 +41,8 @@ def gradient_depth(scope: Scope | None) -> int:
     depth, control = 0, False
     while scope is not None:
         if scope.kind == "gradient":
-            control = control or scope.name in _CONTROL
-            if scope.name not in _CONTROL:
+            control = control or _is_control(scope.name)
+            if not _is_control(scope.name):
                 depth = depth + 1 if scope.name != RULE else 1
         scope = scope.parent
     return max(depth, int(control))

@@ -29,8 +29,7 @@ from ...core.standins import replace
 from ...core.state.capture import note_write
 from ...core.state.observer import observer, observers
 from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
-from ..pointwise import arithmetic as elementwise
-from ..pointwise import selection, trigonometry
+from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
 from ..pointwise.selection import clip, remainder
 from ..structure.shapes import broadcast, cast
@@ -207,13 +206,13 @@ def _of_one(name: str, op: Op) -> None:
 
 
 for _op in (
-    elementwise.exp,
-    elementwise.log,
-    elementwise.reciprocal,
-    elementwise.rsqrt,
-    elementwise.sigmoid,
-    elementwise.sqrt,
-    elementwise.square,
+    arithmetic.exp,
+    arithmetic.log,
+    arithmetic.reciprocal,
+    arithmetic.rsqrt,
+    arithmetic.sigmoid,
+    arithmetic.sqrt,
+    arithmetic.square,
     trigonometry.tanh,
     selection.abs,
     selection.ceil,
@@ -222,7 +221,7 @@ for _op in (
     selection.round,
 ):
     _of_one(f"{_op.name}_", _op)
-_of_one("neg_", elementwise.negative)
+_of_one("neg_", arithmetic.negative)
 
 
 @public(method=True, function=False)

@@ -235,6 +235,7 @@ class_index_op: Op = op(
     ],
     reference=lambda target, classes, ignore_index, of: np.vectorize(lambda t: 0 if t == ignore_index else t)(target),
     onnx=Missing("ONNX's losses leave out targets themselves"),
+    cost=1,
     role=Role.BY_ELEMENT,
     bound="classes",
 )

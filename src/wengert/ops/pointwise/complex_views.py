@@ -53,6 +53,7 @@ view_as_real_op = linear(
     ],
     reference=lambda x: np.stack([x.real, x.imag], -1),
     onnx=_NO_COMPLEX,
+    cost=0,
     role=Role.REINTERPRET,
 )
 
@@ -73,6 +74,7 @@ view_as_complex_op = linear(
     samples=lambda rng: [Call((rng.normal(size=(*shape, 2)),)) for shape in ((3,), (), (2, 0), (2, 3))],
     reference=lambda x: x[..., 0] + 1j * x[..., 1],
     onnx=_NO_COMPLEX,
+    cost=0,
     role=Role.REINTERPRET,
 )
 

@@ -149,6 +149,7 @@ random_key = op(
         key=key, counter=((int(position) & ((1 << 128) - 1)) | domain << 192) - 1
     ).random_raw(2),
     onnx=Missing("ONNX has no keys of random numbers"),
+    cost=30,
     batching="alone",
 )
 

@@ -9,7 +9,7 @@ from ....core.graph.graph import Graph
 from ....core.node import Node
 from ..plan.lowering import FOLLOWED
 from ..plan.plan import View
-from ..scalar import emitters as scalars
+from ..scalar import emitters
 from .groups import Edge, Group, Grouping
 from .schedule import literal_dtype
 
@@ -75,7 +75,7 @@ def epilogue_key(
             f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
             for i, e in enumerate(edges[n])
         ]
-        parts.append(f"{n.op.name} {scalars.code_attrs(n) or ''} {args} {n.spec.dtype}")
+        parts.append(f"{n.op.name} {emitters.code_attrs(n) or ''} {args} {n.spec.dtype}")
     return "; ".join([*parts, str(list(stored))])
 
 
@@ -101,14 +101,14 @@ def emitter(
             args = []
             for i, e in enumerate(edges[n]):
                 if e is None and (n, i) not in refs:
-                    type = scalars.compute_type(literal_dtype(n)).vector(lanes)
+                    type = emitters.compute_type(literal_dtype(n)).vector(lanes)
                     args.append(b.const(type, n.inputs[i]))
                 elif e is not None and e.base in values:
                     args.append(values[e.base])
                 else:
                     k = refs[n, i]
-                    args.append(b.splat(scalars.to_compute(b, given[k], operands[k].dtype), lanes))
-            values[n] = scalars.EMITTERS[n.op.name](b, n, args)
-        return [scalars.to_storage(b, values[order[k]], order[k].spec.dtype) for k in stored]
+                    args.append(b.splat(emitters.to_compute(b, given[k], operands[k].dtype), lanes))
+            values[n] = emitters.EMITTERS[n.op.name](b, n, args)
+        return [emitters.to_storage(b, values[order[k]], order[k].spec.dtype) for k in stored]
 
     return emit

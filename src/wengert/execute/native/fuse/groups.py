@@ -21,7 +21,7 @@ from ....core.graph.graph import Graph
 from ....core.node import Node
 from ....core.ops.facets import Role
 from ..codegen.types import storage_type
-from ..scalar import emitters as scalars
+from ..scalar import emitters
 from .loop_nest import cost
 from .unit_order import UnitOrder
 
@@ -137,7 +137,9 @@ def is_elementwise(node: Node) -> bool:
         return _has_type(node)
     if node.op.kind != "elementwise" and node.op.role is not Role.BY_ELEMENT:
         return False
-    return _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and scalars.supported(node)
+    return (
+        _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and emitters.supported(node)
+    )
 
 
 def _has_type(node: Node) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from ....core.node import Node
 from ....core.ops.costs import cost_of
-from ..scalar import emitters as scalars
+from ..scalar import emitters
 
 UNIFORM, ROW, INNER = 0, 1, 2
 
@@ -90,7 +90,7 @@ class Nest(NamedTuple):
             what = i.how
             if i.node is not None:
                 taken = [str(e.spec.dtype) if isinstance(e, Node) else "#" for e in i.node.inputs]
-                what = f"{i.node.op.name} {scalars.code_attrs(i.node) or ''} {taken}"
+                what = f"{i.node.op.name} {emitters.code_attrs(i.node) or ''} {taken}"
             parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
         parts.append(f"{self.stores} {self.partials}")
         return "; ".join(parts)
@@ -158,7 +158,7 @@ class Passes:
         self.slots: dict[int, int] = {}
         taken: list[tuple[int, int]] = []  # until which pass, and the size of the elements: places must agree
         for v in sorted(self.saved, key=lambda v: self.when[v]):
-            size = scalars.compute_type(nest.instrs[v].dtype).size
+            size = emitters.compute_type(nest.instrs[v].dtype).size
             fitting = (n for n, (until, other) in enumerate(taken) if until <= self.when[v] and other == size)
             slot = next(fitting, len(taken))
             taken[slot : slot + 1] = [(last[v], size)]

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..codegen.builder import Builder, Value
 from ..codegen.types import I8, I64, Type, storage_type
-from ..scalar import emitters as scalars
+from ..scalar import emitters
 from ..scalar.combine import Combine, combining, identity
 from .loop_nest import INNER, ROW, UNIFORM, Instr, Nest, Passes, varying
 
@@ -76,7 +76,7 @@ class LoopKernel:
         return self.b.buffer(self._at - 2)
 
     def type(self, v: int, lanes: int) -> Type:
-        return scalars.compute_type(self.nest.instrs[v].dtype).vector(lanes)
+        return emitters.compute_type(self.nest.instrs[v].dtype).vector(lanes)
 
     def _combine(self, v: int) -> Combine:
         """Return how reduction `v` combines two values."""
@@ -477,7 +477,7 @@ class LoopKernel:
             hit = b.icmp("eq", get(i.args[0]), get(i.args[1]))
             type = self.type(v, lanes)
             return hit if type.bits == 1 else b.select(hit, b.const(type, 1), b.const(type, 0))
-        return scalars.EMITTERS[i.node.op.name](b, i.node, [get(a) for a in i.args])
+        return emitters.EMITTERS[i.node.op.name](b, i.node, [get(a) for a in i.args])
 
     def _index(self, v: int, i: Instr, lanes: int) -> Value:
         """Return the index along a dimension, in the instruction's integer type."""
@@ -496,9 +496,9 @@ class LoopKernel:
         b, array, memory = self.b, self.nest.arrays[k], self._memory(k)
         stride = self._vector_stride(k, level) if lanes else None
         if array.windows:
-            return scalars.to_compute(b, self._load_window(k, pointers[k], lanes, stride, mask), array.dtype)
+            return emitters.to_compute(b, self._load_window(k, pointers[k], lanes, stride, mask), array.dtype)
         if stride is None:
-            return self._spread(scalars.to_compute(b, b.load(memory, pointers[k]), array.dtype), lanes)
+            return self._spread(emitters.to_compute(b, b.load(memory, pointers[k]), array.dtype), lanes)
         type = memory.vector(lanes)
         if array.unit:
             x = b.load(type, pointers[k]) if mask is None else b.masked_load(type, pointers[k], mask)
@@ -509,7 +509,7 @@ class LoopKernel:
                 x = b.insert(x, b.load(memory, pointer), lane)
         else:
             x = b.gather(type, pointers[k], self._steps(stride), mask)
-        return scalars.to_compute(b, x, array.dtype)
+        return emitters.to_compute(b, x, array.dtype)
 
     def _load_window(self, k: int, pointer: Value, lanes: int, stride: Value | None, mask: Value | None) -> Value:
         """Load an array's element, zero outside of its windows, where its memory is not touched."""
@@ -543,7 +543,7 @@ class LoopKernel:
 
     def _store(self, k: int, v: int, x: Value, pointer: Value, mask: Value | None) -> None:
         b, array = self.b, self.nest.arrays[k]
-        stored = scalars.to_storage(b, x, array.dtype)
+        stored = emitters.to_storage(b, x, array.dtype)
         if not stored.type.lanes:
             b.store(stored, pointer)
             return
@@ -573,7 +573,7 @@ def _bool_from_memory(b: Builder, x: Value, type: Type) -> Value:
 
 def lanes_of(nest: Nest, width: int) -> int:
     """Return the elements of a vector: registers full of the widest float (or, without floats, of 32 bits)."""
-    sizes = [scalars.compute_type(i.dtype).size for i in nest.instrs if np.dtype(i.dtype).kind in "fV"]
+    sizes = [emitters.compute_type(i.dtype).size for i in nest.instrs if np.dtype(i.dtype).kind in "fV"]
     return max(1, width // max(sizes, default=4))
 
 

@@ -18,7 +18,7 @@ from ....core.node import Node
 from ..codegen.types import BF16, F16, storage_type
 from ..plan.lowering import Lowering
 from ..plan.plan import View, dense
-from ..scalar import emitters as scalars
+from ..scalar import emitters
 from . import loops
 from .groups import Edge, Group, is_combining
 from .loop_nest import INNER, ROW, UNIFORM, Array, Instr, Nest, Passes, cost
@@ -418,7 +418,7 @@ class NestBuilder:
         passes = Passes(nest)
         kept = 0
         if passes.saved:
-            widest = max(8, *(scalars.compute_type(self.instrs[v].dtype).size for v in passes.saved))
+            widest = max(8, *(emitters.compute_type(self.instrs[v].dtype).size for v in passes.saved))
             kept = -(-(row * (lanes if in_rows else 1) + 2 * lanes) * widest // 64) * 64
         words: list[int | View] = [per, items, splits, length, kept]
         words += [a.size for a in rows]

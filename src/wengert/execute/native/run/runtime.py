@@ -21,7 +21,7 @@ from ....core.errors import GraphError, fail
 from ....core.spec import as_dtype, show
 from ....core.state.at_once import Call
 from ....core.state.observer import observer, observers
-from ..codegen import object_cache as cache
+from ..codegen import object_cache
 from ..codegen.kernel import Kernel, keep_in, prepare
 from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
 from . import guard, scheduler, threads
@@ -49,7 +49,7 @@ from .driver import (
 from .timeline import NativeTrace, ProfileRecords, now
 
 # Compiled code is kept on disk.
-keep_in(cache.load, cache.keep)
+keep_in(object_cache.load, object_cache.keep)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # The consumer of a run's results: it makes the calls that it is given and its own, all at once.
