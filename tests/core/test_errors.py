@@ -256,6 +256,7 @@ def test_printed_tracebacks_show_no_internal_frames() -> None:
     program = textwrap.dedent(
         """
         import wengert as wg
+        wg.debug.short_tracebacks()
         def outer():
             return wg.ones((2, 3)) @ wg.ones((4, 5))
         outer()
