@@ -123,6 +123,18 @@ def test_short_rows_are_done_side_by_side() -> None:
     check(lambda x: F.softmax(x, -1), normal(1000, 2, dtype=np.float64))
 
 
+def test_truth_along_a_short_axis_is_of_its_components() -> None:
+    def inside(p: Any) -> Any:
+        q = wg.stack([p[:, 0] * 2, p[:, 1], wg.abs(p[:, 2])], axis=-1)
+        return wg.any(q > 1.0, axis=-1), wg.all(q > -1.0, axis=-1), wg.sum(q, axis=-1)
+
+    x = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+    compiled = wg.jit(inside)
+    for a, b in zip(compiled(wg.tensor(x)), inside(wg.tensor(x)), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+    assert len(compiled.kernels) == 1
+
+
 def test_reshapes_between_elementwise_work_cost_nothing() -> None:
     made = check(lambda x, y: (x * 3.5).reshape(-1, 4) + y, normal(3, 5, 8), normal(30, 4))
     assert len(made.plan.steps) == 1
