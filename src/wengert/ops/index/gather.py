@@ -32,22 +32,9 @@ from ..aliases import dim_alias
 from ..pointwise.arithmetic import add
 from ..pointwise.selection import where
 from ..structure.shapes import as_operand, broadcast, cast, reshaped
+from .indices import INDEX, add_rows, check_range, flat_index, index_op, index_transpose, index_update, ints
 from .inplace import update, value_for
-from .ops import (
-    ALL,
-    INDEX,
-    NO_OPERATOR,
-    Entries,
-    add_rows,
-    check_range,
-    flat_index,
-    index_op,
-    index_transpose,
-    index_update,
-    ints,
-    slice_op,
-    slice_transpose,
-)
+from .slices import ALL, NO_OPERATOR, Entries, slice_op, slice_transpose
 
 # -- gather: an index array over one axis, aligned with the others
 

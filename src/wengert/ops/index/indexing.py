@@ -28,8 +28,9 @@ from ...core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
+from .indices import check_range, index_op, index_update
 from .inplace import check_write, old_version, value_for, write
-from .ops import ALL, Entries, Entry, check_range, index_op, index_update, slice_op, slice_update
+from .slices import ALL, Entries, Entry, slice_op, slice_update
 
 # Index entries that NumPy takes as they are, to the same effect.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis), np.int64, np.int32})

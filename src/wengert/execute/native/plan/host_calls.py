@@ -14,7 +14,7 @@ import numpy as np
 from ....core.graph.evaluate import apply
 from ....core.node import Node
 from ....core.ops.op import Op, find_op
-from ....ops.index.ops import check_range
+from ....ops.index.indices import check_range
 from .plan import HostCall, View
 
 Run = Callable[..., None]

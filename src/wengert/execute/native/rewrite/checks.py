@@ -17,7 +17,7 @@ from ....core.node import Node
 from ....core.ops.facets import VIEWS, Role
 from ....core.ops.op import NoDerivative, Op
 from ....core.spec import int32, int64, spec_of
-from ....ops.index.ops import check_range
+from ....ops.index.indices import check_range
 from ....passes.rewrite import build, with_outputs
 from ..plan.host_calls import check_call, range_call
 from ..plan.plan import HostCall, View
