@@ -76,7 +76,7 @@ from ..ops.neural.pool import (
     max_pool1d,
     max_pool2d,
 )
-from ..ops.structure.shapes import int_args
+from ..ops.structure.shapes import as_operand, int_args
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -229,7 +229,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     >>> wg.nn.functional.softplus(wg.tensor([-1.0, 0.0, 100.0]))
     tensor([  0.3133,   0.6931, 100.    ])
     """
-    x = wg.asarray(x)
+    x = as_operand(x)  # a Python number stays one: beside float64 it keeps its digits
     out: Tensor = unbounded_softplus(x, beta)
     # Beyond 20 the two agree to 1e-9.
     if threshold < 20.0:
