@@ -85,6 +85,8 @@ def row(op: Op) -> str:
     if op.kind == "composite":
         dtypes = "fused" if op.differentiable else "by parts"
     oracle = op.reference if isinstance(op.reference, str) else "own oracle" if op.reference else "moments"
+    if getattr(op.reference, "__module__", "") == "wengert.ops.formulas":
+        oracle = "its formula"
     onnx = op.onnx.why if isinstance(op.onnx, Missing) else op.onnx or ""
     signature_text = op.signature.replace("|", "\\|")
     return f"| `{signature_text}` | {doc} | {arguments} | {dtypes} | {oracle} | {onnx} |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -167,6 +168,7 @@ REFUSED = {
     "invalid syntax": ("f(x)", "x +"),
     "is none of numbers": ("f(x)", "[x]"),
     "is no signature": ("f(x; a)", "x * a"),
+    "'lambda(x)' is no signature": ("lambda(x)", "x"),
     "exp is an op of the library": ("exp(x)", "x"),
 }
 
@@ -180,6 +182,39 @@ def test_refusals(said: str) -> None:
     assert os.path.basename(__file__) in first  # the user's own line
     with pytest.raises(GraphError, match="combines by 'median'"):
         wg.ops.reduction("g(x)", "x", "median")  # type: ignore[arg-type]
+
+
+# What a forward, its partials or their domain can be wrong in: keyword arguments, and what the error says.
+WRONG: dict[str, dict[str, Any]] = {
+    r"gives \(2, 3\) float64, not \(2, 3\) float32": {"forward": lambda x: np.log2(x) - np.log1p(-x) / np.log(2)},
+    "raises ValueError: output array is read-only": {"forward": lambda x: np.log2(x, out=x)},
+    "gives list, not": {"forward": lambda x: x.tolist()},
+    r"gives \(6,\) float32, not \(2, 3\) float32": {"forward": lambda x: np.ravel(x)},
+    "is not finite at numbers that were drawn for x": {"domain": "real"},
+    "domain='pos'": {"domain": "pos"},
+    "partials of wrong in y: its arguments are x": {"partials": {"y": lambda x: x}},
+    "a fact asks for 'z'": {"partials": {"x": lambda z: z}},
+}
+
+
+@pytest.mark.filterwarnings("ignore:(divide|invalid):RuntimeWarning")
+@pytest.mark.parametrize("said", WRONG)
+def test_wrong_fused_paths_are_refused(said: str) -> None:
+    right: dict[str, Any] = {
+        "forward": lambda x: np.log2(x) - np.log2(1 - x),
+        "partials": {"x": lambda x: 1 / (math.log(2) * x * (1 - x))},
+        "domain": "unit",
+    }
+    with pytest.raises(GraphError, match=said):
+        wg.ops.elementwise("wrong(x)", "log2(x / (1 - x))", **right | WRONG[said])
+    assert "wrong" not in TABLE
+    close(wg.ops.elementwise("right(x)", "log2(x / (1 - x))", **right)(wg.tensor([0.25])), [np.log2(1 / 3)], rtol=1e-6)
+
+
+def test_operands_that_do_not_meet() -> None:
+    for f in (OURS["smooth_clip"], wg.ops.reduction("distance_of(a, b, c)", "(a - b) ** 2 + c")):
+        with pytest.raises(wg.ShapeError, match=r"^(smooth_clip|distance_of): shapes .* do not broadcast"):
+            f(wg.ones(3), wg.ones(4), wg.ones(3))
 
 
 def test_declared_again() -> None:
@@ -233,7 +268,7 @@ def test_one_declaration_in_the_library(tmp_path: Path) -> None:
     for file in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / file, tmp_path / file)
     family = tmp_path / "src/wengert/ops/pointwise/xlogy.py"
-    declared = DECLARATIONS.format(export=", export=True")
+    declared = DECLARATIONS.format(export=', export=""')
     family.write_text(f"{family.read_text()}\nfrom ..formulas import elementwise, reduction  # noqa: E402\n{declared}")
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
 

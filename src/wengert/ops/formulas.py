@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from keyword import iskeyword
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import GraphError, fail
 from ..core.ops import declare
 from ..core.ops.attributes import without_kinds
-from ..core.ops.declare import METHODS, PUBLIC
+from ..core.ops.declare import public
 from ..core.ops.formula import Formula
 from ..core.ops.op import TABLE, Algebra, Call, Fact, Linear, Missing, Op, Partial, Rule, Samples, compiled
 from ..core.ops.operands import are_numbers, promote_operands, to_operand
 from ..core.ops.sampling import SHAPES, Interval
-from ..core.spec import broadcast_shapes
+from ..core.spec import show
 from ..core.tensor import Tensor
 from .reduce.common import reduced_axes, reductions
 
@@ -46,7 +47,7 @@ def elementwise(
     algebra: Algebra | None = None,
     reference: Callable[..., Any] | str | None = None,
     onnx: str | Missing = _NO_ONNX,
-    export: bool = False,
+    export: str | None = None,
 ) -> Callable[..., Any]:
     """Declare an elementwise op by its formula; return the function.
 
@@ -63,7 +64,7 @@ def elementwise(
     doc, source: a sentence, and where the function is from.
     algebra: symmetries that the simplifier may use (see :class:`wengert.core.ops.op.Algebra`).
     reference, onnx, export: for declarations inside the library: an oracle that is not the formula, the ONNX operator,
-        and whether the function and a method are exported.
+        and the submodule that exports the function, "special" say; "" is `wengert`, with a method of tensors.
 
     The function takes tensors, arrays and numbers, which broadcast and promote. It is differentiable to any order,
     batched, compiled and fused, counted by `wg.explain.cost`, opened by `graph.expand()` and SymPy, and shown in the
@@ -92,6 +93,9 @@ def elementwise(
             "Give forward and partials of one result, or neither: the formula is enough.",
         )
     draw = _drawing(names, domain)
+    unknown = [p for p in partials or () if p not in names]
+    if unknown:
+        fail(GraphError, f"partials of {name} in {', '.join(unknown)}: its arguments are {', '.join(names)}")
     declared: dict[str, Any] = {
         "doc": doc or f"{texts[0]}, element by element.",
         "source": source,
@@ -101,13 +105,20 @@ def elementwise(
         "onnx": onnx,
     }
     _make_room(name, export)
-    if not export:  # the library's own may name ops that are not declared yet
+    if export is None:  # the library's own may name ops that are not declared yet
         for f in formulas:
             f.read()
     if forward is not None and partials is not None:
-        exported: dict[str, Any] = {"method": export, "public": None if export else ""}
-        op = declare.elementwise(signature, forward, partials=partials, formulas=texts, **exported, **declared)
-        if not export:
+        exported: dict[str, Any] = {
+            "method": export == "",
+            "public": "" if export is None else None,
+            "home": export or "",
+        }
+        try:
+            op = declare.elementwise(signature, forward, partials=partials, formulas=texts, **exported, **declared)
+        except ValueError as e:  # a derivative asks for what is not there
+            fail(GraphError, str(e), f"A partial's parameters are of {', '.join(names)} and out.")
+        if export is None:
             _compare(op, formulas[0], draw)
         front = op.front
     else:
@@ -119,9 +130,9 @@ def elementwise(
             body
         )
         front = _front(op, names)
-        if export:
-            PUBLIC[name] = METHODS[name] = front
-    if not export:
+        if export is not None:
+            public(front, method=export == "", home=export)
+    if export is None:
         _OF_USERS.add(name)
     return front
 
@@ -137,7 +148,7 @@ def reduction(
     source: str = "",
     reference: Callable[..., Any] | str | None = None,
     onnx: str | Missing = _NO_ONNX,
-    export: bool = False,
+    export: str | None = None,
 ) -> Callable[..., Any]:
     """Declare a reduction by a formula of the elements, how they are combined, and a formula of what that gives.
 
@@ -163,7 +174,7 @@ def reduction(
     if combine not in ("sum", "mean", "prod", "max", "min"):
         fail(GraphError, f"{name} combines by {combine!r}", "There are sum, mean, prod, max and min.")
     inner, outer = Formula(formula, names), Formula(finish, ("out",))
-    if not export:
+    if export is None:
         inner.read()
         outer.read()
 
@@ -197,18 +208,16 @@ def reduction(
     def run(*args: Any) -> Tensor:
         *given, axis, keepdims = args
         operands = [_tensor(a, name) for a in given]
-        shape = broadcast_shapes(*(x.shape for x in operands))
-        # Shapes that do not broadcast are refused where the operands meet.
-        ndim = len(shape) if shape is not None else max(x.ndim for x in operands)
-        out: Tensor = op.front(*operands, axis=reduced_axes(axis, ndim), keepdims=bool(keepdims))
+        shape = declare.common_shape(name, [x.spec for x in operands])
+        out: Tensor = op.front(*operands, axis=reduced_axes(axis, len(shape)), keepdims=bool(keepdims))
         return out
 
     more = f"Along `axis` of {' and '.join(names)} (None: all axes), kept with size 1 where `keepdims`."
     reduce = _function(run, op, f"{', '.join(names)}, /, axis=None, keepdims=False", (*names, "axis", "keepdims"), more)
-    if export:
-        PUBLIC[name] = METHODS[name] = reduce
-    else:
+    if export is None:
         _OF_USERS.add(name)
+    else:
+        public(reduce, method=export == "", home=export)
     return reduce
 
 
@@ -220,19 +229,21 @@ def _read(signature: str) -> tuple[str, tuple[str, ...]]:
     plain = without_kinds(signature).strip()
     name, bracket, rest = plain.partition("(")
     names = tuple(n.strip() for n in rest.rstrip(")").split(","))
-    if not bracket or not plain.endswith(")") or not all(n.isidentifier() for n in (name, *names)):
+    if not bracket or not plain.endswith(")") or any(not n.isidentifier() or iskeyword(n) for n in (name, *names)):
         fail(GraphError, f"{signature!r} is no signature", 'Write name and arguments: "smooth_clip(x, low, high)".')
     return name, names
 
 
-def _make_room(name: str, export: bool) -> None:
+def _make_room(name: str, export: str | None) -> None:
     """Remove a user's op of this name from the table (a notebook's cell may run again); refuse the library's."""
-    if name in TABLE and not (name in _OF_USERS and not export):
+    if name in TABLE and not (name in _OF_USERS and export is None):
         fail(GraphError, f"{name} is an op of the library", "Choose another name.")
     TABLE.pop(name, None)
 
 
 def _intervals(names: Sequence[str], domain: Domain | Sequence[Interval]) -> Sequence[Interval]:
+    if isinstance(domain, str) and domain not in _INTERVALS:
+        fail(GraphError, f"domain={domain!r}", f"There are {', '.join(_INTERVALS)}, or an interval for each argument.")
     intervals = [_INTERVALS[domain]] * len(names) if isinstance(domain, str) else list(domain)
     if len(intervals) != len(names):
         fail(GraphError, f"{len(intervals)} intervals for the arguments {', '.join(names)}", "Give one for each.")
@@ -282,6 +293,7 @@ def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         operands = [to_operand(a, op.name) for a in args]
+        declare.common_shape(op.name, [a.spec for a in operands if isinstance(a, Tensor)])
         return op.front(*(operands if are_numbers(operands) else promote_operands(op, operands)))
 
     return _function(run, op, f"{', '.join(names)}, /", names, "Elementwise; operands broadcast and promote.")
@@ -310,12 +322,37 @@ class _Bare(NamedTuple):
 
 def _compare(op: Op, formula: Formula, draw: Samples) -> None:
     """Refuse a forward, or partials, that are not of the formula's function. Corners may differ: the median decides."""
-    args = list(draw(np.random.default_rng(0)))[1].args
-    out = np.asarray(op.forward(*args))
-    said = np.asarray(formula.evaluate(dict(zip(formula.names, args, strict=True)), lambda part, xs: part(*xs)))
-    if not _agree(out, said):
+
+    def refuse(what: str, mend: str = "") -> NoReturn:
         del TABLE[op.name]
-        fail(GraphError, f"forward of {op.name} is not {formula.text}: {out.flat[0]:.6g}, not {said.flat[0]:.6g}")
+        fail(GraphError, what, mend)
+
+    drawn = list(draw(np.random.default_rng(0)))[1].args
+    for dtype in (np.float32, np.float64):
+        args = [a.astype(dtype) for a in drawn]
+        for a in args:
+            a.setflags(write=False)
+        said = np.asarray(formula.evaluate(dict(zip(formula.names, args, strict=True)), lambda part, xs: part(*xs)))
+        if not np.isfinite(said).all():
+            refuse(
+                f"{formula.text} is not finite at numbers that were drawn for {', '.join(formula.names)}",
+                'Say where the function is defined: domain="positive", "unit", or an interval for each argument.',
+            )
+        try:
+            out = op.forward(*args)
+        except Exception as e:
+            refuse(
+                f"forward of {op.name} raises {type(e).__name__}: {e}",
+                "It takes NumPy arrays, which it must not write to.",
+            )
+        if not isinstance(out, np.ndarray) or (out.shape, out.dtype) != (said.shape, said.dtype):
+            got = show(out.shape, out.dtype) if isinstance(out, np.ndarray) else type(out).__name__
+            refuse(
+                f"forward of {op.name} gives {got}, not {show(said.shape, said.dtype)}",
+                "It keeps shape and dtype of its arguments: np.log(2) is float64, math.log(2) a number of any dtype.",
+            )
+        if not _agree(out, said):
+            refuse(f"forward of {op.name} is not {formula.text}: {out.flat[0]:.6g}, not {said.flat[0]:.6g}")
     step = 1e-5
     for i, fact in enumerate(op.facts):
         if not fact.differentiable:
@@ -324,9 +361,7 @@ def _compare(op: Op, formula: Formula, draw: Samples) -> None:
         slope = (up - down) / (2 * step)
         found = fact.pull(np.ones_like(out), (*args, out), _Bare(args, {}), i)
         if isinstance(fact, (Partial, Linear)) and not _agree(np.broadcast_to(found, out.shape), slope):
-            del TABLE[op.name]
-            fail(
-                GraphError,
+            refuse(
                 f"the partial derivative of {op.name} in {op.params[i]} is {np.ravel(found)[0]:.6g}, where differences "
                 f"of its forward give {slope.flat[0]:.6g}",
                 "wg.check_grads(f, x) compares at points of your own.",

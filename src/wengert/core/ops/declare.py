@@ -296,13 +296,13 @@ def _reflected(op: Op) -> Callable[..., Any]:
 
 def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
     real = [s for s in specs if isinstance(s, Spec)]
-    shape = _broadcast(op.name, real)
+    shape = common_shape(op.name, real)
     check_dtypes(op, specs)
     check_operands(op, specs)
     return spec_of(shape, result_dtype(op, real[0].dtype))
 
 
-def _broadcast(name: str, specs: Sequence[Spec]) -> Shape:
+def common_shape(name: str, specs: Sequence[Spec]) -> Shape:
     shape = broadcast_shapes(*(s.shape for s in specs))
     if shape is None:
         fail(
@@ -317,7 +317,7 @@ def _broadcast(name: str, specs: Sequence[Spec]) -> Shape:
 def broadcasting(*specs: Any, **attrs: Any) -> Spec:
     """Return the shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
     real = [s for s in specs if isinstance(s, Spec)]
-    return spec_of(_broadcast("the operands", real), real[0].dtype)
+    return spec_of(common_shape("the operands", real), real[0].dtype)
 
 
 def _taking(op: Op, infer: Rule) -> Rule:
