@@ -169,6 +169,10 @@ REFUSED = {
     "is none of numbers": ("f(x)", "[x]"),
     "is no signature": ("f(x; a)", "x * a"),
     "'lambda(x)' is no signature": ("lambda(x)", "x"),
+    "'f(x, x)' is no signature": ("f(x, x)", "x"),
+    "'3' depends on none of x": ("f(x)", "3"),
+    "() is no formula": ("f(x)", ()),
+    "3 is no formula": ("f(x)", 3),
     "exp is an op of the library": ("exp(x)", "x"),
 }
 
@@ -193,6 +197,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "is not finite at numbers that were drawn for x": {"domain": "real"},
     "domain='pos'": {"domain": "pos"},
     "partials of wrong in y: its arguments are x": {"partials": {"y": lambda x: x}},
+    "partials of wrong in nothing: its arguments are x": {"partials": {}},
+    "partials of wrong in x: its arguments are x": {"partials": {"x": 2.0}},
     "a fact asks for 'z'": {"partials": {"x": lambda z: z}},
 }
 
@@ -215,6 +221,38 @@ def test_operands_that_do_not_meet() -> None:
     for f in (OURS["smooth_clip"], wg.ops.reduction("distance_of(a, b, c)", "(a - b) ** 2 + c")):
         with pytest.raises(wg.ShapeError, match=r"^(smooth_clip|distance_of): shapes .* do not broadcast"):
             f(wg.ones(3), wg.ones(4), wg.ones(3))
+
+
+def test_arguments_that_a_formula_does_not_use_broadcast() -> None:
+    first = wg.ops.elementwise("first_of(a, b)", "a")
+    total = wg.ops.reduction("total_of(a, b)", "a")
+    a, b = wg.ones((4, 3)), wg.ones((5, 4, 3))
+    assert first(a, b).shape == (5, 4, 3)
+    assert first(wg.ones(3, dtype=wg.float32), wg.ones(3, dtype=wg.float64)).dtype == wg.float64
+    for axis in (None, 0, 1, -1, (0, 2)):
+        close(total(a, b, axis=axis), np.ones((5, 4, 3)).sum(axis), rtol=1e-6)
+    close(wg.grad(lambda a: total(a, b))(a), 5 * np.ones((4, 3)))
+
+
+def test_reductions_are_of_what_the_library_s_take() -> None:
+    assert wg.ops.reduction("mean_of(x)", "x", "mean")(wg.tensor([1, 2])).dtype == wg.float32
+    with pytest.raises(wg.DTypeError, match="complex"):
+        wg.ops.reduction("max_of(x)", "x", "max")(wg.tensor([1 + 5j, 2 - 1j]))
+    for wrong in ({"formula": "1"}, {"formula": ("x", "x")}, {"formula": "x", "finish": "3"}):
+        with pytest.raises(GraphError, match=r"wrong_of|depends on none of"):
+            wg.ops.reduction("wrong_of(x)", **wrong)
+    with pytest.raises(GraphError, match="axis is an argument of every reduction"):
+        wg.ops.reduction("wrong_of(axis)", "axis")
+
+
+def test_text_is_not_read_as_another_formula() -> None:
+    old = wg.ops.elementwise("read_again(x)", "2 * x")
+    graph = wg.graph(lambda x: old(x))(wg.spec(()))
+    assert float(wg.Graph.parse(graph.text())(3.0)) == 6
+    wg.ops.elementwise("read_again(x)", "5 * x")
+    assert float(graph(3.0)) == 6
+    with pytest.raises(GraphError):
+        wg.Graph.parse(graph.text())
 
 
 def test_declared_again() -> None:

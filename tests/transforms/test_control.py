@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
+from wengert.core.ops.declare import composite
 from wengert.transforms.control import ops as control_ops
 
 F64 = wg.float64
@@ -477,3 +479,25 @@ def test_a_state_of_another_shape_is_not_told_to_change_its_dtype(call, advice: 
     first, mend = str(caught.value).splitlines()
     assert re.search(advice, mend)
     assert ("astype" in mend) == ("f64" in first)
+
+
+PROBE = composite("control_probe(x, r)", doc="x times r.", listed=False)(lambda x, r: x * r)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,)])
+def test_composites_with_captured_operands_that_broadcast(shape: tuple[int, ...]) -> None:
+    x, r = wg.tensor([1.0, 2.0]), wg.tensor(np.full(shape, 3.0))
+    rows = wg.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def chosen(r: Any) -> Any:
+        return wg.cond(x.sum() > 0, lambda v: PROBE.front(v, r).sum(), lambda v: v.sum(), x)
+
+    def scanned(r: Any) -> Any:
+        return wg.scan(lambda c, t: (c + PROBE.front(t, r).sum(), c), wg.tensor(0.0, dtype=r.dtype), rows)[0] ** 2
+
+    for f in (chosen, scanned, lambda r: chosen(r * r)):
+        want = np.asarray(wg.grad(f)(r))
+        assert want.any()
+        np.testing.assert_allclose(np.asarray(wg.jit(wg.grad(f))(r)), want)
+        tangent = wg.jit(lambda r, f=f: wg.jvp(f, (r,), (wg.ones_like(r),))[1])
+        np.testing.assert_allclose(float(tangent(r)), want.sum())

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.errors import GraphError, fail
 from ..core.ops import declare
 from ..core.ops.attributes import without_kinds
-from ..core.ops.declare import public
+from ..core.ops.declare import PUBLIC, public
 from ..core.ops.formula import Formula
 from ..core.ops.op import TABLE, Algebra, Call, Fact, Linear, Missing, Op, Partial, Rule, Samples, compiled
 from ..core.ops.operands import are_numbers, promote_operands, to_operand
@@ -25,6 +25,7 @@ from ..core.ops.sampling import SHAPES, Interval
 from ..core.spec import show
 from ..core.tensor import Tensor
 from .reduce.common import reduced_axes, reductions
+from .structure.shapes import broadcast_to
 
 Domain = Literal["real", "positive", "unit"]
 Combine = Literal["sum", "mean", "prod", "max", "min"]
@@ -82,7 +83,7 @@ def elementwise(
     """
     name, names = _read(signature)
     several = not isinstance(formula, str)
-    texts = (formula,) if isinstance(formula, str) else tuple(formula)
+    texts = _texts(formula)
     formulas = [Formula(text, names) for text in texts]
     if (forward is None) != (partials is None) or (several and forward is not None):
         fail(
@@ -93,9 +94,12 @@ def elementwise(
             "Give forward and partials of one result, or neither: the formula is enough.",
         )
     draw = _drawing(names, domain)
-    unknown = [p for p in partials or () if p not in names]
-    if unknown:
-        fail(GraphError, f"partials of {name} in {', '.join(unknown)}: its arguments are {', '.join(names)}")
+    if partials is not None and (set(partials) != set(names) or not all(map(_is_partial, partials.values()))):
+        fail(
+            GraphError,
+            f"partials of {name} in {', '.join(partials) or 'nothing'}: its arguments are {', '.join(names)}",
+            "Give a function for each of them; wg.ops.op.NoDerivative(why) says that there is no derivative.",
+        )
     declared: dict[str, Any] = {
         "doc": doc or f"{texts[0]}, element by element.",
         "source": source,
@@ -107,7 +111,7 @@ def elementwise(
     _make_room(name, export)
     if export is None:  # the library's own may name ops that are not declared yet
         for f in formulas:
-            f.read()
+            _depends(f)
     if forward is not None and partials is not None:
         exported: dict[str, Any] = {
             "method": export == "",
@@ -132,8 +136,6 @@ def elementwise(
         front = _front(op, names)
         if export is not None:
             public(front, method=export == "", home=export)
-    if export is None:
-        _OF_USERS.add(name)
     return front
 
 
@@ -173,13 +175,24 @@ def reduction(
     name, names = _read(signature)
     if combine not in ("sum", "mean", "prod", "max", "min"):
         fail(GraphError, f"{name} combines by {combine!r}", "There are sum, mean, prod, max and min.")
+    if not isinstance(formula, str) or not isinstance(finish, str):
+        fail(
+            GraphError,
+            f"{name} is of {formula!r}, and then {finish!r}",
+            "A reduction has one formula, and one to finish.",
+        )
+    reserved = {"axis", "keepdims"} & set(names)
+    if reserved:
+        fail(
+            GraphError, f"{signature!r}: {', '.join(reserved)} is an argument of every reduction", "Call it otherwise."
+        )
     inner, outer = Formula(formula, names), Formula(finish, ("out",))
     if export is None:
-        inner.read()
-        outer.read()
+        _depends(inner)
+        _depends(outer)
 
     def body(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        return outer(TABLE[combine].front(inner(*args), axis=axis, keepdims=keepdims))
+        return outer(PUBLIC[combine](inner(*args), axis=axis, keepdims=keepdims))
 
     def oracle(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         elements = _on_oracles(inner, dict(zip(names, args, strict=True)))
@@ -207,16 +220,13 @@ def reduction(
 
     def run(*args: Any) -> Tensor:
         *given, axis, keepdims = args
-        operands = [_tensor(a, name) for a in given]
-        shape = declare.common_shape(name, [x.spec for x in operands])
-        out: Tensor = op.front(*operands, axis=reduced_axes(axis, len(shape)), keepdims=bool(keepdims))
+        operands = _met(name, [_tensor(a, name) for a in given])
+        out: Tensor = op.front(*operands, axis=reduced_axes(axis, operands[0].ndim), keepdims=bool(keepdims))
         return out
 
     more = f"Along `axis` of {' and '.join(names)} (None: all axes), kept with size 1 where `keepdims`."
     reduce = _function(run, op, f"{', '.join(names)}, /, axis=None, keepdims=False", (*names, "axis", "keepdims"), more)
-    if export is None:
-        _OF_USERS.add(name)
-    else:
+    if export is not None:
         public(reduce, method=export == "", home=export)
     return reduce
 
@@ -229,16 +239,44 @@ def _read(signature: str) -> tuple[str, tuple[str, ...]]:
     plain = without_kinds(signature).strip()
     name, bracket, rest = plain.partition("(")
     names = tuple(n.strip() for n in rest.rstrip(")").split(","))
-    if not bracket or not plain.endswith(")") or any(not n.isidentifier() or iskeyword(n) for n in (name, *names)):
+    if (
+        not bracket
+        or not plain.endswith(")")
+        or any(not n.isidentifier() or iskeyword(n) for n in (name, *names))
+        or len({*names}) < len(names)
+    ):
         fail(GraphError, f"{signature!r} is no signature", 'Write name and arguments: "smooth_clip(x, low, high)".')
     return name, names
 
 
+def _texts(formula: Any) -> tuple[str, ...]:
+    """Return the formulas, one for each result."""
+    texts = (formula,) if isinstance(formula, str) else tuple(formula) if isinstance(formula, (tuple, list)) else ()
+    if not texts or not all(isinstance(text, str) for text in texts):
+        fail(GraphError, f"{formula!r} is no formula", 'Write "x * x", or a tuple of texts for several results.')
+    return texts
+
+
+def _depends(formula: Formula) -> None:
+    """Refuse a formula that cannot be read, or that is a number whatever the arguments are."""
+    if type(formula.read().result) is tuple:
+        fail(GraphError, f"{formula.text!r} depends on none of {', '.join(formula.names)}", "A number needs no op.")
+
+
+def _is_partial(given: Any) -> bool:
+    return callable(given) or isinstance(given, Fact)
+
+
 def _make_room(name: str, export: str | None) -> None:
-    """Remove a user's op of this name from the table (a notebook's cell may run again); refuse the library's."""
+    """Take a user's op of this name out of the table (a notebook's cell may run again); refuse the library's."""
     if name in TABLE and not (name in _OF_USERS and export is None):
         fail(GraphError, f"{name} is an op of the library", "Choose another name.")
-    TABLE.pop(name, None)
+    before = TABLE.pop(name, None)
+    if before is not None:
+        # Graphs that have it keep it. Their text is not to be read as one of the new op.
+        before.name = f"{name} before it was declared anew"
+    if export is None:
+        _OF_USERS.add(name)
 
 
 def _intervals(names: Sequence[str], domain: Domain | Sequence[Interval]) -> Sequence[Interval]:
@@ -280,6 +318,12 @@ def _oracle(formulas: Sequence[Formula], several: bool) -> Callable[..., Any]:
     return oracle
 
 
+def _met(name: str, operands: list[Any]) -> list[Any]:
+    """Return the operands with every tensor in the shape that they broadcast to, by nodes of its own."""
+    shape = declare.common_shape(name, [a.spec for a in operands if isinstance(a, Tensor)])
+    return [broadcast_to(a, shape) if isinstance(a, Tensor) and a.shape != shape else a for a in operands]
+
+
 def _tensor(value: Any, name: str) -> Tensor:
     operand = to_operand(value, name)
     if isinstance(operand, Tensor):
@@ -293,8 +337,7 @@ def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         operands = [to_operand(a, op.name) for a in args]
-        declare.common_shape(op.name, [a.spec for a in operands if isinstance(a, Tensor)])
-        return op.front(*(operands if are_numbers(operands) else promote_operands(op, operands)))
+        return op.front(*(operands if are_numbers(operands) else _met(op.name, promote_operands(op, operands))))
 
     return _function(run, op, f"{', '.join(names)}, /", names, "Elementwise; operands broadcast and promote.")
 

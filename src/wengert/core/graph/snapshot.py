@@ -94,12 +94,15 @@ class _Composite(NamedTuple):
     mark: Scope
 
 
-def close(outputs: Sequence[Tensor], given: Sequence[Given] | None, names: Mapping[int, str]) -> Closed:
+def close(
+    outputs: Sequence[Tensor], given: Sequence[Given] | None, names: Mapping[int, str], open_: Iterable[int] = ()
+) -> Closed:
     """Return the snapshot between `given` inputs (None: every leaf that requires gradients) and `outputs`.
 
-    `names` gives the names of parameters by the identity of their tensors.
+    `names` gives the names of parameters by the identity of their tensors. Composites in `open_`, by the identity of
+    their scopes' inputs, are shown as their contents.
     """
-    opened: set[int] = set()
+    opened = set(open_)
     while True:
         closing = _Closing(outputs, given, names, opened)
         closed = closing.run()

@@ -83,6 +83,23 @@ class OpenTrace:
         """The node of every result that depends on the arguments, the tensor of every other one."""
         return [self.fixed.get(i, o.node) for i, o in enumerate(self.outs)]
 
+    def _torn(self, captured: Mapping[Node, Tensor]) -> set[int]:
+        """Return the composites that cannot be one node: an input of theirs is not captured, but what was made of it.
+
+        An operand that does not depend on the arguments is broadcast outside. As the composite's input it would be
+        taken for the value that a transform's variable stands for, and nothing would flow into the variable.
+        """
+        found = set()
+        for node in self.inside:
+            scope = node.scope
+            while scope is not None:
+                if scope.kind == "output" and any(
+                    isinstance(e, Node) and e not in self.inside and e not in captured for e in scope.inputs
+                ):
+                    found.add(id(scope.inputs))
+                scope = scope.parent
+        return found
+
     def close(self) -> tuple[Graph, list[Tensor]]:
         """Return the graph of the arguments, then of the captured tensors, to all results; and these tensors."""
         captured = _captured(self.inside)
@@ -92,7 +109,7 @@ class OpenTrace:
         tensors = list(captured.values())
         given = [Given(t, "", False) for t in (*self.inputs, *tensors)]
         # A composite that stays one node may have a leaf as its input that nothing else names.
-        closed = close([self.fixed.get(i, o) for i, o in enumerate(self.outs)], given, {})
+        closed = close([self.fixed.get(i, o) for i, o in enumerate(self.outs)], given, {}, self._torn(captured))
         for node in closed.inputs[len(given) :]:
             tensors.append(_leaf_tensor(closed.bound.get(node), closed.leaves[node], self.name))
         graph = Graph(closed.outputs, closed.inputs, self.name if self.name.isidentifier() else "")
