@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import gc
 import operator
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -562,3 +564,48 @@ def test_no_gradient_flows_through_a_first_order_pass(first: Any) -> None:
         close(total, expected[1])
         close(w.grad, expected[1])
         assert not any((flows, g.requires_grad, total.requires_grad, w.grad.requires_grad))
+
+
+@dataclasses.dataclass
+class Carried:
+    h: Any
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "entry": lambda s: s.update(h=s["h"] * 2),
+    "new entry": lambda s: s.update(other=s["h"]),
+    "number": lambda s: s.update(n=s["n"] + 1),
+    "deleted": lambda s: s.pop("n"),
+    "appended": lambda s: s["rows"].append(s["h"]),
+    "cleared": lambda s: s["rows"].clear(),
+    "element": lambda s: s["rows"].__setitem__(0, s["h"]),
+    "attribute": lambda s: setattr(s["at"], "h", s["h"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_containers_among_the_arguments_are_not_changed_in_vain(change: str) -> None:
+    def step(state: Any) -> Any:
+        CHANGES[change](state)
+        return wg.ones(2)
+
+    state = {"h": wg.ones(2), "n": 1, "rows": [wg.zeros(2)], "at": Carried(wg.zeros(2))}
+    compiled = wg.jit(step)
+    for _ in range(2):
+        with pytest.raises(wg.WriteError, match=r"step changes what is in a dict, list or dataclass.*test_jit_state"):
+            compiled(state)
+    assert state["h"].tolist() == [1, 1]
+    assert len(state["rows"]) == 1
+
+
+def test_tensors_in_containers_among_the_arguments_are_written_to() -> None:
+    def step(state: Any) -> Any:
+        state["h"] += 1.0
+        state["rows"][0].mul_(2.0)
+        return state["h"].sum()
+
+    state = {"h": wg.zeros(2), "rows": [wg.ones(2)]}
+    compiled = wg.jit(step)
+    for i in range(1, 7):
+        assert float(compiled(state)) == 2 * i
+    assert state["rows"][0].tolist() == [64, 64]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...core import tree
-from ...core.errors import GraphError, fail, user_location
+from ...core.errors import GraphError, WriteError, fail, user_location
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import Given
 from ...core.mode import get_mode, set_mode
@@ -352,12 +352,29 @@ def run_trace(
             held_arguments = _hold_arguments(arguments, captures, held_cells, recorder)
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
-            traced = _finish(recorder, fn(*args, **kwargs), outside, arguments, held_cells, held_arguments)
+            before = tree.flatten((args, kwargs))
+            results = [fn(*args, **kwargs)]
+            _refuse_changed(name, before, (args, kwargs))
+            del before  # what is kept alive here would be taken for state of the function's
+            traced = _finish(recorder, results.pop(), outside, arguments, held_cells, held_arguments)
         finally:
             end_all()
     finally:
         _put_back(outside)
     return traced, recorder.untracked(captures)
+
+
+def _refuse_changed(name: str, before: tuple[list[Any], tree.Structure], arguments: Any) -> None:
+    """Refuse a function that puts something else into a container among its arguments: the caller's are other ones."""
+    leaves, structure = tree.flatten(arguments)
+    if structure == before[1] and all(a is b for a, b in zip(leaves, before[0], strict=True)):
+        return
+    fail(
+        WriteError,
+        f"{name} changes what is in a dict, list or dataclass among its arguments",
+        "A compiled function is given containers of its own, and the caller's would stay as they are. Return the new "
+        "container, write to the tensors in it (x.copy_(y), x += y), or let the function find it outside.",
+    )
 
 
 def _hold_cell(cell: Cell, captures: Captures, recorder: Recorder) -> _Held:
