@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,15 @@ FOUR: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 @pytest.fixture(params=FOUR)
 def pair(request: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return FOUR[request.param]
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[None]:
+    """What a test declares is gone after it."""
+    before = dict(TABLE)
+    yield
+    TABLE.clear()
+    TABLE.update(before)
 
 
 def close(got: Any, want: Any, rtol: float = 1e-12) -> None:
@@ -215,6 +224,16 @@ def test_wrong_fused_paths_are_refused(said: str) -> None:
         wg.ops.elementwise("wrong(x)", "log2(x / (1 - x))", **right | WRONG[said])
     assert "wrong" not in TABLE
     close(wg.ops.elementwise("right(x)", "log2(x / (1 - x))", **right)(wg.tensor([0.25])), [np.log2(1 / 3)], rtol=1e-6)
+
+
+def test_complex_numbers_where_a_forward_takes_none() -> None:
+    f = wg.ops.elementwise(
+        "real_only(x)", "logaddexp(x, 0)", forward=lambda x: np.logaddexp(x, x.dtype.type(0)),
+        partials={"x": lambda x: wg.sigmoid(x)},
+    )  # fmt: skip
+    for g in (f, wg.jit(f)):
+        with pytest.raises(wg.DTypeError, match="real_only"):
+            g(wg.tensor([1 + 2j]))
 
 
 def test_operands_that_do_not_meet() -> None:

@@ -118,6 +118,8 @@ def elementwise(
             "public": "" if export is None else None,
             "home": export or "",
         }
+        if export is None and not _takes_complex(forward, len(names)):
+            exported["accepts"] = "real_inexact"
         try:
             op = declare.elementwise(signature, forward, partials=partials, formulas=texts, **exported, **declared)
         except ValueError as e:  # a derivative asks for what is not there
@@ -409,6 +411,15 @@ def _compare(op: Op, formula: Formula, draw: Samples) -> None:
                 f"of its forward give {slope.flat[0]:.6g}",
                 "wg.check_grads(f, x) compares at points of your own.",
             )
+
+
+def _takes_complex(forward: Callable[..., Any], arguments: int) -> bool:
+    """Return whether a forward computes with complex numbers; NumPy has functions that do not."""
+    try:
+        out = forward(*[np.full(1, 0.5 + 0.25j) for _ in range(arguments)])
+    except Exception:
+        return False
+    return isinstance(out, np.ndarray) and out.dtype == np.complex128
 
 
 def _agree(a: Any, b: Any) -> bool:

@@ -303,6 +303,7 @@ def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
 
 
 def common_shape(name: str, specs: Sequence[Spec]) -> Shape:
+    """Return the shape that operands broadcast to. Raises ShapeError in the name of the op."""
     shape = broadcast_shapes(*(s.shape for s in specs))
     if shape is None:
         fail(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ...core.ops.facets import Role
 from ...core.ops.op import Op
 from ...core.source import Source
+from ...core.state import locks
 
 _CONTEXT = 2  # lines shown around a span
 _LONGEST_NAME = 24
@@ -128,12 +129,17 @@ class Named(NamedTuple):
     operands: dict[tuple[int, int, int, int], Use]
 
 
+# CPython 3.11 counts how deep it is in a tree for all threads together: two that parse at once confuse it.
+_PARSING = locks.lock()
+
+
 @lru_cache(maxsize=256)
 def named(file: str) -> Named:
     """Return the names in a file's syntax tree; nothing where it cannot be read."""
     out = Named({}, {})
     try:
-        tree = ast.parse("".join(lines(file)))
+        with _PARSING:
+            tree = ast.parse("".join(lines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return out
     modules = _imported(tree)
