@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -95,10 +94,8 @@ def test_very_many_paths_are_counted_and_the_largest_found() -> None:
     y = x
     for _ in range(200):
         y = y * 0.5 + wg.sin(y) * 0.4
-    begin = time.perf_counter()
     found = wg.explain.paths(y, x, k=5)
-    assert time.perf_counter() - begin < 2.0
-    assert found.count == 2**200
+    assert found.count == 2**200  # one by one they would never end
     assert len(found.paths) == 5
     # The largest takes the larger of the two slopes at every step.
     best, z = 1.0, 0.3
