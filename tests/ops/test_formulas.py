@@ -16,7 +16,6 @@ import pytest
 
 import wengert as wg
 from wengert.core.errors import GraphError
-from wengert.core.ops.formula import Formula
 from wengert.core.ops.op import TABLE
 from wengert.explorer.document.document import formula as documented
 
@@ -274,6 +273,32 @@ def test_text_is_not_read_as_another_formula() -> None:
         wg.Graph.parse(graph.text())
 
 
+def test_the_same_again_is_the_same(tmp_path: Path) -> None:
+    old = wg.ops.elementwise("same_again(x)", "2 * x")
+    graph = wg.graph(lambda x: old(x))(wg.spec(()))
+    wg.ops.elementwise("same_again(x)", "2 * x")
+    assert float(wg.Graph.parse(graph.text())(3.0)) == 6
+    with pytest.raises(GraphError, match="forward of same_again"):
+        wg.ops.elementwise("same_again(x)", "2 * x", forward=np.abs, partials={"x": lambda x: x})
+    assert float(wg.Graph.parse(graph.text())(3.0)) == 6  # a refused declaration leaves the one before
+
+
+NESTED = """
+import sys, wengert as wg
+inner = wg.ops.elementwise("inner_of(x)", sys.argv[1])
+outer = wg.ops.elementwise("outer_of(x)", "2 * inner_of(x)")
+f = wg.jit(lambda x: outer(x) + 1)
+print([float(f(wg.tensor(3.0))) for _ in range(3)])
+"""
+
+
+def test_processes_with_other_inner_formulas_share_a_cache(tmp_path: Path) -> None:
+    env = {**os.environ, "WENGERT_CACHE_DIR": str(tmp_path)}
+    for inner, want in (("x", 7.0), ("x * x", 19.0), ("x", 7.0)):
+        said = subprocess.run([sys.executable, "-c", NESTED, inner], env=env, capture_output=True, text=True)
+        assert said.stdout.strip() == str([want] * 3), said.stderr
+
+
 def test_declared_again() -> None:
     """A notebook's cell runs again, with another formula: programs made before keep theirs."""
     first = wg.ops.elementwise("again(x)", "x + 1")
@@ -292,8 +317,8 @@ def test_formulas_are_what_is_computed(name: str) -> None:
     for call in op.samples(np.random.default_rng(0)):
         args = [wg.tensor(a) for a in call.args]
         got = op.front(*args, **call.attrs)
-        for text, result in zip(op.formulas, got if isinstance(got, tuple) else (got,), strict=True):
-            close(Formula(text, op.params, op.attr_names)(*args, **call.attrs), np.asarray(result), rtol=1e-12)
+        for formula, result in zip(op.formulas, got if isinstance(got, tuple) else (got,), strict=True):
+            close(formula(*args, **call.attrs), np.asarray(result), rtol=1e-12)
 
 
 def test_documents_have_formulas_of_what_the_page_knows() -> None:

@@ -25,7 +25,7 @@ from ..core.ops.sampling import SHAPES, Interval
 from ..core.spec import show
 from ..core.tensor import Tensor
 from .reduce.common import reduced_axes, reductions
-from .structure.shapes import broadcast_to
+from .structure.shapes import as_operand, broadcast_to
 
 Domain = Literal["real", "positive", "unit"]
 Combine = Literal["sum", "mean", "prod", "max", "min"]
@@ -108,10 +108,10 @@ def elementwise(
         "reference": reference if reference is not None else _oracle(formulas, several),
         "onnx": onnx,
     }
-    _make_room(name, export)
     if export is None:  # the library's own may name ops that are not declared yet
         for f in formulas:
             _depends(f)
+    before = _make_room(name, export)
     if forward is not None and partials is not None:
         exported: dict[str, Any] = {
             "method": export == "",
@@ -121,23 +121,32 @@ def elementwise(
         if export is None and not _takes_complex(forward, len(names)):
             exported["accepts"] = "real_inexact"
         try:
-            op = declare.elementwise(signature, forward, partials=partials, formulas=texts, **exported, **declared)
-        except ValueError as e:  # a derivative asks for what is not there
+            op = declare.elementwise(
+                signature, forward, partials=partials, formulas=tuple(formulas), **exported, **declared
+            )
+            if export is None:
+                _compare(op, formulas[0], draw)
+        except (GraphError, ValueError) as e:
+            TABLE.pop(name, None)
+            if before is not None:
+                TABLE[name] = before
+            if isinstance(e, GraphError):
+                raise
+            # A derivative asks for what is not there.
             fail(GraphError, str(e), f"A partial's parameters are of {', '.join(names)} and out.")
-        if export is None:
-            _compare(op, formulas[0], draw)
         front = op.front
     else:
         layout = ",".join("()" for _ in names) + "->" + ",".join("()" for _ in texts)
         body = (lambda *args: tuple(f(*args) for f in formulas)) if several else formulas[0]
         # Beside a tensor any operand may be a number.
         given = f"{name}({', '.join(f'{n}: value' for n in names)})"
-        op = declare.composite(given, results=len(texts), formulas=texts, layout=layout, accepts="numeric", **declared)(
-            body
-        )
+        op = declare.composite(
+            given, results=len(texts), formulas=tuple(formulas), layout=layout, accepts="numeric", **declared
+        )(body)
         front = _front(op, names)
         if export is not None:
             public(front, method=export == "", home=export)
+    _retire(before, op)
     return front
 
 
@@ -207,7 +216,7 @@ def reduction(
             shape = call.args[0].shape
             yield Call(tuple(np.asarray(rng.uniform(*i, shape)) for i in intervals), call.attrs)
 
-    _make_room(name, export)
+    before = _make_room(name, export)
     op = declare.composite(
         f"{without_kinds(signature)[:-1]}; axis: axes, keepdims)",
         doc=doc or f"The {combine} of {formula}.",
@@ -215,14 +224,15 @@ def reduction(
         samples=samples,
         reference=reference if reference is not None else oracle,
         onnx=onnx,
-        formulas=(outer.after(inner).text,),
+        formulas=(outer.after(inner),),
         combine=combine,
         layout=f"{','.join('(n)' for _ in names)}->()",
     )(body)
+    _retire(before, op)
 
     def run(*args: Any) -> Tensor:
         *given, axis, keepdims = args
-        operands = _met(name, [_tensor(a, name) for a in given])
+        operands = _met(name, [as_operand(a) for a in given])
         out: Tensor = op.front(*operands, axis=reduced_axes(axis, operands[0].ndim), keepdims=bool(keepdims))
         return out
 
@@ -269,16 +279,23 @@ def _is_partial(given: Any) -> bool:
     return callable(given) or isinstance(given, Fact)
 
 
-def _make_room(name: str, export: str | None) -> None:
+def _make_room(name: str, export: str | None) -> Op | None:
     """Take a user's op of this name out of the table (a notebook's cell may run again); refuse the library's."""
     if name in TABLE and not (name in _OF_USERS and export is None):
         fail(GraphError, f"{name} is an op of the library", "Choose another name.")
-    before = TABLE.pop(name, None)
-    if before is not None:
-        # Graphs that have it keep it. Their text is not to be read as one of the new op.
-        before.name = f"{name} before it was declared anew"
     if export is None:
         _OF_USERS.add(name)
+    return TABLE.pop(name, None)
+
+
+def _retire(before: Op | None, op: Op) -> None:
+    """Have the text of graphs with an op that was declared before not be read as one of another function."""
+    if before is not None and _identity(before) != _identity(op):
+        before.name = f"{op.name} before it was declared anew"
+
+
+def _identity(op: Op) -> tuple[Any, ...]:
+    return op.params, op.combine, repr([f.described() for f in op.formulas])
 
 
 def _intervals(names: Sequence[str], domain: Domain | Sequence[Interval]) -> Sequence[Interval]:
@@ -326,14 +343,6 @@ def _met(name: str, operands: list[Any]) -> list[Any]:
     return [broadcast_to(a, shape) if isinstance(a, Tensor) and a.shape != shape else a for a in operands]
 
 
-def _tensor(value: Any, name: str) -> Tensor:
-    operand = to_operand(value, name)
-    if isinstance(operand, Tensor):
-        return operand
-    found: Tensor = TABLE["copy"].front(operand)
-    return found
-
-
 def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
     """Return the function of a composite by formula: tensors, arrays and numbers in."""
 
@@ -369,7 +378,6 @@ def _compare(op: Op, formula: Formula, draw: Samples) -> None:
     """Refuse a forward, or partials, that are not of the formula's function. Corners may differ: the median decides."""
 
     def refuse(what: str, mend: str = "") -> NoReturn:
-        del TABLE[op.name]
         fail(GraphError, what, mend)
 
     drawn = list(draw(np.random.default_rng(0)))[1].args

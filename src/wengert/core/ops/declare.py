@@ -228,7 +228,7 @@ def elementwise(
     reference: Callable[..., Any] | str | None = None,
     onnx: str | Missing | None = None,
     source: str = "",
-    formulas: tuple[str, ...] = (),
+    formulas: tuple[Formula | str, ...] = (),
     **facets: Unpack[Facets],
 ) -> Op:
     """Declare an elementwise op.
@@ -264,8 +264,9 @@ def elementwise(
     front = _fast_front(made)
     _document(made, front, home)
     made.front = front
+    _read_formulas(made)
     if formulas:
-        (made.body,) = (Formula(text, made.params) for text in formulas)
+        (made.body,) = made.formulas
     name = made.name if public is None else public
     if name:
         front.__name__ = name
@@ -279,6 +280,11 @@ def elementwise(
         if len(made.params) == 2:
             METHODS[f"__r{operator}__"] = _reflected(made)
     return made
+
+
+def _read_formulas(op: Op) -> None:
+    """Replace the texts among an op's formulas by what they say of its arguments and attributes."""
+    op.formulas = tuple(f if isinstance(f, Formula) else Formula(f, op.params, op.attr_names) for f in op.formulas)
 
 
 def _params(signature: str) -> list[str]:
@@ -466,6 +472,7 @@ def composite(
             body=body,
             **declared,
         )
+        _read_formulas(made)
         made.infer = _taking(made, infer)
         made.front = _composite_front(made, forward is not None, check)
         return made

@@ -99,7 +99,7 @@ class Formula:
 
         def compute(op: Op, operands: Sequence[Any]) -> Any:
             if op.formulas:
-                inner = Formula(op.formulas[0], op.params)
+                inner: Formula = op.formulas[0]
                 return inner.evaluate(dict(zip(op.params, operands, strict=True)), compute)
             step = [op.name, *map(_told, operands)]
             if step not in parts:

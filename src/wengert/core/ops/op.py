@@ -23,7 +23,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from ..errors import GENERATED
+from ..errors import GENERATED, GraphError, fail
 from ..mode import get_mode
 from ..spec import Spec, as_dtype, spec_of
 from ..state.observer import blame_observer, observer, observers
@@ -296,7 +296,7 @@ class Op:
         result: Result = "same",
         results: int = 1,
         body: Callable[..., Any] | None = None,
-        formulas: tuple[str, ...] = (),
+        formulas: tuple[Any, ...] = (),
         combine: str = "",
         doc: str = "",
         source: str = "",
@@ -448,7 +448,11 @@ def find_op(name: str) -> Op | None:
 def _lookup(name: str) -> Op:
     found = find_op(name)
     if found is None:
-        raise KeyError(name)
+        fail(
+            GraphError,
+            f"{name} is not an op of the table",
+            "An op of one's own is declared before what names it is read.",
+        )
     return found
 
 

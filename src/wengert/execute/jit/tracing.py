@@ -352,7 +352,7 @@ def run_trace(
             held_arguments = _hold_arguments(arguments, captures, held_cells, recorder)
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
-            before = tree.flatten((args, kwargs))
+            before = tree.flatten((args, kwargs)), tree.flatten((args, kwargs))[0]
             results = [fn(*args, **kwargs)]
             _refuse_changed(name, before, (args, kwargs))
             del before  # what is kept alive here would be taken for state of the function's
@@ -364,10 +364,14 @@ def run_trace(
     return traced, recorder.untracked(captures)
 
 
-def _refuse_changed(name: str, before: tuple[list[Any], tree.Structure], arguments: Any) -> None:
-    """Refuse a function that puts something else into a container among its arguments: the caller's are other ones."""
+def _refuse_changed(name: str, before: tuple[tuple[list[Any], tree.Structure], list[Any]], arguments: Any) -> None:
+    """Refuse a function that puts something else into a container among its arguments: the caller's are other ones.
+
+    `before` has the arguments taken apart twice: leaves that are made anew each time say nothing.
+    """
+    (first, was), second = before
     leaves, structure = tree.flatten(arguments)
-    if structure == before[1] and all(a is b for a, b in zip(leaves, before[0], strict=True)):
+    if structure == was and all(a is b or b is not c for a, b, c in zip(leaves, first, second, strict=True)):
         return
     fail(
         WriteError,

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core.ops.formula import Formula
 from ...core.ops.op import Op
 from ...version import __version__
 from ..findings import Finding, findings
@@ -451,7 +450,7 @@ def formula(op: Op) -> dict[str, Any] | None:
     """Return an op's formula on single numbers, for the page to compute, where it has one: see `trace.schema.json`."""
     if len(op.formulas) != 1:
         return None
-    made = Formula(op.formulas[0], op.params, op.attr_names).described()
+    made = op.formulas[0].described()
     steps = [[name, *map(_operand, operands)] for name, *operands in made["parts"]]
     return {"parts": steps, "result": _operand(made["result"])}
 

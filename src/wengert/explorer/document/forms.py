@@ -113,9 +113,8 @@ def _of_formulas(op: Op) -> str:
     if not op.formulas:
         return ""
     whole = f"a {op.combine} of elements: of one it is" if op.combine else "" if len(op.formulas) > 1 else "short for"
-    return " ".join(
-        f"{_word(op.name)} is {whole} {' and '.join(op.formulas)}; its slope is by the chain rule of these.".split()
-    )
+    texts = " and ".join(formula.text for formula in op.formulas)
+    return " ".join(f"{_word(op.name)} is {whole} {texts}; its slope is by the chain rule of these.".split())
 
 
 def _power(exponent: Any) -> tuple[str, list[str], str, str]:

@@ -36,6 +36,8 @@ _NORMAL_TAIL = (
     0.2256404383, 0.226333495, 0.202695968, 0.1901376681, 0.08760437888, 0.07633666888, 0.09435904495,
     -0.14542714, 0.0423195463,
 )  # fmt: skip
+_SILU = "x * sigmoid(x)"
+_SOFTPLUS = "(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta"
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
@@ -213,7 +215,7 @@ def _silu_slope(x: Any) -> Any:
 
 silu_op = composite(
     "silu(x)",
-    formulas=("x * sigmoid(x)",),
+    formulas=(_SILU,),
     accepts="inexact",
     forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
@@ -224,7 +226,7 @@ silu_op = composite(
     onnx=Missing("ONNX writes it as Mul and Sigmoid"),
     activation="dead",
     zero_gradient="saturated",
-)(_of("x * sigmoid(x)", "silu(x)"))
+)(_of(_SILU, "silu(x)"))
 
 
 @public(method=True, home="nn.functional")
@@ -249,7 +251,7 @@ def _softplus_numpy(x: Any, beta: float) -> Any:
 
 softplus_op = composite(
     "softplus(x; beta)",
-    formulas=("(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta",),
+    formulas=(_SOFTPLUS,),
     accepts="real_inexact",
     forward=_softplus_numpy,
     facts={"x": Partial(lambda x, beta: sigmoid(x * beta))},
@@ -262,7 +264,7 @@ softplus_op = composite(
     sympy=lambda sp, x, beta: sp.log(1 + sp.exp(sp.nsimplify(beta, rational=True) * x)) / sp.nsimplify(beta),
     activation="dead",
     zero_gradient="saturated",
-)(_of("(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta", "softplus(x; beta)"))
+)(_of(_SOFTPLUS, "softplus(x; beta)"))
 
 
 @public(method=True, home="nn.functional")

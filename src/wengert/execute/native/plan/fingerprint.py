@@ -141,7 +141,9 @@ def _identity(op: Op) -> str:
         functions = [_function(getattr(op, what, None)) for what in ("forward", "infer", "body")]
         if find_op(op.name) is not op or not all(functions):
             raise Unnamed
-        found = _identities[op] = " ".join((op.name, functions[0], op.combine, *op.formulas))
+        found = _identities[op] = " ".join(
+            (op.name, functions[0], op.combine, *(repr(f.described()) for f in op.formulas))
+        )
     return found
 
 
