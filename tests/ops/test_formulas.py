@@ -18,6 +18,7 @@ import wengert as wg
 from wengert.core.errors import GraphError
 from wengert.core.ops.op import TABLE
 from wengert.explorer.document.document import formula as documented
+from wengert.ops import formulas
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 X = np.linspace(-1.5, 1.7, 6)
@@ -61,8 +62,10 @@ def table() -> Iterator[None]:
     """What a test declares is gone after it."""
     before = dict(TABLE)
     yield
-    TABLE.clear()
-    TABLE.update(before)
+    for name in formulas._OF_USERS:  # not ops of modules that were loaded meanwhile
+        TABLE.pop(name, None)
+        if name in before:
+            TABLE[name] = before[name]
 
 
 def close(got: Any, want: Any, rtol: float = 1e-12) -> None:
