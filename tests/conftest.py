@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before the package is imported. Some tests compare bits between calls, which kernels that take over in between would
 # change by a rounding.
@@ -21,6 +22,11 @@ os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f
 
 import wengert as wg  # noqa: E402
 from wengert.core.ops import kernels  # noqa: E402
+
+# The same cases in every run: whether a change passes is not left to chance. `--hypothesis-profile=random` draws others.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile("same")
 
 # What a program can set for the whole process, as it is at first.
 SETTINGS = kernels.kernels, wg.get_num_threads(), wg.get_default_dtype()

@@ -317,10 +317,8 @@ def test_a_loop_without_end_can_be_interrupted() -> None:
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
-        start = time.perf_counter()
         with pytest.raises(KeyboardInterrupt):
             made.run([np.array(1.0)])
-        assert time.perf_counter() - start < 5
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

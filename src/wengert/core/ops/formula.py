@@ -16,27 +16,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..errors import GraphError, fail
-from .op import Op, find_op
+from .op import TABLE, Op, find_op
 
-# Operator signs, between two operands or before one, and their ops.
-_BINARY: Mapping[type[ast.AST], str] = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.FloorDiv: "floor_divide",
-    ast.Mod: "remainder",
-    ast.Pow: "pow",
+# Operators that no op is printed with. Of the others the ops themselves say which are theirs.
+_UNPRINTED: Mapping[type[ast.AST], str] = {
     ast.And: "logical_and",
     ast.Or: "logical_or",
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
+    ast.Not: "logical_not",
+    ast.UAdd: "positive",
 }
-_UNARY: Mapping[type[ast.AST], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Not: "logical_not"}
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
 
 
@@ -139,6 +127,20 @@ class _Substituted(ast.NodeTransformer):
         return self.by if node.id == self.name else node
 
 
+@cache
+def _operators() -> Mapping[type[ast.AST], str]:
+    """Return the ops of Python's operators: those whose facets name a sign, and the unprinted."""
+    found = dict(_UNPRINTED)
+    for op in TABLE.values():
+        if "infix" in op.facets:
+            tree: Any = ast.parse(f"a{op.facets['infix'].text}b", mode="eval").body
+            found[type(tree.ops[0] if isinstance(tree, ast.Compare) else tree.op)] = op.name
+        elif "prefix" in op.facets:
+            tree = ast.parse(f"{op.facets['prefix']}a", mode="eval").body
+            found[type(tree.op)] = op.name
+    return found
+
+
 class _Reader:
     """A reader of a formula's text."""
 
@@ -163,14 +165,15 @@ class _Reader:
             self._refuse(
                 f"{node.id} is neither an argument ({', '.join(self.names)}) nor one of {', '.join(_CONSTANTS)}"
             )
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            return self._part(_BINARY[type(node.op)], [node.left, node.right])
-        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-            return self._part(_UNARY[type(node.op)], [node.operand])
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _BINARY:
-            return self._part(_BINARY[type(node.ops[0])], [node.left, node.comparators[0]])
+        operators = _operators()
+        if isinstance(node, ast.BinOp) and type(node.op) in operators:
+            return self._part(operators[type(node.op)], [node.left, node.right])
+        if isinstance(node, ast.UnaryOp) and type(node.op) in operators:
+            return self._part(operators[type(node.op)], [node.operand])
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in operators:
+            return self._part(operators[type(node.ops[0])], [node.left, node.comparators[0]])
         if isinstance(node, ast.BoolOp) and len(node.values) == 2:
-            return self._part(_BINARY[type(node.op)], node.values)
+            return self._part(operators[type(node.op)], node.values)
         if isinstance(node, ast.IfExp):
             return self._part("where", [node.test, node.body, node.orelse])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:

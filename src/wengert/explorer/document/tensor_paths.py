@@ -223,14 +223,19 @@ class _Told:
         first = len(self.list)
         others = [] if arrived.others is None else [_Path(arrived.others, -1, -1)]
         whole = None if isinstance(row.spec, tuple) else row.gradient
+        equal, difference, measure = True, 0.0, whole
+        if whole is not None:
+            assert arrived.mass is not None
+            values = [p.ct.value for p in [*arrived.apart, *others]]
+            equal, difference = self._checked(values, whole, arrived.mass.value)
+            if equal and not difference <= _EXACT * magnitude(whole):
+                measure = None
         for path in [*arrived.apart, *others]:
             path.entry = len(self.list)
             entry = {"edge": path.edge, "next": path.next}
-            self.list.append(entry | _contribution(path.ct, whole))
+            self.list.append(entry | _contribution(path.ct, whole, measure))
         if whole is None:
             return
-        assert arrived.mass is not None
-        equal, difference = self._checked([p.ct.value for p in [*arrived.apart, *others]], whole, arrived.mass.value)
         self.nodes.append(
             {
                 "row": row.index,
@@ -262,8 +267,15 @@ class _Told:
         return {"most": self.most, "nodes": columns(self.nodes[::-1]), "list": columns(self.list)}
 
 
-def _contribution(ct: Cotangent, whole: Any) -> dict[str, Any]:
-    """Return what is told of a contribution: nothing of one that several results share."""
+# The part of a gradient's size up to which rounding may be. Of one that is little but rounding nothing is a share.
+_EXACT = 1e-4
+
+
+def _contribution(ct: Cotangent, whole: Any, measure: Any) -> dict[str, Any]:
+    """Return what is told of a contribution: nothing of one that several results share.
+
+    `measure` is the gradient of which it is a share, None where there is none.
+    """
     if whole is None:
         return {"rms": None, "share": None, "absent": 0, "values": None}
     array = np.asarray(ct.value)
@@ -271,7 +283,7 @@ def _contribution(ct: Cotangent, whole: Any) -> dict[str, Any]:
     told = array.size <= ELEMENTS and array.dtype.kind != "c"
     return {
         "rms": short(size),
-        "share": _share(array, whole),
+        "share": None if measure is None else _share(array, measure),
         "absent": int(ct.absent),
         "values": [short(v) for v in real(array).ravel()] if told else None,
     }

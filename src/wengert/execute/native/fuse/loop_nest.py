@@ -63,7 +63,7 @@ class Instr(NamedTuple):
         return self.args if self.kind in ("op", "spread", "reduce") else ()
 
 
-class Nest(NamedTuple):
+class LoopNest(NamedTuple):
     """A loop kernel's structure, sizes left out.
 
     `stores` pairs values with arrays. `partials` are the reductions over the rows, in order.
@@ -100,7 +100,7 @@ def _bits(flags: Sequence[bool]) -> str:
     return "".join("01"[f] for f in flags)
 
 
-def varying(nest: Nest) -> list[bool]:
+def varying(nest: LoopNest) -> list[bool]:
     """Return for every value whether it differs from row to row."""
     found: list[bool] = []
     for i in nest.instrs:
@@ -120,7 +120,7 @@ class Passes:
     `when` is the pass of an INNER value, and the pass before which a ROW value is known.
     """
 
-    def __init__(self, nest: Nest) -> None:
+    def __init__(self, nest: LoopNest) -> None:
         self.nest = nest
         self.when: list[int] = []
         costs: list[int] = []

@@ -24,7 +24,7 @@ from ..codegen.builder import Builder, Value
 from ..codegen.types import I8, I64, Type, storage_type
 from ..scalar import emitters
 from ..scalar.combine import Combine, combining, identity
-from .loop_nest import INNER, ROW, UNIFORM, Instr, Nest, Passes, varying
+from .loop_nest import INNER, ROW, UNIFORM, Instr, LoopNest, Passes, varying
 
 
 class _Row:
@@ -40,7 +40,7 @@ class _Row:
 class LoopKernel:
     """The writer of a loop nest's code. The record's words stand in the order in which they are read here."""
 
-    def __init__(self, b: Builder, nest: Nest, lanes: int) -> None:
+    def __init__(self, b: Builder, nest: LoopNest, lanes: int) -> None:
         self.b, self.nest, self.lanes = b, nest, lanes
         self.passes = Passes(nest)
         self.varies = varying(nest)
@@ -571,13 +571,13 @@ def _bool_from_memory(b: Builder, x: Value, type: Type) -> Value:
     return b.cast("trunc", x, type) if type.bits == 1 else x
 
 
-def lanes_of(nest: Nest, width: int) -> int:
+def lanes_of(nest: LoopNest, width: int) -> int:
     """Return the elements of a vector: registers full of the widest float (or, without floats, of 32 bits)."""
     sizes = [emitters.compute_type(i.dtype).size for i in nest.instrs if np.dtype(i.dtype).kind in "fV"]
     return max(1, width // max(sizes, default=4))
 
 
-def build(nest: Nest) -> Any:
+def build(nest: LoopNest) -> Any:
     """Return the function that writes the nest's kernel, for :func:`wengert.execute.native.codegen.kernel.kernel`."""
 
     def write(b: Builder) -> None:

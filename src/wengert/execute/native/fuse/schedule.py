@@ -21,7 +21,7 @@ from ..plan.plan import View, dense
 from ..scalar import emitters
 from . import loops
 from .groups import Edge, Group, is_combining
-from .loop_nest import INNER, ROW, UNIFORM, Array, Instr, Nest, Passes, cost
+from .loop_nest import INNER, ROW, UNIFORM, Array, Instr, LoopNest, Passes, cost
 
 # A piece of a row that is cut, in elements.
 _PIECE = 4096
@@ -387,7 +387,7 @@ class NestBuilder:
             )
             for k, a in enumerate(self.arrays)
         ]
-        nest = Nest(
+        nest = LoopNest(
             "rows" if in_rows else "inner",
             len(rows),
             len(inner),
@@ -496,7 +496,7 @@ def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
         Array(part.dtype, (True,) if many else (), (True,), True),
         Array(out.dtype, (True,) if many else (), (False,), many),
     )
-    nest = Nest("rows" if many else "inner", int(many), 1, arrays, (load, reduce), ((1, 1),), (), many)
+    nest = LoopNest("rows" if many else "inner", int(many), 1, arrays, (load, reduce), ((1, 1),), (), many)
     lanes = loops.lanes_of(nest, low.target.width)
     items = -(-count // (4 * lanes)) if many else 1
     words: list[int | View] = [1, items, items, 4 * lanes, 0]
