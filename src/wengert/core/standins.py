@@ -29,7 +29,7 @@ from .spec import (
     spec_of,
 )
 from .state.capture import note_write
-from .tensor import LEAF, Tensor, abstract, bind_detach, leaf_node, new, wrap
+from .tensor import LEAF, Tensor, abstract, bind_detach, leaf_node, like, new, wrap
 
 # The dtype of Python's own arithmetic, by category.
 PYTHON_DTYPES: tuple[DType, ...] = (bool_, default_int, float64, complex128)
@@ -144,7 +144,7 @@ def become(t: Tensor, value: Tensor) -> None:
 def present(t: Tensor) -> Tensor:
     """Return the value of a tensor as another tensor, without its history as a leaf."""
     if t._data is not None:
-        return wrap(t._data, t.spec)
+        return like(t, wrap(t._data, t.spec))
     node = t.node
     assert node is not None
-    return abstract(node.inputs[0] if node.op is LEAF else node)
+    return like(t, abstract(node.inputs[0] if node.op is LEAF else node))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -85,6 +85,11 @@ class Tensor(Methods):
 
     # True for a weak tensor, a Python number that takes the dtype of its other operand.
     is_weak = False
+
+    # The class of what operations on such a tensor give, and that of `.data`: a namespace with other methods has its
+    # own (see `of_class`).
+    result_class: ClassVar[type[Tensor]]
+    data_class: ClassVar[type[DataView]]
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
@@ -425,7 +430,7 @@ class Tensor(Methods):
         """Return the same value without history: gradients do not flow through it."""
         if observers:
             _note_leak(self, "detach")
-        out = bind_detach(self) if self._data is None else wrap(self._data, self._spec)
+        out = bind_detach(self) if self._data is None else like(self, wrap(self._data, self._spec))
         frame = user_frame(1)
         out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
         return out
@@ -503,7 +508,7 @@ class Tensor(Methods):
         return out
 
     def __copy__(self) -> Tensor:
-        out = wrap(self._data, self._spec) if self._data is not None else abstract_like(self)
+        out = like(self, wrap(self._data, self._spec)) if self._data is not None else abstract_like(self)
         out.node = self.node
         return out
 
@@ -513,7 +518,31 @@ class Tensor(Methods):
         return from_table
 
 
+Tensor.result_class = Tensor
 tree.known_leaves.add(Tensor)
+
+
+def result_class(args: Iterable[Any]) -> type[Tensor]:
+    """Return the class of what an operation on these gives: that of a namespace with other methods, if one has it."""
+    for a in args:
+        if type(a) is not Tensor and isinstance(a, Tensor) and a.result_class is not Tensor:
+            return a.result_class
+    return Tensor
+
+
+def of_class(cls: type[Tensor], out: Any) -> Any:
+    """Return a new tensor, or a tuple of them, as of another class: tensors of all namespaces are laid out alike."""
+    for x in out if isinstance(out, tuple) else (out,):
+        if type(x) is Tensor:
+            x.__class__ = cls
+    return out
+
+
+def like(x: Tensor, out: Tensor) -> Tensor:
+    """Return a new tensor that stands for `x`, in the class of what operations on `x` give."""
+    if x.result_class is not Tensor and type(out) is Tensor:
+        out.__class__ = x.result_class
+    return out
 
 
 class DataView(Tensor):
@@ -551,6 +580,9 @@ class DataView(Tensor):
         return self.detach().__reduce__()
 
 
+Tensor.data_class = DataView
+
+
 def _note_leak(x: Tensor, what: str) -> None:
     """Tell whoever observes this thread that a tensor's value is about to leave the graph, or to be another."""
     seen = observer()
@@ -560,7 +592,7 @@ def _note_leak(x: Tensor, what: str) -> None:
 
 def data_view(owner: Tensor) -> DataView:
     """Return a tensor's value under another name; see :class:`DataView`."""
-    out = new(DataView)
+    out = new(owner.data_class)
     out._grad = owner.owner if isinstance(owner, DataView) else owner
     out._base = base_of(out._grad, None, 0)
     return out
@@ -675,7 +707,7 @@ def abstract(node: Node) -> Tensor:
 def abstract_like(x: Tensor) -> Tensor:
     """Return another abstract tensor of the same node."""
     assert x.node is not None
-    return abstract(x.node)
+    return like(x, abstract(x.node))
 
 
 def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor | None) -> Tensor:

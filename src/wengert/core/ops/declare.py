@@ -20,7 +20,7 @@ from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
 from ..state.observer import observers, raise_of_observer
-from ..tensor import Tensor, asarray, base_of, ndarray, new, wrap
+from ..tensor import Tensor, asarray, base_of, ndarray, new, result_class, wrap
 from . import kernels
 from .attributes import without_kinds
 from .facets import Facets
@@ -63,15 +63,15 @@ def front({params}, /):
 
 # NumPy gives scalars where there are no axes. Its ufuncs can be told not to (`ARRAY_ALWAYS`).
 _COMPUTE = """if {same}spec.{accepts}:
-                out = new(Tensor)
+                out = new({of})
                 data = {forward}
                 if type(data) is not ndarray:
                     data = asarray(data)"""
 _COMPUTE_UFUNC = """if {same}spec.{accepts} is True:
-                out = new(Tensor)
+                out = new({of})
                 data = {forward}
             elif {same}spec.{accepts}:
-                out = new(Tensor)
+                out = new({of})
                 data = {forward_of_scalars}"""
 _RECORD = """frame = getframe({depth})
             out.node = node = Node()
@@ -116,6 +116,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
     compute = (_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(
         same="".join(f"{p}._spec is spec and " for p in params[1:]),
         accepts=op.accepts,
+        of=_class_of_result(params),
         forward=forward,
         forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
     )
@@ -143,6 +144,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "ndarray": ndarray,
         "asarray": np.asarray,
         "Tensor": Tensor,
+        "result_class": result_class,
         "Node": Node,
         "EMPTY_ATTRS": EMPTY_ATTRS,
         "get_mode": get_mode,
@@ -160,6 +162,13 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
     front: Callable[..., Tensor] = namespace["front"]
     front.__name__ = op.name
     return front
+
+
+def _class_of_result(params: Sequence[str]) -> str:
+    """Return the expression of the result's class: nothing is looked up where all operands are plain tensors."""
+    plain = " and ".join(f"type({p}) is Tensor" for p in params)
+    of_others = f"{params[0]}.result_class" if len(params) == 1 else f"result_class(({', '.join(params)}))"
+    return f"Tensor if {plain} else {of_others}"
 
 
 # The front doors that report, made where they are first gone through.

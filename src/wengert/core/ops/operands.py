@@ -32,7 +32,7 @@ from ..spec import (
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import observers, raise_of_observer
-from ..tensor import Tensor, abstract, asarray, base_of, ndarray, new, wrap
+from ..tensor import Tensor, abstract, asarray, base_of, like, ndarray, new, of_class, result_class, wrap
 from .op import TABLE, Op
 from .record import (
     EXAMPLES,
@@ -243,6 +243,12 @@ def _literal(op: Op, number: Any, dtype: DType) -> Any:
 
 def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
     """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
+    cls = result_class(operands)
+    out = _run_elementwise(op, operands, attrs)
+    return out if cls is Tensor else of_class(cls, out)  # type: ignore[no-any-return]
+
+
+def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Tensor:
     values = []
     flags = []
     concrete = True
@@ -332,12 +338,14 @@ def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
     """Run the general path of a binary front door; a tensor with a Python number is tried first, as the commonest."""
     x, y = args
     if type(y) is float or type(y) is int:
-        found = _with_number(op, x, y, False)
+        found, given = _with_number(op, x, y, False), x
     elif type(x) is float or type(x) is int:
-        found = _with_number(op, y, x, True)
+        found, given = _with_number(op, y, x, True), y
     else:
-        found = None
-    return found if found is not None else elementwise_general(op, args)
+        found = given = None
+    if found is None:
+        return elementwise_general(op, args)
+    return found if type(given) is Tensor else like(given, found)
 
 
 _LEFT, _RIGHT = (True, False), (False, True)

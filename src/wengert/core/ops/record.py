@@ -19,7 +19,19 @@ from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import observers, raise_of_observer
-from ..tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
+from ..tensor import (
+    ALIAS,
+    Tensor,
+    abstract,
+    abstract_like,
+    base_of,
+    like,
+    ndarray,
+    new,
+    of_class,
+    result_class,
+    wrap,
+)
 from .facets import Form, Role
 from .op import TABLE, Op
 
@@ -47,6 +59,11 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
         kind = type(x)
         if (kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor)) and x._data is not None:
             return _bind_one(op, x, attrs)
+    cls = result_class(args)
+    return _bind(op, args, attrs) if cls is Tensor else of_class(cls, _bind(op, args, attrs))
+
+
+def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     if op.kind == "source" and get_mode().tracing:
         return _bind_abstract(op, args, attrs)
     values = []
@@ -152,7 +169,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     """Return the result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
     if type(data) is not ndarray:
         data = np.asarray(data)
-    out = new(Tensor)
+    out = new(Tensor if type(x) is Tensor else x.result_class)
     out._data = data
     near = x._spec
     known = near.family.get(data.shape) if data.dtype is near.dtype else None
@@ -261,8 +278,8 @@ def same_value(x: Tensor) -> Tensor:
     if type(x) is WeakTensor:
         return weak(x)
     if x._data is None:
-        return abstract(x.node)  # type: ignore[arg-type]
-    out = wrap(x._data, x._spec)
+        return abstract_like(x)
+    out = like(x, wrap(x._data, x._spec))
     out.node = x.node
     return out
 
@@ -280,7 +297,7 @@ def another(x: Tensor) -> Tensor:
     is_recorded = node is not None and node.requires_grad and get_mode().grad
     if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
         node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
-    out = abstract(x.node) if x._data is None else wrap(x._data, x.spec)  # type: ignore[arg-type]
+    out = abstract_like(x) if x._data is None else like(x, wrap(x._data, x.spec))
     if is_recorded or x._data is None:
         out.node = node
     return weak(out) if type(x) is WeakTensor else out

@@ -15,11 +15,11 @@ from ...core.errors import WriteError, fail
 from ...core.graph.graph import Graph
 from ...core.ops.record import another
 from ...core.spec import show
-from ...core.standins import weak
+from ...core.standins import WeakTensor, weak
 from ...core.state.at_once import Call, at_once
 from ...core.state.cells import set_base, set_data, set_grad, set_node
 from ...core.state.turns import Turn, turns_of
-from ...core.tensor import DataView, Tensor, wrap
+from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
@@ -27,7 +27,7 @@ from .capture.captured import Captures
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
-from .tracing import TRACING, Constant, NewLeaf, Number, Traced, output_of
+from .tracing import TRACING, Constant, NewLeaf, Traced, class_of, output_of
 
 
 class Path:
@@ -212,7 +212,7 @@ class Path:
             for i, g in grads:
                 owner = self._tensor(kind, i, leaves, positions, captures)
                 old.append(getattr(owner, "_grad", None))
-                yield ((set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))),)
+                yield ((set_grad, owner, None if g is None else like(owner, wrap(np.asarray(outputs[g])))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
@@ -280,11 +280,12 @@ class Path:
         k = output_of(result)
         assert k is not None
         if type(result) is NewLeaf:
-            leaf = wrap(outputs[k]).requires_grad_()
-            leaf.grad = None if result.grad is None else wrap(outputs[result.grad])
+            leaf = of_class(result.cls, wrap(outputs[k])).requires_grad_()
+            leaf.grad = None if result.grad is None else like(leaf, wrap(outputs[result.grad]))
             return leaf
         found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
-        return weak(found) if type(result) is Number else found
+        cls = class_of(result)
+        return found if cls is Tensor else weak(found) if cls is WeakTensor else of_class(cls, found)
 
 
 def _are_looked_at(traced: Traced) -> bool:

@@ -112,7 +112,7 @@ class Source(NamedTuple):
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
-    A result is the number of an output, in a `Number` where it is weak, a `NewLeaf`, or a `Constant`.
+    A result is the number of an output, in an `OfClass` where it is no plain tensor, a `NewLeaf`, or a `Constant`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
     program looked at on entry, by what they belong to, with whether there was one. `is_repeatable`: all that the
     function's Python code did outside can be done again without it.
@@ -148,22 +148,29 @@ class Constant(NamedTuple):
     value: Any
 
 
-class Number(NamedTuple):
-    """A result that stands for a Python number (a weak tensor): the graph's output that has it."""
+class OfClass(NamedTuple):
+    """A result that is weak, or of a namespace with methods of its own: the graph's output that has it, the class."""
 
     output: int
+    cls: type[Tensor]
 
 
 class NewLeaf(NamedTuple):
-    """A result that the function made a leaf: the graph's output that has it, and the one with its gradient."""
+    """A result that the function made a leaf: the output that has it, the one with its gradient, the class."""
 
     output: int
     grad: int | None
+    cls: type[Tensor]
 
 
 def output_of(result: Any) -> int | None:
     """Return the number of the output that a result is, None for a constant."""
     return None if type(result) is Constant else result if type(result) is int else result.output
+
+
+def class_of(result: Any) -> type[Tensor]:
+    """Return the class of a result that is a tensor."""
+    return Tensor if type(result) is int else result.cls
 
 
 class Recorder(Capture):
@@ -498,10 +505,12 @@ def _finish(
         node = leaf.node
         if node is not None and node.op is LEAF and id(leaf) not in own:
             grad = leaf.grad
-            return NewLeaf(outs.add(present(leaf)), None if grad is None else outs.add(resumed(grad)))
+            kept = None if grad is None else outs.add(resumed(grad))
+            return NewLeaf(outs.add(present(leaf)), kept, leaf.result_class)
         number = outs.add(resumed(leaf))
         track(number, node)
-        return Number(number) if type(leaf) is WeakTensor else number
+        cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
+        return number if cls is Tensor else OfClass(number, cls)
 
     def track(number: int, node: Node | None) -> bool:
         flows = node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead)

@@ -21,7 +21,7 @@ from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.state.observer import observers, raise_of_observer
-from ...core.tensor import Tensor, ndarray, new
+from ...core.tensor import Tensor, ndarray, new, result_class
 from ..pointwise.arithmetic import conj, multiply
 from ..structure.axes import permute_op
 from .einsum import tensordot
@@ -278,7 +278,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
         spec, other = x._spec, y._spec
         m, n = len(spec.shape), len(other.shape)
         if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2):
-            out = new(Tensor)
+            out = new(Tensor if type(x) is Tensor and type(y) is Tensor else result_class((x, y)))
             if observers:
                 op = (matmul_op if m > 1 else vecmat_op) if n > 1 else matvec_op if m > 1 else dot_op
                 data = op.told((x._data, y._data))

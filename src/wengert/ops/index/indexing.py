@@ -24,7 +24,7 @@ from ...core.ops.record import bind, caller, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
 from ...core.state.observer import Observer, observer, observers
-from ...core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
+from ...core.tensor import Tensor, asarray, base_of, like, ndarray, new, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
@@ -297,7 +297,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     _not_indexable(x, index, e)
                 if type(found) is not ndarray:
                     found = np.asarray(found)
-                out = new(Tensor)
+                out = new(Tensor if type(x) is Tensor else x.result_class)
                 out._data = found
                 shape = found.shape
                 out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
@@ -308,7 +308,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             plain = _plain(index, x)
             if plain is not None:
                 try:
-                    out = wrap(_pick(data, plain))
+                    out = like(x, wrap(_pick(data, plain)))
                     if not any(type(i) is ndarray for i in plain):
                         frame = getframe(1)
                         out._base = base_of(x, frame.f_code, frame.f_lasti)
@@ -319,6 +319,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             found = _recorded(x, index)
             if found is not None:
                 out, op, inputs, attrs, saved = found
+                if type(x) is not Tensor:
+                    out = like(x, out)
                 frame = getframe(1)
                 code, offset = frame.f_code, frame.f_lasti
                 out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)

@@ -30,7 +30,7 @@ from ...core.ops.sampling import and_complex, apart, binary, each, unary
 from ...core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
 from ...core.standins import PYTHON_DTYPES
 from ...core.state.observer import observers
-from ...core.tensor import Tensor, asarray, wrap
+from ...core.tensor import Tensor, asarray, of_class, result_class, wrap
 from ..structure.shapes import as_operand
 from .complex_cases import careful, complex_sign
 
@@ -152,6 +152,8 @@ def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
     except AttributeError:
         return None
     out = wrap(data, spec)
+    if type(x) is not Tensor or type(y) is not Tensor:
+        out = of_class(result_class((x, y)), out)
     n_x = x.node
     if (n_x is None and n_y is None) or not (mode := get_mode()).grad:
         return out

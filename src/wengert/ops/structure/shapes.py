@@ -168,7 +168,7 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
                 if observers:
                     data = reshape_op.told((x._data,), {"shape": data.shape})
                 if x.node is None or not get_mode().grad:
-                    out = new(Tensor)
+                    out = new(Tensor if type(x) is Tensor else x.result_class)
                     out._data, out.node = data, None
                     shape = data.shape
                     out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)

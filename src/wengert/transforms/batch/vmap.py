@@ -25,7 +25,7 @@ from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
 from ...core.state.observer import observer, observers
-from ...core.tensor import ALIAS, LEAF, Tensor, asarray, wrap
+from ...core.tensor import ALIAS, LEAF, Tensor, asarray, like, wrap
 from ...ops.random.draws import takes_position
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp
@@ -102,7 +102,7 @@ def vmap(
 
         def arguments(inputs: Sequence[Tensor]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
             rest = iter(inputs)
-            filled = [leaf if t is None else next(rest) for leaf, t in zip(leaves, tensors, strict=True)]
+            filled = [leaf if t is None else like(t, next(rest)) for leaf, t in zip(leaves, tensors, strict=True)]
             inner: tuple[tuple[Any, ...], Mapping[str, Any]] = tree.unflatten(structure, filled)
             return inner
 

@@ -22,7 +22,7 @@ from ...core.ops.op import Joint, Op
 from ...core.ops.record import abstract_input, caller, filled, graph_input, mixed, pick
 from ...core.spec import Spec, category
 from ...core.standins import WeakTensor, weak
-from ...core.tensor import Tensor, abstract, asarray, wrap
+from ...core.tensor import Tensor, abstract, asarray, like, wrap
 from ...ops.random.generator import default_generator
 
 Flat = Callable[..., Any]  # from tensors to a tensor, or a tuple of them
@@ -145,7 +145,7 @@ def specs_for(body: Flat, specs: Sequence[Spec]) -> Any:
 
 def value_of(x: Tensor) -> Tensor:
     """Return an argument as a plain value, or as an abstract input of its own: its uses are not recorded."""
-    out = abstract_input(x.spec) if x._data is None else wrap(x._data, x.spec)
+    out = like(x, abstract_input(x.spec) if x._data is None else wrap(x._data, x.spec))
     return weak(out) if type(x) is WeakTensor else out
 
 
@@ -239,7 +239,7 @@ def record(op: Op, args: Sequence[Tensor], outs: Sequence[Tensor], saved: Any, f
         elif o._data is not None and (not o.spec.inexact or not tracked):
             found.append(o)
         else:
-            made = _of_node(node, o) if single else pick(node, i, o._data)
+            made = like(o, _of_node(node, o) if single else pick(node, i, o._data))
             found.append(weak(made) if type(o) is WeakTensor else made)
     return found
 

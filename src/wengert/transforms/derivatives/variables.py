@@ -22,7 +22,7 @@ from ...core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ...core.standins import WeakTensor, weak
 from ...core.state.capture import Filled, Writes, Written
 from ...core.state.capture import open_variables as _open
-from ...core.tensor import ALIAS, LEAF, Tensor, abstract, wrap
+from ...core.tensor import ALIAS, LEAF, Tensor, abstract, like, wrap
 from ...ops.structure.shapes import as_operand, casted
 from .reverse import Reachable, reach
 
@@ -125,7 +125,7 @@ def variable(leaf: Any) -> Tensor:
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
     source = x.node if connected else x
     node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
-    out = abstract(node) if x.is_abstract else wrap(x._data, x.spec)
+    out = like(x, abstract(node) if x.is_abstract else wrap(x._data, x.spec))
     out.node = node
     _open[node] = x._data
     return weak(out) if type(x) is WeakTensor else out

@@ -12,7 +12,7 @@ from ...core import tree
 from ...core.errors import DTypeError, GradientError, fail
 from ...core.ops.op import TABLE
 from ...core.spec import category
-from ...core.tensor import Tensor, wrap
+from ...core.tensor import Tensor, like, wrap
 from ...ops.structure.shapes import as_operand
 from ..batch.vmap import vmap
 from ..derivatives.functional import Argnums, argument_numbers, grad, vjp
@@ -168,7 +168,7 @@ class _Basis(NamedTuple):
             first, last = max(self.start, offset), min(self.start + self.number, offset + t.size)
             at = np.arange(first, last)
             block[at - self.start, at - offset] = 1
-            out.append(wrap(block.reshape((self.number, *t.shape))))
+            out.append(like(t, wrap(block.reshape((self.number, *t.shape)))))
             offset += t.size
         return out
 
@@ -227,7 +227,7 @@ def _by_elimination(flat: Flat) -> list[list[Tensor]]:
         rows, row, offset = matrix[first : first + o.size], [], 0
         for x in flat.inputs:
             block = rows[:, offset : offset + x.size].reshape((*o.shape, *x.shape))
-            row.append(wrap(block.astype(o.dtype, order="C")))
+            row.append(like(o, wrap(block.astype(o.dtype, order="C"))))
             offset += x.size
         blocks.append(row)
         first += o.size

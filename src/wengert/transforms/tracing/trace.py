@@ -21,7 +21,7 @@ from ...core.ops.record import abstract_input, resumed
 from ...core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ...core.standins import WeakTensor
 from ...core.state.capture import FreshLeaves
-from ...core.tensor import LEAF, Tensor, asarray
+from ...core.tensor import LEAF, Tensor, asarray, like
 from ...core.tree import Structure
 from ..derivatives.reverse import refuse_hooks
 from ..derivatives.variables import outer_variables, own_object, run_once
@@ -96,7 +96,8 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         if found is None:
             static[i] = leaf
         else:
-            leaves[i] = abstract_input(found, path)
+            made = abstract_input(found, path)
+            leaves[i] = like(leaf, made) if isinstance(leaf, Tensor) else made
             given.append(Given(leaves[i], path, is_parameter(leaf)))
     # The function's own objects: a write to one leaves the graph's inputs.
     inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])

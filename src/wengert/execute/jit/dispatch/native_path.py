@@ -23,7 +23,7 @@ from ...native.dispatch.assembler import Assembler, Label, Memory, Object, Opera
 from ...native.dispatch.code import ENTERED, TURNS
 from ...native.plan.plan import HostCall, View
 from .. import donation
-from ..tracing import Number, epoch, output_of
+from ..tracing import class_of, epoch, output_of
 from .program import PathProgram, Register
 from .writer import numbers_of
 
@@ -157,7 +157,7 @@ class NativePath:
     def gradient(self, owner: Tensor, spec: Spec, otherwise: Label | None = None) -> Word:
         word = self.out.value()
         leaf = self.out.value(Object(owner))
-        self.do("gradient", leaf, Object(Tensor), Object(spec), word, otherwise=otherwise)
+        self.do("gradient", leaf, Object(owner.result_class), Object(spec), word, otherwise=otherwise)
         return word
 
     def on_feed_gradient(self, i: Register, tensor: Tensor, spec: Spec) -> None:
@@ -216,7 +216,9 @@ class NativePath:
             {i.operands[-1].number: i for i in self.code.code if i.name == "write_numbers"},
         )
         arrays = {output_of(r) for r in traced.results}
-        weakly = {r.output for r in traced.results if type(r) is Number}
+        # Of several results that are one output the first is made first.
+        classes = {output_of(r): class_of(r) for r in reversed(traced.results) if output_of(r) is not None}
+        weakly = {k for k, cls in classes.items() if cls is WeakTensor}
         gradients = {i.operands[2].number: i.operands[0] for i in self.code.code if i.name == "write_gradient"}
         own = {i.operands[-1].number for i in self.code.code if i.name in ("write_item", "write_numbers", "write_cell")}
         decisions = {g.output for g in traced.guards}
@@ -239,10 +241,13 @@ class NativePath:
                 # tensors no more, but their arrays are free. And what a tensor has come to since may lie otherwise.
                 is_whole = view.is_contiguous and k in arrays and k not in weakly and not self.path.given
                 old = gradients.get(k) if k not in arrays and not self.may_fail and view.is_contiguous else None
-                self.output(k, view, Memory(self.seat.table[entry:]), is_whole, old)
+                self.output(k, view, Memory(self.seat.table[entry:]), classes[k] if is_whole else None, old)
 
-    def output(self, k: int, view: View, place: Memory, is_whole: bool, old: Tensor | None) -> None:
-        """Add a new array for an output, or one of an earlier call's; `old`: the leaf whose gradient it replaces."""
+    def output(self, k: int, view: View, place: Memory, cls: type[Tensor] | None, old: Tensor | None) -> None:
+        """Add a new array for an output, or one of an earlier call's, or that one's whole tensor of class `cls`.
+
+        `old` is the leaf whose gradient it replaces.
+        """
         word, end, kinds = self.out.hold(), Label(), kinds_of(view.dtype, view.shape)
         self.results[k] = word
         if old is not None:
@@ -255,10 +260,10 @@ class NativePath:
         by = 0 if view.is_contiguous else Memory(strides)
         if view.buffer.nbytes > _POOLED:
             self.do("fresh", *kinds, by, place, word)
-        elif is_whole:
+        elif cls is not None:
             pool, again = Object([None, None]), self.out.hold()
             self.again[k] = pool, again
-            self.do("pooled_tensor", *kinds, by, place, word, pool, Object(Tensor), Object(self.spec(k)), again)
+            self.do("pooled_tensor", *kinds, by, place, word, pool, Object(cls), Object(self.spec(k)), again)
         else:
             self.do("pooled", *kinds, by, place, word, Object([None, None]))
         self.out.place(end)
@@ -327,7 +332,7 @@ class NativePath:
             self.do(f"write_{_python_type(cell)}", Object(items), Object(key), memory)
 
     def on_write_gradient(self, tensor: Tensor, spec: Spec, o: Register) -> None:
-        made = Object(Tensor), Object(spec), self.results[o.number]
+        made = Object(tensor.result_class), Object(spec), self.results[o.number]
         self.do("write_gradient", Object(tensor), *made, self.out.hold())
 
     def on_write_no_gradient(self, tensor: Tensor) -> None:
@@ -338,13 +343,13 @@ class NativePath:
 
     # -- build
 
-    def on_make(self, r: Register, spec: Spec, o: Register) -> None:
+    def on_make(self, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> None:
         array, to = self.results[o.number], self.to[r]
         if o.number in self.again:
             pool, again = self.again.pop(o.number)
-            self.do("made_again", Object(Tensor), Object(spec), array, to, again, pool)
+            self.do("made_again", Object(cls), Object(spec), array, to, again, pool)
         else:
-            self.do("made", Object(Tensor), Object(spec), array, to)
+            self.do("made", Object(cls), Object(spec), array, to)
 
     def on_make_weak(self, r: Register, o: Register) -> None:
         self.do("made_number", Object(WeakTensor), self.results[o.number], self.to[r])

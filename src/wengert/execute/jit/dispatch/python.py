@@ -23,7 +23,7 @@ from ....core.state.at_once import at_once
 from ....core.state.capture import open_variables
 from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
-from ....core.tensor import LEAF, Tensor, new, wrap
+from ....core.tensor import LEAF, Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
 from .. import donation
 from ..capture.captured import Captures
@@ -46,8 +46,10 @@ _NAMES: dict[str, Any] = {
     "epoch": epoch,
     "holding": holding,
     "killing": donation.killing,
+    "like": like,
     "mode": get_mode,
     "new": new,
+    "of_class": of_class,
     "of_cell": donation.of_cell,
     "of_gradient": donation.of_gradient,
     "of_item": donation.of_item,
@@ -320,7 +322,8 @@ def _feed_number(t: _Text, i: Register, a: Register) -> Lines:
 
 
 def _gradient(t: _Text, tensor: Tensor, spec: Spec) -> Lines:
-    found = f"type(g) is not Tensor or g._spec is not {t.value(spec)} or g.node is not None"
+    cls = t.value(tensor.result_class)
+    found = f"type(g) is not {cls} or g._spec is not {t.value(spec)} or g.node is not None"
     return [f"g = {t.value(tensor)}._grad", *_miss(found)]
 
 
@@ -428,7 +431,7 @@ def _write_numbers(t: _Text, cell: Cell, o: Register) -> Lines:
 
 def _write_gradient(t: _Text, tensor: Tensor, spec: Spec, o: Register) -> Lines:
     name = t.value(tensor)
-    return _write(t, f"{name}._grad", f"((set_grad, {name}, wrap({_output(o)}, {t.value(spec)})),)")
+    return _write(t, f"{name}._grad", f"((set_grad, {name}, like({name}, wrap({_output(o)}, {t.value(spec)}))),)")
 
 
 def _write_no_gradient(t: _Text, tensor: Tensor) -> Lines:
@@ -440,9 +443,9 @@ def _consume(t: _Text, a: Register, where: str) -> Lines:
     return _write(t, f"{a}._data", f"killing({a}, {where!r})")
 
 
-def _make(t: _Text, r: Register, spec: Spec, o: Register) -> Lines:
+def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> Lines:
     return [
-        f"{r} = new(Tensor)",
+        f"{r} = new({t.value(cls)})",
         f"{r}._data = {_output(o)}",
         f"{r}._spec = {t.value(spec)}",
         f"{r}.node = {r}._base = None",
@@ -453,8 +456,9 @@ def _make_weak(t: _Text, r: Register, o: Register) -> Lines:
     return [f"{r} = weak(wrap({_output(o)}))"]
 
 
-def _carried(t: _Text, r: Register, o: Register) -> Lines:
-    return [f"{r} = c[{o.number}]"]
+def _carried(t: _Text, r: Register, cls: type[Tensor], o: Register) -> Lines:
+    carried = f"c[{o.number}]"
+    return [f"{r} = {carried if cls is Tensor else f'of_class({t.value(cls)}, {carried})'}"]
 
 
 def _carried_weak(t: _Text, r: Register, o: Register) -> Lines:

@@ -20,7 +20,7 @@ from ...native.compile import Compiled
 from ..capture.captured import Captures
 from ..program import Path
 from ..signature import Call
-from ..tracing import Constant, Number, output_of
+from ..tracing import Constant, class_of, output_of
 from .program import Dispatch, PathProgram, Register
 
 
@@ -310,10 +310,11 @@ class _PathWriter:
             return self.made("copy" if isinstance(r.value, np.ndarray) else "constant", r.value)
         k = output_of(r)
         assert k is not None
-        weakly, output = type(r) is Number, Register("o", k)
+        cls, output = class_of(r), Register("o", k)
+        weakly = cls is WeakTensor
         if self.path.carries and k in self.traced.tracked:
-            return self.made("carried_weak" if weakly else "carried", output)
-        return self.made("make_weak", output) if weakly else self.made("make", self.spec(k), output)
+            return self.made("carried_weak", output) if weakly else self.made("carried", cls, output)
+        return self.made("make_weak", output) if weakly else self.made("make", cls, self.spec(k), output)
 
     def made(self, name: str, *operands: Any) -> Register:
         result = Register("r", self.results)
