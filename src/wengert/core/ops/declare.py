@@ -20,7 +20,7 @@ from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
 from ..state.observer import observers, raise_of_observer
-from ..tensor import Tensor, asarray, base_of, ndarray, new, result_class, wrap
+from ..tensor import Tensor, asarray, base_of, ndarray, new, of_class, result_class, wrap
 from . import kernels
 from .attributes import without_kinds
 from .facets import Facets
@@ -543,7 +543,9 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
             if found is not None:
                 if check is not None:
                     check(*values, **attrs)
-                return record(op, args, values, found, attrs, not plain and op.differentiable)
+                return of_class(
+                    result_class(args), record(op, args, values, found, attrs, not plain and op.differentiable)
+                )
             return bind(op, args, attrs) if fused else body(*args, **attrs)
         if mode.grad:
             args = tuple(map(resumed, args))

@@ -102,7 +102,9 @@ def value_and_grad(
                 if category(t.dtype) != 3:
                     fail(DTypeError, f"the holomorphic derivative of {name} with {t.spec}", "Make it complex first.")
         if out.size == 1 and (holomorphic or category(out.dtype) == 2) and not out.requires_grad:
-            grads: list[Any] = [_zeros(t) if type(t) is Tensor else like(t, of_number(_zeros(t), t, [out])) for t in inputs]
+            grads: list[Any] = [
+                _zeros(t) if type(t) is Tensor else like(t, of_number(_zeros(t), t, [out])) for t in inputs
+            ]
             connected = out.is_abstract
         else:
             ct = wrap(np.ones((), out.dtype)) if holomorphic else None

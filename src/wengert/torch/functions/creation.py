@@ -1,0 +1,392 @@
+"""Tensors from numbers, arrays and shapes: PyTorch's creation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+from ...core.errors import DTypeError, fail
+from ...core.spec import default_float, default_int
+from ...core.tensor import Tensor as Plain
+from ...core.tensor import asarray, of_class
+from ...core.tensor import tensor as plain_tensor
+from ...ops.structure.shapes import int_args
+from ..namespace import FUNCTIONS, function, method, tensor_of
+from ..tensor import TYPES, Tensor, dtype_of, legacy, on_cpu
+
+
+def finished(out: Any, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor of Wengert's as one of this namespace, a leaf where asked for."""
+    made: Tensor = of_class(Tensor, out)
+    return made.requires_grad_() if requires_grad else made  # type: ignore[return-value]
+
+
+def wanted(dtype: Any, default: Any = None) -> Any:
+    """Return a dtype by any of its names, or the default."""
+    return default if dtype is None else dtype_of(dtype)
+
+
+@function(method=False)
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """Return a tensor with a copy of `data`: a number, nested sequences, an array, a tensor.
+
+    Python's floats get the default dtype, NumPy arrays and scalars keep theirs. Raises ShapeError for ragged lists,
+    DTypeError for data that is not numeric.
+
+    >>> import wengert.torch as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    on_cpu(device)
+    if isinstance(data, Plain):
+        data = data.detach()
+    return finished(plain_tensor(data, wanted(dtype)), requires_grad)
+
+
+@function("asarray", method=False)
+def as_tensor(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
+    on_cpu(device)
+    want = wanted(dtype)
+    if isinstance(data, Plain):
+        out = data if want is None or data.dtype == want else data.astype(want)
+        return out.clone() if copy else tensor_of(out)  # type: ignore[return-value]
+    return finished(asarray(data, dtype=want, copy=copy))
+
+
+@function(method=False)
+def from_numpy(ndarray: Any) -> Tensor:
+    """Return a tensor with the values of a NumPy array, in its dtype.
+
+    PyTorch's shares the array's memory. Here the values are copied: later writes to the array are not seen.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        fail(DTypeError, f"from_numpy() of a {type(ndarray).__name__}", "Write torch.tensor(data).")
+    return finished(asarray(ndarray, copy=True))
+
+
+@function(method=False)
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """Return a tensor of any array on the processor that speaks DLPack."""
+    return finished(wg.from_dlpack(ext_tensor))
+
+
+def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return PyTorch's function of sizes, one by one or as a sequence."""
+
+    def make(
+        *size: Any,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        generator: Any = None,
+        **more: Any,
+    ) -> Tensor:
+        on_cpu(device)
+        if "size" in more:
+            size = (more.pop("size"),)
+        more.pop("memory_format", None)
+        if more:
+            fail(DTypeError, f"{fn.__name__}() has no parameter {', '.join(more)}")
+        given = {"generator": generator} if generator is not None else {}
+        made = finished(fn(int_args(size), dtype=wanted(dtype), **given), requires_grad)
+        if out is not None:
+            out.assign_(made)
+        return made if out is None else out  # type: ignore[no-any-return]
+
+    make.__name__ = make.__qualname__ = fn.__name__
+    make.__doc__ = f"{(fn.__doc__ or '').split('.')[0].strip()}.\n\nSizes come one by one or as a sequence."
+    return make
+
+
+for _fn in (wg.zeros, wg.ones, wg.empty, wg.rand, wg.randn):
+    function(method=False)(_of_shape(_fn))
+
+
+def _like(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def make(
+        input: Any,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+        generator: Any = None,
+    ) -> Tensor:
+        on_cpu(device)
+        given = {"generator": generator} if generator is not None else {}
+        want = wanted(dtype, input.dtype)
+        return finished(fn(tuple(input.shape), dtype=want, **given), requires_grad)
+
+    make.__name__ = make.__qualname__ = f"{fn.__name__}_like"
+    make.__doc__ = f"Return `{fn.__name__}` in the shape and, unless `dtype` is given, the dtype of `input`."
+    return make
+
+
+for _fn in (wg.zeros, wg.ones, wg.empty, wg.rand, wg.randn):
+    function(method=False)(_like(_fn))
+
+
+@function(method=False)
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor filled with one number, whose kind decides the dtype where none is given."""
+    on_cpu(device)
+    if dtype is None and isinstance(fill_value, bool):
+        dtype = np.dtype(bool)
+    return finished(wg.full(int_args((size,)), fill_value, dtype=wanted(dtype)), requires_grad)
+
+
+@function(method=False)
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return one number in the shape and, unless `dtype` is given, the dtype of `input`."""
+    on_cpu(device)
+    return finished(wg.full(tuple(input.shape), fill_value, dtype=wanted(dtype, input.dtype)), requires_grad)
+
+
+@function(method=False)
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a number as a 0-d tensor of the default dtype."""
+    on_cpu(device)
+    return finished(asarray(s, dtype=wanted(dtype, default_float())), requires_grad)
+
+
+@function(method=False)
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return the numbers from `start` (0 where only an end is given) up to `end`, which is left out, in steps."""
+    on_cpu(device)
+    start, end = (0, start) if end is None else (start, end)
+    start, end, step = (v.item() if isinstance(v, Plain) else v for v in (start, end, step))
+    if dtype is None:
+        dtype = default_int if all(isinstance(v, (int, np.integer)) for v in (start, end, step)) else default_float()
+    made = finished(wg.arange(start, end, step, dtype=wanted(dtype)), requires_grad)
+    if out is not None:
+        out.assign_(made)
+    return made if out is None else out  # type: ignore[no-any-return]
+
+
+@function("range", method=False)
+def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
+    count = int(np.floor((end - start) / step)) + 1
+    values = start + step * np.arange(count)
+    return finished(asarray(values, dtype=wanted(dtype, default_float())), requires_grad)
+
+
+@function(method=False)
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `steps` numbers evenly from `start` to `end`, which both belong to them."""
+    on_cpu(device)
+    start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
+    want = wanted(dtype, default_float())
+    values = np.linspace(start, end, int(steps))
+    return finished(asarray(values.astype(want)), requires_grad)
+
+
+@function(method=False)
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `base` to the powers that `linspace` gives."""
+    on_cpu(device)
+    start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
+    values = float(base) ** np.linspace(start, end, int(steps))
+    return finished(asarray(values.astype(wanted(dtype, default_float()))), requires_grad)
+
+
+@function(method=False)
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a matrix with ones on its diagonal and zeros elsewhere."""
+    on_cpu(device)
+    return finished(wg.eye(n, m, dtype=wanted(dtype)), requires_grad)
+
+
+@function(method=False)
+def complex(real: Any, imag: Any) -> Tensor:
+    """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
+    real, imag = tensor_of(real), tensor_of(imag)
+    if real.dtype != imag.dtype or real.dtype.kind != "f":
+        fail(DTypeError, f"complex() of {real.spec} and {imag.spec}", "Both parts are floating, of one dtype.")
+    return real + imag * 1j  # type: ignore[no-any-return]
+
+
+@function(method=False)
+def polar(abs: Any, angle: Any) -> Tensor:
+    """Return the complex numbers of these magnitudes and angles."""
+    return complex(abs * wg.cos(angle), abs * wg.sin(angle))
+
+
+# -- random numbers
+
+
+@function(method=False)
+def randint(
+    low: Any,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return integers drawn evenly from `low` (0 where only `high` is given) to `high`, which is left out."""
+    on_cpu(device)
+    if size is None:
+        low, high, size = 0, low, high
+    given = {"generator": generator} if generator is not None else {}
+    made = wg.randint(int(low), int(high), int_args((size,)), **given)
+    want = wanted(dtype, default_int)
+    return finished(made if made.dtype == want else made.astype(want), requires_grad)
+
+
+@function(method=False)
+def randint_like(input: Any, low: Any, high: Any = None, *, dtype: Any = None, **more: Any) -> Tensor:
+    """Return `randint` in the shape and, unless `dtype` is given, the dtype of `input`."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, tuple(input.shape), dtype=wanted(dtype, input.dtype), **more)  # type: ignore[no-any-return]
+
+
+@function(method=False)
+def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    """Return the integers below `n` in an order by chance."""
+    on_cpu(device)
+    given = {"generator": generator} if generator is not None else {}
+    made = wg.random.randperm(n, **given)
+    return finished(made if dtype is None else made.astype(dtype_of(dtype)))
+
+
+@function(method=False)
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    """Return normal numbers of these means and standard deviations: tensors, or numbers and a `size`."""
+    given = {"generator": generator} if generator is not None else {}
+    if size is None:
+        parts = [v for v in (mean, std) if isinstance(v, Plain)]
+        shape = np.broadcast_shapes(*(tuple(v.shape) for v in parts))
+        dtype = parts[0].dtype
+    else:
+        shape, dtype = int_args((size,)), default_float()
+    return finished(wg.randn(shape, dtype=dtype, **given)) * std + mean  # type: ignore[no-any-return]
+
+
+@function(out=True)
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Tensor:
+    """Return 0 or 1 for each element, the 1 with the probability that it, or `p`, is."""
+    given = {"generator": generator} if generator is not None else {}
+    probability = tensor_of(input) if p is None else p
+    drawn = finished(wg.rand(tuple(input.shape), **given))
+    return (drawn < probability).astype(input.dtype)  # type: ignore[return-value]
+
+
+@function(out=True)
+def poisson(input: Any, generator: Any = None) -> Tensor:
+    """Return counts drawn from Poisson distributions of these rates."""
+    return finished(wg.distributions.Poisson(input).sample()).astype(input.dtype)  # type: ignore[return-value]
+
+
+@function(out=True)
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+    """Return indices drawn from rows of weights; see :func:`wengert.random.multinomial`."""
+    given = {"generator": generator} if generator is not None else {}
+    return finished(wg.random.multinomial(input, num_samples, replacement, **given))
+
+
+# -- the legacy constructors, and a tensor's own
+
+
+def _typed(name: str, dtype: str) -> Any:
+    def make(*data: Any) -> Tensor:
+        return finished(legacy(dtype_of(name), data))
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"Return a {dtype} tensor: of sizes (any values), or of a sequence's values."
+    return make
+
+
+for _name, _dtype in TYPES.items():
+    function(method=False)(_typed(_name, _dtype))
+
+
+def _new(name: str) -> None:
+    make = FUNCTIONS[name]
+
+    def new(
+        self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **more: Any
+    ) -> Tensor:
+        on_cpu(device)
+        want = self.dtype if dtype is None else dtype
+        return make(*size, dtype=want, requires_grad=requires_grad, **more)  # type: ignore[no-any-return]
+
+    new.__name__ = new.__qualname__ = f"new_{name}"
+    new.__doc__ = f"Return `{name}` of these sizes, of the tensor's dtype unless another is given."
+    method()(new)
+
+
+for _name in ("zeros", "ones", "empty", "full"):
+    _new(_name)

@@ -1,0 +1,3 @@
+"""Shapes, axes, joining and splitting with PyTorch's names, parameters and meaning."""
+
+from __future__ import annotations

@@ -1,0 +1,134 @@
+"""The names of `wengert.torch`: where functions with PyTorch's meaning are declared, and how they become methods.
+
+A function takes PyTorch's parameters in PyTorch's order and under its names. `@function()` puts it at the top level and
+makes it a method of :class:`wengert.torch.Tensor`; its tensors may be NumPy arrays and numbers where PyTorch takes
+tensors only, and its results are tensors of this namespace.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..core.errors import DTypeError, fail
+from ..core.ops.op import compiled
+from ..core.tensor import Tensor as Plain
+from ..core.tensor import asarray, of_class
+from ..ops.index.inplace import check_write, update, value_for, write
+from .tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What `wengert.torch` has at its top level beside the names of `wengert`.
+FUNCTIONS: dict[str, Any] = {}
+
+
+def function(*names: str, method: bool = True, top: bool = True, out: bool = False) -> Callable[[F], F]:
+    """Return a decorator: offer a function under its name and these, at the top level and as a method.
+
+    With `out` it takes the keyword `out`: a tensor (or as many as there are results) that is given the result.
+    """
+
+    def declare(fn: F) -> F:
+        made: Any = _with_out(fn) if out else fn
+        for name in (fn.__name__, *names):
+            if top:
+                FUNCTIONS[name] = made
+            if method:
+                setattr(Tensor, name, made)
+        return made  # type: ignore[no-any-return]
+
+    return declare
+
+
+def method(*names: str) -> Callable[[F], F]:
+    """Return a decorator: make a function a method under its name and these."""
+    return function(*names, top=False)
+
+
+def tensor_of(x: Any) -> Tensor:
+    """Return anything that PyTorch's functions or ours take as a tensor of this namespace."""
+    if isinstance(x, Plain):
+        if isinstance(x, Tensor):
+            return x
+        return of_class(Tensor, x.clone())  # type: ignore[no-any-return]
+    return of_class(Tensor, asarray(x))  # type: ignore[no-any-return]
+
+
+def as_torch(out: Any) -> Any:
+    """Return what a function of Wengert's gave, with the new tensors in it as those of this namespace."""
+    if isinstance(out, Plain):
+        return of_class(Tensor, out)
+    if isinstance(out, tuple):
+        found = [as_torch(x) for x in out]
+        return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
+    if isinstance(out, list):
+        return [as_torch(x) for x in out]
+    return out
+
+
+def give(out: Any, value: Any) -> Any:
+    """Give `out` the value, as `out=` asks; it takes on another shape where it has to. Return `out`."""
+    if isinstance(value, (tuple, list)):
+        for o, v in zip(out, value, strict=True):
+            give(o, v)
+        return out
+    if not isinstance(out, Plain):
+        fail(DTypeError, f"out= is a {type(out).__name__}, not a tensor")
+    if out.requires_grad:
+        fail(DTypeError, "out= of a tensor that requires gradients", "Assign the result to a name.")
+    check_write(out, "out=")
+    write(out, value_for(out, value.detach(), "out="))
+    return out
+
+
+def _with_out(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with one keyword more, `out`, through a generated front: nothing is packed on the way."""
+    parameters = inspect.signature(fn).parameters
+    given, passed, star, defaults = [], [], False, {}
+    for name, p in parameters.items():
+        if p.kind is inspect.Parameter.VAR_POSITIONAL:
+            given.append(f"*{name}")
+            passed.append(f"*{name}")
+            star = True
+            continue
+        if p.kind is inspect.Parameter.KEYWORD_ONLY and not star:
+            given.append("*")
+            star = True
+        if p.default is not inspect.Parameter.empty:
+            defaults[f"default_{name}"] = p.default
+        given.append(name if p.default is inspect.Parameter.empty else f"{name}=default_{name}")
+        passed.append(f"{name}={name}" if star else name)
+    source = (
+        f"def make(fn, give, {', '.join(defaults)}):\n"
+        f"    def front({', '.join([*given, *([] if star else ['*']), 'out=None'])}):\n"
+        f"        if out is None:\n"
+        f"            return fn({', '.join(passed)})\n"
+        f"        return give(out, fn({', '.join(passed)}))\n"
+        f"    return front\n"
+    )
+    namespace: dict[str, Any] = {}
+    exec(compiled(source), fn.__globals__, namespace)
+    front: Callable[..., Any] = namespace["make"](fn, give, **defaults)
+    functools.update_wrapper(front, fn)
+    shown = inspect.signature(fn)
+    extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    listed = [*shown.parameters.values(), extra]
+    front.__signature__ = shown.replace(parameters=listed)  # type: ignore[attr-defined]
+    return front
+
+
+def in_place(name: str, *aliases: str) -> None:
+    """Make `name_` a method: the tensor takes the value of the function `name` of it, and is returned."""
+    compute = getattr(Tensor, name)
+
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return update(self, f"{name}_", lambda old: compute(old, *args, **kwargs))  # type: ignore[return-value]
+
+    run.__doc__ = f"Give the tensor the value of `{name}` of it, and return it. Raises WriteError, GradientError."
+    for each in (name, *aliases):
+        made = run
+        made.__name__ = made.__qualname__ = f"{name}_"
+        setattr(Tensor, f"{each}_", made)

@@ -1,0 +1,388 @@
+"""`Tensor`: Wengert's tensor with PyTorch's methods, and what PyTorch's tensors say of themselves.
+
+What operations on such a tensor give is one too; it is laid out as every tensor of Wengert's, so that graphs, derivatives
+and compiled code know no difference. Only what its methods *mean* is PyTorch's: `x.max(dim)` gives values and indices,
+`x.size()` is a call, `x.std()` divides by n - 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError, GradientError, fail
+from ..core.spec import Spec, as_dtype, default_float
+from ..core.spec import bfloat16 as bfloat16_dtype
+from ..core.tensor import DataView, asarray, new, of_class
+from ..core.tensor import Tensor as Plain
+
+Array = np.ndarray[Any, Any]
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple of sizes, with the number of elements.
+
+    >>> import wengert.torch as torch
+    >>> torch.zeros(2, 3).shape
+    torch.Size([2, 3])
+    >>> torch.zeros(2, 3).shape.numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        count = 1
+        for n in self:
+            count *= n
+        return count
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+
+class Elements(int):
+    """The number of elements, which called gives the shape: Wengert's `x.size` and PyTorch's `x.size()` in one."""
+
+    shape: Size
+
+    def __call__(self, dim: int | None = None) -> Any:
+        """Return the shape, or the size along an axis. Raises IndexError for an axis that does not exist."""
+        return self.shape if dim is None else self.shape[dim]
+
+
+class device(str):
+    """The place of a tensor's memory. Tensors live on "cpu"; other devices can be named, and are refused where used.
+
+    >>> import wengert.torch as torch
+    >>> torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device(type='cpu')
+    """
+
+    type: str
+    index: int | None
+
+    def __new__(cls, name: Any = "cpu", index: int | None = None) -> device:
+        if isinstance(name, device) and index is None:
+            return name
+        if isinstance(name, int):
+            name = f"cuda:{name}"
+        if index is not None:
+            name = f"{name}:{index}"
+        self = super().__new__(cls, name)
+        self.type, _, number = str(name).partition(":")
+        self.index = int(number) if number else None
+        return self
+
+    def __repr__(self) -> str:
+        more = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{more})"
+
+    def __enter__(self) -> device:
+        on_cpu(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def __reduce__(self) -> Any:
+        return device, (str(self),)
+
+
+CPU = device("cpu")
+_SIZES: dict[Spec, Size] = {}
+# The names that PyTorch's types have in `x.type()` and the constructors called after them.
+TYPES: dict[str, str] = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "ByteTensor": "uint8",
+    "CharTensor": "int8",
+    "ShortTensor": "int16",
+    "IntTensor": "int32",
+    "LongTensor": "int64",
+    "BoolTensor": "bool",
+}
+
+
+def on_cpu(where: Any) -> None:
+    """Raise DTypeError for any device but the processor: nothing is computed elsewhere without being asked."""
+    if where is not None and str(where).partition(":")[0] not in ("cpu", "meta"):
+        fail(
+            DTypeError,
+            f"device {str(where)!r}: tensors live on the processor",
+            'torch.cuda.is_available() is False; write torch.device("cuda" if torch.cuda.is_available() else "cpu").',
+        )
+
+
+class Tensor(Plain):
+    """An n-dimensional array with PyTorch's methods, which remembers how it was computed.
+
+    `Tensor(2, 3)` has that shape and any values, `Tensor([1.0, 2.0])` these values in the default dtype (the legacy
+    constructors; :func:`wengert.torch.tensor` keeps the values' dtype).
+
+    It is a :class:`wengert.Tensor` in every respect but the meaning of some methods.
+
+    >>> import wengert.torch as torch
+    >>> x = torch.tensor([[1.0, 4.0], [3.0, 2.0]])
+    >>> x.max(dim=1).indices
+    tensor([1, 0])
+    >>> x.size(), x.size(0), x.std().item() == x.numpy().std(ddof=1)
+    (torch.Size([2, 2]), 2, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return new(cls)
+
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        on_cpu(device)
+        made = legacy(None, data)
+        self._data, self._spec, self.node, self._base = made._data, made.spec, made.node, None
+
+    # -- what it is
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        spec = self.spec
+        found = _SIZES.get(spec)
+        if found is None:
+            if len(_SIZES) > 4096:
+                _SIZES.clear()
+            found = _SIZES[spec] = Size(spec.shape)
+        return found
+
+    @property
+    def size(self) -> Any:
+        """The shape, or one size of it, where called; else the number of elements."""
+        found = Elements(self.spec.size)
+        found.shape = self.shape
+        return found
+
+    @property
+    def device(self) -> device:
+        """The device, always the processor."""
+        return CPU
+
+    @property
+    def layout(self) -> str:
+        """The layout, always strided."""
+        return "torch.strided"
+
+    @property
+    def itemsize(self) -> int:
+        return self.spec.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Return the number of bytes of an element."""
+        return self.spec.dtype.itemsize
+
+    def nelement(self) -> int:
+        """Return the number of elements."""
+        return self.spec.size
+
+    def ndimension(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.spec.shape)
+
+    def get_device(self) -> int:
+        """Return -1: the tensor is on the processor."""
+        return -1
+
+    def is_signed(self) -> bool:
+        """Return whether the dtype has negative numbers."""
+        return self.dtype.kind not in "bu"
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Return True: the layout in memory cannot be seen."""
+        return True
+
+    def is_same_size(self, other: Plain) -> bool:
+        """Return whether both have one shape."""
+        return tuple(self.shape) == tuple(other.shape)
+
+    def is_set_to(self, other: Plain) -> bool:
+        """Return whether both are one tensor."""
+        return self is other
+
+    def is_inference(self) -> bool:
+        """Return False: tensors made under `inference_mode` are ordinary ones."""
+        return False
+
+    def is_pinned(self) -> bool:
+        """Return False: there is no other device to copy to."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Return False: memory that processes share is that of :class:`wengert.torch.utils.data.DataLoader` alone."""
+        return False
+
+    is_cuda = is_sparse = is_quantized = is_mps = is_xla = is_meta = is_nested = is_mkldnn = False
+    is_cpu = True
+
+    @property
+    def retains_grad(self) -> bool:
+        """True for a tensor that is no leaf and keeps its gradient."""
+        node = self.node
+        return not self.is_leaf and getattr(getattr(node, "saved", None), "retain", None) is not None
+
+    @property
+    def output_nr(self) -> int:
+        """The number of the result among those of its operation."""
+        return int(self.node.attrs.get("index", 0)) if self.node is not None and self.node.op.name == "output" else 0
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the strides, in elements, of an array in C order; or the one along an axis."""
+        found, step = [], 1
+        for n in reversed(self.shape):
+            found.append(step)
+            step *= max(n, 1)
+        strides = tuple(reversed(found))
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Return 0: a tensor is a value of its own."""
+        return 0
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element, as long as the value stays."""
+        found: int = self._value("data_ptr()").ctypes.data
+        return found
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """Return the name of the type, such as "torch.FloatTensor"; with `dtype` the tensor in that dtype."""
+        if dtype is None:
+            names = {d: n for n, d in TYPES.items()}
+            return f"torch.{names.get(self.dtype.name, self.dtype.name)}"
+        return self.to(dtype_of(dtype))
+
+    # -- where it is, and in which dtype
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Return the tensor in another dtype, given as such, by another tensor, or after a device.
+
+        `non_blocking`, `copy` and `memory_format` are taken; a copy is made where `copy` asks. Raises DTypeError for a
+        device that is not the processor.
+        """
+        dtype, copy = kwargs.pop("dtype", None), kwargs.pop("copy", False)
+        on_cpu(kwargs.pop("device", None))
+        kwargs.pop("non_blocking", None)
+        kwargs.pop("memory_format", None)
+        if kwargs:
+            fail(DTypeError, f"to() has no parameter {', '.join(kwargs)}")
+        for i, a in enumerate(args):
+            if isinstance(a, Plain):
+                dtype = a.dtype
+            elif isinstance(a, bool):
+                copy = a if i == len(args) - 1 and i > 1 else copy
+            elif isinstance(a, (device, int)) or (isinstance(a, str) and _is_device(a)):
+                on_cpu(device(a))
+            elif a is not None:
+                dtype = dtype_of(a)
+        out = self if dtype is None or dtype == self.dtype else self.astype(dtype)
+        return out.clone() if copy and out is self else out  # type: ignore[return-value]
+
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """Return the tensor itself: it is on the processor."""
+        return self
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        """Raise DTypeError: tensors live on the processor."""
+        on_cpu("cuda" if device is None else device if isinstance(device, str) else f"cuda:{device}")
+        return self
+
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """Return the tensor itself: there is no other device to copy to."""
+        return self
+
+    def share_memory_(self) -> Tensor:
+        """Return the tensor itself. A process forked later has its value as it is then."""
+        return self
+
+    def numpy(self, *, force: bool = False) -> Array:
+        """Return the value as a NumPy array, read-only; `force=True` also of a tensor that requires gradients.
+
+        Raises GradientError for one that requires gradients.
+        """
+        return self.detach().numpy() if force and self.requires_grad else super().numpy()
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return a tensor of `data`, of this one's dtype unless another is given."""
+        on_cpu(device)
+        out = of_class(Tensor, asarray(data, dtype=self.dtype if dtype is None else dtype_of(dtype), copy=True))
+        return out.requires_grad_() if requires_grad else out  # type: ignore[no-any-return]
+
+    def new(self, *data: Any) -> Tensor:
+        """Return a tensor of this one's dtype, of a shape or of values, as the legacy constructors do."""
+        return of_class(Tensor, legacy(self.dtype, data))  # type: ignore[no-any-return]
+
+    # -- gradients
+
+    @property
+    def is_leaf(self) -> bool:
+        """True where the user made the tensor, rather than a recorded operation."""
+        return Plain.is_leaf.fget(self)  # type: ignore[attr-defined, no-any-return]
+
+    def detach_(self) -> Tensor:
+        """Forget how the tensor was computed, and return it."""
+        if not self.is_leaf:
+            self.node = None if self._data is not None else self.detach().node
+        return self
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+        """Raise GradientError: hooks see gradients before they are added to `.grad`."""
+        fail(GradientError, "register_post_accumulate_grad_hook()", "Use register_hook, which is given the gradient.")
+
+
+def _is_device(name: str) -> bool:
+    return name.partition(":")[0] in ("cpu", "cuda", "mps", "xpu", "meta", "xla", "hip", "mtia", "ipu")
+
+
+def dtype_of(given: Any) -> Any:
+    """Return a dtype by itself, by its name or by the name of PyTorch's type (`torch.FloatTensor`, "torch.LongTensor").
+
+    Raises DTypeError.
+    """
+    name = getattr(given, "__name__", given) if not isinstance(given, np.dtype) else None
+    if isinstance(name, str):
+        plain = name.removeprefix("torch.")
+        if plain in TYPES:
+            return bfloat16_dtype() if TYPES[plain] == "bfloat16" else as_dtype(TYPES[plain])
+        if isinstance(given, str):
+            return as_dtype(plain)
+    return as_dtype(given)
+
+
+def legacy(dtype: Any, data: tuple[Any, ...]) -> Plain:
+    """Return the tensor of the legacy constructors: sizes give any values, a sequence or a tensor its values."""
+    want = dtype if dtype is not None else default_float()
+    if len(data) == 1 and not isinstance(data[0], (int, np.integer, Size)):
+        (given,) = data
+        return asarray(given, dtype=want, copy=True)
+    sizes = tuple(data[0]) if data and isinstance(data[0], Size) else tuple(int(n) for n in data)
+    return asarray(np.zeros(sizes if data else (0,), want), copy=False)
+
+
+class TensorData(DataView, Tensor):
+    """`x.data`: the present value of its owner under another name."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> Any:
+        return new(cls)
+
+
+Tensor.result_class = Tensor
+Tensor.data_class = TensorData
