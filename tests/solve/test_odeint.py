@@ -269,7 +269,9 @@ def test_stages_are_solved_for(rtol: float) -> None:
 
 
 @pytest.mark.parametrize("adjoint", ADJOINTS)
-@pytest.mark.parametrize("name", ["tsit5", "dopri5", "kvaerno5", "rk4", "trapezoid"])
+@pytest.mark.parametrize(
+    "name", ["tsit5", pytest.param("dopri5", marks=pytest.mark.slow), "kvaerno5", "rk4", "trapezoid"]
+)
 def test_gradients_in_everything(name: str, adjoint: str) -> None:
     steps = {"rk4": 60, "trapezoid": 120}.get(name)
     options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": steps, "rtol": 1e-9, "atol": 1e-11}

@@ -87,7 +87,12 @@ def test_equal_to_the_peers(name: str) -> None:
     assert not wrong, "\n".join([case.source, *wrong])
 
 
-@pytest.mark.parametrize("name", CASES)
+def in_turn(turn: int) -> list[Any]:
+    """Every third case; the others are left to the slow tests. Three tests ask all cases together."""
+    return [pytest.param(name, marks=() if i % 3 == turn else pytest.mark.slow) for i, name in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("name", in_turn(0))
 def test_equal_to_the_peers_when_batched(name: str) -> None:
     """Both points at once by vmap, and the gradient of a batched function."""
     case = CASES[name]
@@ -109,7 +114,7 @@ def test_equal_to_the_peers_when_batched(name: str) -> None:
     assert not notes, "\n".join([case.source, *notes])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turn(1))
 def test_hessian_times_a_direction(name: str) -> None:
     case = CASES[name]
     x, v = case.points()[0], case.directions()[0]
@@ -118,7 +123,7 @@ def test_hessian_times_a_direction(name: str) -> None:
     assert not np.any(np.abs(hessian - hessian.T) > 1e-9 * np.max(np.abs(hessian)))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turn(2))
 def test_third_order_is_one_in_every_nesting(name: str) -> None:
     case = CASES[name]
     f = case.on(XP)
