@@ -23,7 +23,7 @@ os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f
 import wengert as wg  # noqa: E402
 from wengert.core.ops import kernels  # noqa: E402
 
-# The same cases in every run: whether a change passes is not left to chance. `--hypothesis-profile=random` draws others.
+# The same cases in every run: nothing passes by chance. `--hypothesis-profile=random` draws others.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile("same")

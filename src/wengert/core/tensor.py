@@ -83,6 +83,9 @@ class Tensor(Methods):
 
     __array_priority__ = 1000.0
 
+    # True for a module's parameter: in a functional transform it is a plain value.
+    is_parameter = False
+
     # True for a weak tensor, a Python number that takes the dtype of its other operand.
     is_weak = False
 
@@ -611,7 +614,7 @@ def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
 
 def taken_from(x: Tensor) -> Base | None:
     """Return how `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
-    base = x._base if type(x) is not DataView else None
+    base = None if isinstance(x, DataView) else x._base
     while base is not None and base[0]() is None:
         base = base[3]
     return base

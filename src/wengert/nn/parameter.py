@@ -26,6 +26,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    is_parameter = True
 
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None) -> None:
         source = data

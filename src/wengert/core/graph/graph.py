@@ -522,8 +522,8 @@ def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
 
 
 def is_parameter(value: Any) -> bool:
-    """Return whether a tensor is a module's parameter: an instance of a subclass, with a value."""
-    return isinstance(value, Tensor) and type(value) is not Tensor and not value.is_abstract
+    """Return whether a tensor is a module's parameter, with a value."""
+    return isinstance(value, Tensor) and value.is_parameter and not value.is_abstract
 
 
 # -- pickling: pytrees are pickled as pytrees of their leaves' positions

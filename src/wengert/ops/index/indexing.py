@@ -249,7 +249,7 @@ def _plain(index: Any, x: Tensor) -> Any:
         return (index,)
     if type(index) is tuple and _BASIC.issuperset(map(type, index)):
         return index
-    if type(index) is Tensor and index._data is not None and index._spec.dtype.kind in "ib":
+    if isinstance(index, Tensor) and not index.is_weak and index._data is not None and index._spec.dtype.kind in "ib":
         return (index._data,)
     items = [_item(e, x) for e in (index if type(index) is tuple else (index,))]
     for i, item in enumerate(items):
@@ -358,8 +358,8 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     These are integers and slices within bounds, and one integer tensor.
     """
     spec = x._spec
-    if type(index) is Tensor:
-        if index._data is None or index._spec.dtype.kind != "i":
+    if isinstance(index, Tensor):
+        if index.is_weak or index._data is None or index._spec.dtype.kind != "i":
             return None
         try:
             out = wrap(x._data.take(index._data, axis=0))

@@ -120,7 +120,7 @@ def describe_leaf(leaf: Any) -> str:
 def variable(leaf: Any) -> Tensor:
     """Return a new variable with the leaf's value, connected to it where something outside tracks it."""
     x = resumed(leaf) if isinstance(leaf, Tensor) else as_operand(leaf)
-    connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
+    connected = x.is_abstract or (x.requires_grad and not (x.is_parameter and x.is_leaf))
     code, offset = caller()
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
     source = x.node if connected else x
@@ -159,11 +159,6 @@ def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
                 seen.add(source)
                 stack.append(source)
     return list(found.values())
-
-
-def _is_parameter(x: Tensor) -> bool:
-    # A subclass of Tensor is a module's parameter: in a functional transform it is a plain value.
-    return type(x) is not Tensor and x.is_leaf
 
 
 def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], writes: Writes, given: Any) -> Any:

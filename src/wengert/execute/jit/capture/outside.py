@@ -193,5 +193,7 @@ def _has_tensors(value: Any) -> bool:
 def _is_plain(value: Any) -> bool:
     """Return whether a value is made of tensors and plain values alone, so that another one like it can be made."""
     return value is not MISSING and all(
-        isinstance(leaf, SCALARS) or (type(leaf) is Tensor and leaf.node is None) for leaf in tree.leaves(value)
+        isinstance(leaf, SCALARS)
+        or (isinstance(leaf, Tensor) and type(leaf) is leaf.result_class and leaf.node is None)
+        for leaf in tree.leaves(value)
     )
