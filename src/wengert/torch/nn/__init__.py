@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from ... import nn as _plain
 from . import functional, init, utils
-from .module import Module, layer
+from .module import COUNTERPARTS, Module, layer
 from .parameter import Parameter
 
-_LAYERS: dict[str, Any] = {
-    name: layer(value)
-    for name, value in vars(_plain).items()
-    if isinstance(value, type) and issubclass(value, _plain.Module) and value is not _plain.Module
-}
+_KINDS = (
+    "activation",
+    "loss",
+    "norm",
+    "pad",
+    "dropout",
+    "container",
+    "linear",
+    "pooling",
+    "vision",
+    "convolution",
+    "sparse",
+    "recurrent",
+    "transformer",
+    "lazy",
+)
+
+_LAYERS: dict[str, Any] = {}
+for _kind in _KINDS:
+    if find_spec(f"{__package__}.layers.{_kind}") is not None:
+        _module = import_module(f".layers.{_kind}", __package__)
+        _LAYERS.update({name: getattr(_module, name) for name in _module.__all__})
+for _name, _value in vars(_plain).items():
+    if isinstance(_value, type) and issubclass(_value, _plain.Module) and _value is not _plain.Module:
+        if _name not in _LAYERS:
+            _LAYERS[_name] = layer(_value)
+        elif _value not in COUNTERPARTS:
+            COUNTERPARTS[_value] = _LAYERS[_name]
 globals().update(_LAYERS)
 
 __all__ = sorted({"Module", "Parameter", "functional", "init", "utils", *_LAYERS})

@@ -1,7 +1,38 @@
-"""Functions behind the layers under PyTorch's path; see :mod:`wengert.nn.functional`."""
+"""Functions behind the layers with PyTorch's names, parameters and meaning."""
 
-from ...nn.functional import *
-from ...nn.functional import __all__
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from ...nn import functional as _plain
+
+_KINDS = (
+    "activations",
+    "losses",
+    "norms",
+    "padding",
+    "dropouts",
+    "linear",
+    "pooling",
+    "vision",
+    "convolution",
+    "sparse",
+    "recurrent",
+    "transformer",
+    "lazy",
+)
+
+# What no kind defines means in PyTorch what it does in Wengert.
+_FUNCTIONS: dict[str, Any] = {name: getattr(_plain, name) for name in _plain.__all__}
+for _kind in _KINDS:
+    if find_spec(f"{__package__}.kinds.{_kind}") is not None:
+        _module = import_module(f".kinds.{_kind}", __package__)
+        _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
+globals().update(_FUNCTIONS)
+
+__all__ = sorted(_FUNCTIONS)
 
 
 def __dir__() -> list[str]:
