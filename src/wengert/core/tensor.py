@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -93,6 +93,11 @@ class Tensor(Methods):
     # own (see `of_class`).
     result_class: ClassVar[type[Tensor]]
     data_class: ClassVar[type[DataView]]
+    # Whether a tensor without axes decides the dtype as one with axes does, and a NumPy scalar as its dtype says. In a
+    # namespace where they do not, they change the category only, as a Python number does.
+    scalars_promote: ClassVar[bool] = True
+    # The elementwise ops that take the place of others where all operands are booleans.
+    on_booleans: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)

@@ -7,6 +7,7 @@ and compiled code know no difference. Only what its methods *mean* is PyTorch's:
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,11 @@ class Tensor(Plain):
     """
 
     __slots__ = ()
+
+    scalars_promote = False
+    on_booleans = MappingProxyType(
+        {"add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
+    )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)

@@ -17,6 +17,7 @@ from ..spec import (
     DType,
     Spec,
     category,
+    complex_dtype,
     default_float,
     default_int,
     float32,
@@ -71,6 +72,13 @@ def to_operand(value: Any, op: str) -> Any:
     )
 
 
+def to_operands(args: Sequence[Any], op: str) -> list[Any]:
+    """Return tensors, and weak Python scalars as they are; NumPy's scalars are such where the namespace has it so."""
+    if result_class(args).scalars_promote:
+        return [to_operand(a, op) for a in args]
+    return [to_operand(a.item() if isinstance(a, np.generic) else a, op) for a in args]
+
+
 WANTED = {
     "numeric": "numbers",
     "inexact": "numbers",
@@ -122,12 +130,33 @@ def check_operands(op: Op, args: Sequence[Any]) -> None:
             )
 
 
+def tensors_dtype(operands: Sequence[Any]) -> DType | None:
+    """Return the dtype that the tensors among operands promote to; None where all are numbers or weak."""
+    tensors = [a for a in operands if isinstance(a, Tensor) and type(a) is not WeakTensor]
+    if not tensors:
+        return None
+    if not result_class(tensors).scalars_promote:
+        with_axes = [a for a in tensors if a.shape]
+        if 0 < len(with_axes) < len(tensors):
+            dtype = promoted(with_axes)
+            lesser = promoted([a for a in tensors if not a.shape])
+            if category(lesser) <= category(dtype):
+                return dtype
+            return complex_dtype(dtype) if category(dtype) == 2 else lesser
+    return promoted(tensors)
+
+
+def promoted(tensors: Sequence[Tensor]) -> DType:
+    """Return the dtype that tensors promote to, whatever their shapes."""
+    dtype = tensors[0].dtype
+    for a in tensors[1:]:
+        dtype = promote(dtype, a.dtype)
+    return dtype
+
+
 def common_dtype(op: Op, args: Sequence[Any]) -> DType:
     """Return the dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
-    dtype: DType | None = None
-    for a in args:
-        if isinstance(a, Tensor) and type(a) is not WeakTensor:
-            dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
+    dtype = tensors_dtype(args)
     for a in args:
         if isinstance(a, Tensor):
             if type(a) is WeakTensor:
@@ -185,10 +214,17 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     else:
         if getattr(args[0].spec, op.accepts):
             return run_elementwise(op, args)
-    operands = [to_operand(a, op.name) for a in args]
+    operands = to_operands(args, op.name)
     if are_numbers(operands):
         return of_numbers(op, operands)
+    instead = result_class(operands).on_booleans.get(op.name)
+    if instead is not None and all(_is_truth(a) for a in operands):
+        op = TABLE[instead]
     return run_elementwise(op, promote_operands(op, operands))
+
+
+def _is_truth(a: Any) -> bool:
+    return a.dtype.kind == "b" if isinstance(a, Tensor) else type(a) is bool
 
 
 def are_numbers(operands: Sequence[Any]) -> bool:
@@ -221,7 +257,7 @@ def _in_dtype(x: Tensor, dtype: DType) -> Tensor:
 
 def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
     """Return the operands as tensors of the op's common dtype (by `cast` nodes) and literals of its category."""
-    operands = [to_operand(a, op.name) for a in args]
+    operands = to_operands(args, op.name)
     dtype = common_dtype(op, operands)
     if not any(isinstance(a, Tensor) for a in operands):
         operands[0] = asarray(operands[0], dtype=dtype)
@@ -416,11 +452,8 @@ def result_dtype(op: Op, dtype: DType) -> DType:
 
 def promote_tensors(op: str, *args: Any) -> list[Tensor]:
     """Return operands as tensors of their common dtype (for concat, where, matmul, ...)."""
-    operands = [to_operand(a, op) for a in args]
-    dtype: DType | None = None
-    for a in operands:
-        if isinstance(a, Tensor) and type(a) is not WeakTensor:
-            dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
+    operands = to_operands(args, op)
+    dtype = tensors_dtype(operands)
     if dtype is None:
         return _promote_numbers(operands)
     for a in operands:
