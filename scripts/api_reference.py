@@ -18,9 +18,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [p for p in (str(ROOT / "src"), str(ROOT / "scripts")) if p not in sys.path]
 
+import numpy as np  # noqa: E402
 from stubs import Stub, signature  # noqa: E402
 
 import wengert as wg  # noqa: E402
+from wengert.core.ops.op import TABLE, Op  # noqa: E402
 
 PAGES = ROOT / "docs" / "reference"
 DIRECTIVE = re.compile(r"^::: (wengert[\w.]*)$", re.MULTILINE)
@@ -174,8 +176,28 @@ def entry(module: str, name: str, value: Any) -> str:
         body = markdown(inspect.getdoc(value) or "", module)
         return described_class + body + "\n\n" + "".join(method(path, module, n, m) for n, m in methods(value).items())
     if callable(value) and inspect.getdoc(value) and not isinstance(value, types.GenericAlias):
-        return head + called(name, value) + "\n" + markdown(inspect.getdoc(value) or "", module) + "\n\n"
+        doc = markdown(inspect.getdoc(value) or "", module)
+        return head + called(name, value) + "\n" + doc + (example(path, value) if ">>>" not in doc else "") + "\n\n"
     return head + f"`{value!r}`\n\n"
+
+
+@functools.cache
+def _ops() -> dict[int, Op]:
+    return {id(op.front): op for op in TABLE.values() if op.kind == "elementwise" and op.samples is not None}
+
+
+def example(path: str, value: Any) -> str:
+    """A call of an elementwise function with two numbers of its op's samples, and what it gives; "" of any other."""
+    op = _ops().get(id(value))
+    if op is None:
+        return ""
+    call = next(c for c in op.samples(np.random.default_rng(1)) if all(np.size(a) >= 2 for a in c.args))  # type: ignore[misc]
+    few = [np.ravel(a)[:2] for a in call.args]
+    few = [a.round(2) if a.dtype.kind in "fc" else a for a in few]
+    shown = ", ".join(f"wg.tensor({a.tolist()})" for a in few)
+    result = repr(value(*(wg.tensor(a.tolist()) for a in few)))
+    name = path.removeprefix("wengert.")
+    return f"\n\n```pycon\n>>> import wengert as wg\n>>> wg.{name}({shown})\n{result}\n```\n"
 
 
 def method(path: str, module: str, name: str, value: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -300,6 +302,23 @@ def test_processes_with_other_inner_formulas_share_a_cache(tmp_path: Path) -> No
     for inner, want in (("x", 7.0), ("x * x", 19.0), ("x", 7.0)):
         said = subprocess.run([sys.executable, "-c", NESTED, inner], env=env, capture_output=True, text=True)
         assert said.stdout.strip() == str([want] * 3), said.stderr
+
+
+def test_functions_are_pickled_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("own_ops")
+    monkeypatch.setitem(sys.modules, "own_ops", module)
+    text = """
+import wengert as wg
+softest = wg.ops.elementwise("softest(x)", "log1p(exp(x))")
+quick = wg.ops.elementwise("quick(x)", "x * x", forward=lambda x: x * x, partials={"x": lambda x: 2 * x})
+length = wg.ops.reduction("length(x)", "x * x", "sum", "sqrt(out)")
+"""
+    exec(text, vars(module))
+    for f in (module.softest, module.quick, module.length):
+        assert pickle.loads(pickle.dumps(f)) is f
+    model = wg.jit(module.softest)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again(wg.tensor([0.5, 1.0])).numpy(), model(wg.tensor([0.5, 1.0])).numpy())
 
 
 def test_declared_again() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..core.errors import GraphError, fail
+from ..core.errors import GraphError, fail, user_frame
 from ..core.ops import declare
 from ..core.ops.attributes import without_kinds
 from ..core.ops.declare import PUBLIC, public
@@ -146,6 +146,7 @@ def elementwise(
         front = _front(op, names)
         if export is not None:
             public(front, method=export == "", home=export)
+    _belongs(front, export)
     _retire(before, op)
     return front
 
@@ -240,6 +241,7 @@ def reduction(
     reduce = _function(run, op, f"{', '.join(names)}, /, axis=None, keepdims=False", (*names, "axis", "keepdims"), more)
     if export is not None:
         public(reduce, method=export == "", home=export)
+    _belongs(reduce, export)
     return reduce
 
 
@@ -362,6 +364,13 @@ def _function(run: Callable[..., Any], op: Op, parameters: str, given: Sequence[
     front.__doc__ = f"{op.doc}\n\n{more}"
     front.__module__ = "wengert"
     return front
+
+
+def _belongs(front: Callable[..., Any], export: str | None) -> None:
+    """Have a user's function be pickled by the name that it has in its module."""
+    frame = user_frame() if export is None else None
+    if frame is not None:
+        front.__module__ = frame.f_globals.get("__name__", "__main__")
 
 
 # -- comparing what is said twice

@@ -1,6 +1,6 @@
 """`Tensor`: Wengert's tensor with PyTorch's methods, and what PyTorch's tensors say of themselves.
 
-What operations on such a tensor give is one too; it is laid out as every tensor of Wengert's, so that graphs, derivatives
+What operations on such a tensor give is one too; it is laid out as every tensor of Wengert, so that graphs, derivatives
 and compiled code know no difference. Only what its methods *mean* is PyTorch's: `x.max(dim)` gives values and indices,
 `x.size()` is a call, `x.std()` divides by n - 1.
 """

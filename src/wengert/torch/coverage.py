@@ -1,0 +1,71 @@
+"""What differs from PyTorch under its names, and which names are refused: what is told, and what the page lists."""
+
+from __future__ import annotations
+
+import re
+
+# By the dotted name below `torch`, how what is there differs.
+DIFFERS: dict[str, str] = {
+    "from_numpy": "copies: later writes to the array are not seen",
+    "Tensor.numpy": "is read-only; `numpy.array(t)` copies",
+    "Tensor.data_ptr": "the address of the present value, which a write gives up",
+    "Tensor.stride": "strides of an array in C order, whatever the tensor was taken from",
+    "Tensor.contiguous": "the value itself: its layout cannot be seen",
+    "Tensor.is_contiguous": "always true: the layout cannot be seen",
+    "Tensor.share_memory_": "a forked process has the value as it is then; writes are not shared",
+    "Tensor.pin_memory": "the value itself: there is no other device",
+    "Tensor.cuda": "refused where it is called: tensors live on the processor",
+    "Tensor.register_post_accumulate_grad_hook": "refused where it is called: `register_hook` sees the gradient",
+    "Tensor.storage_offset": "always 0: a tensor is a value of its own",
+    "empty": "zeros",
+    "empty_like": "zeros",
+    "dtype": "a NumPy dtype, which prints as `float32`",
+    "compile": "is `wengert.jit`; options of PyTorch's compilers are taken and not used",
+    "use_deterministic_algorithms": "taken: everything is deterministic",
+    "manual_seed": "seeds other streams than PyTorch's: the numbers drawn are others",
+}
+
+# Patterns of dotted names below `torch`, and why there is no such thing. The first that matches tells.
+_REASONS: tuple[tuple[str, str], ...] = (
+    (r".*(quantiz|qint|quint|q_scale|q_zero|q_per|qscheme|int_repr|fbgemm|fake_quant|choose_qparams).*", "quantised"),
+    (r"(sparse_(?!.*_loss)|Tensor\.(to_)?(sparse|dense|coalesce)).*", "sparse"),
+    (
+        r".*(_indices|crow_|ccol_|col_|row_|is_coalesced|to_dense|values|sspaddmm|smm|hspmm|hsmm|saddmm|dsmm).*",
+        "sparse",
+    ),
+    (r".*(cudnn|miopen|mkldnn|xpu|xla|mtia|maia|ipu|vulkan|hip|mps|hpu).*", "device"),
+    (r".*(is_pinned|record_stream|cuda|Stream|Event|get_device).*", "device"),
+    (r"sym_.*|.*Sym(Int|Bool|Float).*", "symbolic"),
+    (r".*(align_|refine_names|rename|has_names|names).*", "named"),
+    (r".*(int[1-7]|uint[1-7]|bits.*|float4.*|float8.*|complex32|chalf|bit)", "dtype"),
+    (r".*(untyped_storage|storage|set_|storage_type|from_file|frombuffer|Storage).*", "storage"),
+    (r".*(as_strided|resize_as_sparse|unsafe_|_unsafe).*", "aliasing"),
+    (r".*(fork|wait|parse_ir|parse_schema|parse_type_comment|import_ir|merge_type|unify_type|cpp|jit).*", "script"),
+    (r".*(autocast).*", "autocast"),
+    (
+        r".*(_copy|native_.*|_forward_only|batch_norm_.*|.*_backward.*|fused_.*|convolution|.*_(data|weight)_.*)",
+        "inner",
+    ),
+    (r".*(grouped_mm|scaled_mm|SwizzleType|ScalingType).*", "dtype"),
+)
+_WORDS = {
+    "quantised": "quantised tensors are not supported",
+    "sparse": "sparse layouts are not supported: `wg.sparse` has sparse derivatives, `wg.solve` sparse systems",
+    "device": "tensors live on the processor",
+    "symbolic": "sizes are plain integers; `wg.Dim` stands for one that is not known",
+    "named": "axes have no names",
+    "dtype": "the dtype does not exist here",
+    "storage": "a tensor is a value: memory that several tensors share cannot be seen",
+    "aliasing": "a tensor is a value: overlapping windows into memory cannot be written to",
+    "script": "TorchScript is left out: `torch.compile` compiles Python as it stands",
+    "autocast": "automatic mixed precision is not supported yet",
+    "inner": "it is a kernel's entry point that the public function calls",
+}
+
+
+def reason(path: str) -> str | None:
+    """Return why a name below `torch`, such as `Tensor.to_sparse`, is refused; None where nothing says so."""
+    for pattern, word in _REASONS:
+        if re.fullmatch(pattern, path):
+            return _WORDS[word]
+    return None
