@@ -1,4 +1,4 @@
-"""Running the programs of `programs/`: as they stand under PyTorch, and under `wengert.torch` with the imports renamed."""
+"""Running the programs of `programs/`: as they stand under PyTorch, under `wengert.torch` with the imports renamed."""
 
 from __future__ import annotations
 
