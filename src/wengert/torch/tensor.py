@@ -70,7 +70,7 @@ class device(str):
     """
 
     type: str
-    index: int | None
+    index: int | None  # type: ignore[assignment]
 
     def __new__(cls, name: Any = "cpu", index: int | None = None) -> device:
         if isinstance(name, device) and index is None:

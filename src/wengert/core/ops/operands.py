@@ -281,7 +281,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
     cls = result_class(operands)
     out = _run_elementwise(op, operands, attrs)
-    return out if cls is Tensor else of_class(cls, out)  # type: ignore[no-any-return]
+    return out if cls is Tensor else of_class(cls, out)
 
 
 def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Tensor:

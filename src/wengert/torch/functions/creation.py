@@ -102,7 +102,7 @@ def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
         made = finished(fn(int_args(size), dtype=wanted(dtype), **given), requires_grad)
         if out is not None:
             out.assign_(made)
-        return made if out is None else out  # type: ignore[no-any-return]
+        return made if out is None else out
 
     make.__name__ = make.__qualname__ = fn.__name__
     make.__doc__ = f"{(fn.__doc__ or '').split('.')[0].strip()}.\n\nSizes come one by one or as a sequence."
@@ -200,7 +200,7 @@ def arange(
     made = finished(wg.arange(start, end, step, dtype=wanted(dtype)), requires_grad)
     if out is not None:
         out.assign_(made)
-    return made if out is None else out  # type: ignore[no-any-return]
+    return made if out is None else out
 
 
 @function("range", method=False)
@@ -310,7 +310,7 @@ def randint(
 def randint_like(input: Any, low: Any, high: Any = None, *, dtype: Any = None, **more: Any) -> Tensor:
     """Return `randint` in the shape and, unless `dtype` is given, the dtype of `input`."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, tuple(input.shape), dtype=wanted(dtype, input.dtype), **more)  # type: ignore[no-any-return]
+    return randint(low, high, tuple(input.shape), dtype=wanted(dtype, input.dtype), **more)
 
 
 @function(method=False)

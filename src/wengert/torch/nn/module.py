@@ -137,7 +137,7 @@ class Module(plain.Module):
 
     # -- state
 
-    def state_dict(
+    def state_dict(  # type: ignore[override]
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, **_: Any
     ) -> dict[str, Tensor]:
         """Return parameters and persistent buffers by path; see :meth:`wengert.nn.Module.state_dict`."""
@@ -239,7 +239,7 @@ def layer(cls: type, **renamed: str) -> Any:
 
     `renamed` gives PyTorch's names of parameters that are called otherwise.
     """
-    takes_dtype = "dtype" in inspect.signature(cls.__init__).parameters
+    takes_dtype = "dtype" in inspect.signature(cls).parameters
 
     def __init__(self: Any, *args: Any, device: Any = None, dtype: Any = None, **kwargs: Any) -> None:
         on_cpu(device)

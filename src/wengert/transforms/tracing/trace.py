@@ -96,8 +96,9 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         if found is None:
             static[i] = leaf
         else:
-            made = abstract_input(found, path)
-            leaves[i] = like(leaf, made) if isinstance(leaf, Tensor) else made
+            leaves[i] = abstract_input(found, path)
+            if isinstance(leaf, Tensor):
+                like(leaf, leaves[i])
             given.append(Given(leaves[i], path, is_parameter(leaf)))
     # The function's own objects: a write to one leaves the graph's inputs.
     inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
