@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from pytorch_page import page as pytorch_page  # noqa: E402
 from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa: E402
 from support import support_page  # noqa: E402
 from tests.crossings.refusals import page as crossings_page  # noqa: E402
@@ -100,6 +101,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/operations.md": operations_page,
     "docs/support.md": support_page,
     "docs/crossings.md": crossings_page,
+    "docs/pytorch-names.md": pytorch_page,
 }
 
 

@@ -23,7 +23,7 @@ HEAD = f"""# PyTorch's names
 
 Every public name of PyTorch {RECORDED["version"]} in the namespaces below, and what it is under
 `import wengert.torch as torch`: it works, it differs (and how), or there is no such name (and why; asking for it raises
-an AttributeError that says so). The guide to moving programs is [Coming from PyTorch](differences.md).
+an AttributeError that says so). The guide to moving programs is [PyTorch's programs](pytorch.md).
 """
 
 
