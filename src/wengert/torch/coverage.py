@@ -1,4 +1,4 @@
-"""What differs from PyTorch under its names, and which names are refused: what is told, and what the page lists."""
+"""The names of PyTorch that differ here or are refused: what whoever asks is told, and what the page lists."""
 
 from __future__ import annotations
 

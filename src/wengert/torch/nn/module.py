@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from ... import nn as plain
 from ...core.tensor import Tensor as PlainTensor
+from ...execute.jit import jit
 from ...nn.module import HookHandle, Incompatible
 from ...nn.parameter import Parameter as PlainParameter
+from ...nn.parameter import recast_
 from ..tensor import Tensor, device, dtype_of, on_cpu
 from .parameter import Parameter
 
@@ -112,8 +114,6 @@ class Module(plain.Module):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile `forward` when the module is next called; arguments of PyTorch's compilers are taken."""
-        from ...execute.jit import jit
-
         object.__setattr__(self, "forward", jit(self.forward))
 
     # -- hooks
@@ -158,8 +158,6 @@ class Module(plain.Module):
             for name, target in self._state():
                 value = state_dict.get(name)
                 if value is not None and getattr(value, "dtype", target.dtype) != target.dtype:
-                    from ...nn.parameter import recast_
-
                     recast_(target, value.dtype)
         return super().load_state_dict(state_dict, strict)
 
