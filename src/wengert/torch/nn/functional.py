@@ -6,8 +6,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ...nn import functional as _plain
-
 _KINDS = (
     "activations",
     "losses",
@@ -15,6 +13,7 @@ _KINDS = (
     "padding",
     "dropouts",
     "linear",
+    "distances",
     "pooling",
     "vision",
     "convolution",
@@ -24,6 +23,7 @@ _KINDS = (
     "lazy",
 )
 
+_plain: Any = import_module("wengert.nn.functional")
 # What no kind defines means in PyTorch what it does in Wengert.
 _FUNCTIONS: dict[str, Any] = {name: getattr(_plain, name) for name in _plain.__all__}
 for _kind in _KINDS:

@@ -1,0 +1,631 @@
+"""Losses with PyTorch's parameters: names of reductions, the flags that they replaced, weights and margins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import wengert as wg
+
+from ....core.errors import DTypeError, RangeError, ShapeError, fail
+from ....core.tensor import Tensor
+from ....nn import functional as plain
+from ....ops.index.gather import one_hot
+from ...namespace import as_torch
+from ..arguments import REDUCTIONS, beside, reduced, reduction_of
+from .distances import pairwise_distance
+from .linear import linear
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "ctc_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "linear_cross_entropy",
+    "margin_ranking_loss",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
+
+Flag = bool | None
+
+
+# -- classes
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    ignore_index: int = -100,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the cross-entropy of softmax(input) with classes, or with probabilities of them.
+
+    Parameters
+    ----------
+    input: logits, (C,), (N, C) or (N, C, d1, ...).
+    target: class indices, (), (N,) or (N, d1, ...); or probabilities in the shape of `input`.
+    weight: (C,), a weight for each class.
+    size_average, reduce: what `reduction` replaced.
+    ignore_index: a class that does not count.
+    reduction: "none", "mean" (by weights, over what counts) or "sum".
+    label_smoothing: which part of the target is spread over all classes.
+
+    Raises ShapeError, DTypeError, and RangeError for a class that does not exist.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 100.0]]), torch.tensor([0, 1]))
+    tensor(0.3466)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    return plain.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    ignore_index: int = -100,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return minus the log-probability `input` of each class of `target`. Parameters as :func:`cross_entropy`."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return plain.nll_loss(input, target, weight, ignore_index, reduction)
+
+
+def linear_cross_entropy(
+    input: Any,
+    linear_weight: Any,
+    target: Any,
+    *,
+    linear_bias: Any = None,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """Return the :func:`cross_entropy` of a linear map of `input`; weights of more axes give classes at positions.
+
+    `options` say how PyTorch splits the computation, and change no number. Raises ShapeError, RangeError.
+    """
+    classes, *positions, features = linear_weight.shape
+    rows = linear_weight.reshape((-1, features))
+    logits: Any = linear(input, rows, None if linear_bias is None else linear_bias.reshape((-1,)))
+    logits = logits.reshape((*input.shape[:-1], classes, *positions))
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+# -- differences
+
+
+def _weighted(loss: Any, weight: Any, reduction: str, name: str, by_weights: bool) -> Tensor:
+    """Return a loss of each element, weighted and reduced; the mean is over elements or over weights."""
+    if weight is None:
+        return reduced(loss, reduction, name)
+    if tuple(weight.shape) != tuple(loss.shape):
+        fail(ShapeError, f"{name}: weights {tuple(weight.shape)} for {tuple(loss.shape)}", "They have one shape.")
+    total = reduced(loss * weight, "sum" if by_weights and reduction == "mean" else reduction, name)
+    return total / weight.sum() if by_weights and reduction == "mean" else total
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:
+    """Return the squared differences, reduced; tensors of two shapes broadcast, with a warning.
+
+    `weight` has a factor for each element, and the mean is over the weights.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
+    tensor(2.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    x, y = beside(input, target, "mse_loss")
+    if weight is None:
+        return plain.mse_loss(x, y, reduction)
+    return _weighted(plain.mse_loss(x, y, "none"), weight, reduction, "mse_loss", True)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:
+    """Return the absolute differences, reduced. Parameters as :func:`mse_loss`."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    x, y = beside(input, target, "l1_loss")
+    return _weighted(wg.abs(x - y), weight, reduction, "l1_loss", True)
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
+    """Return half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
+
+    `weight` has a factor for each element; the mean is over elements. Raises ShapeError for a `delta` that is not
+    positive.
+    """
+    x, y = beside(input, target, "huber_loss")
+    return _weighted(plain.huber_loss(x, y, "none", delta), weight, reduction, "huber_loss", False)
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0. Raises ShapeError."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    x, y = beside(input, target, "smooth_l1_loss")
+    return plain.smooth_l1_loss(x, y, reduction, beta)
+
+
+# -- likelihoods
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
+
+    `weight` broadcasts. Raises ShapeError for shapes that differ and for what is no probability.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    return plain.binary_cross_entropy(input, target, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Tensor:
+    """Return the cross-entropy of targets in 0..1 with the sigmoid of `input`, right for every size of it.
+
+    `weight` scales the terms, `pos_weight` what target 1 contributes; both broadcast. Raises ShapeError for shapes
+    that differ.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    return plain.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Return the Kullback-Leibler divergence of `target` from exp(input), element by element, reduced.
+
+    Parameters
+    ----------
+    input: log-probabilities.
+    target: probabilities, or their logarithms with `log_target`; both broadcast.
+    reduction: "mean" is over elements; "batchmean", the sum over the first axis' size, is the divergence.
+
+    Raises ShapeError.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if input.shape != target.shape:
+        input, target = wg.broadcast_arrays(input, target)
+    return plain.kl_div(input, target, reduction, log_target)
+
+
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """Return the negative log-likelihood of `target` by normal distributions with means `input` and variances `var`.
+
+    Parameters
+    ----------
+    var: a number, one variance for each element, or one along the last axis (which may be left out).
+    full: whether the constant is added.
+    eps: the smallest variance; smaller ones count as it, with the gradient of their own.
+
+    Raises ShapeError, RangeError for a variance below 0.
+    """
+    if isinstance(var, (int, float)):
+        var = wg.full_like(input, var)
+    if not var.is_abstract and bool((var < 0).any()):
+        fail(RangeError, "gaussian_nll_loss: a variance below 0")
+    if var.shape != input.shape:
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            var = wg.expand_dims(var, -1)
+        elif input.ndim != var.ndim or sum(v for n, v in zip(input.shape, var.shape, strict=True) if n != v) != 1:
+            fail(ShapeError, f"gaussian_nll_loss: variances {tuple(var.shape)} for input {tuple(input.shape)}")
+    var = wg.where(var < eps, eps + (var - var.detach()), var)
+    loss = 0.5 * (wg.log(var) + wg.square(input - target) / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction, "gaussian_nll_loss")
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Flag = None,
+    eps: float = 1e-8,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of counts `target` by Poisson distributions.
+
+    Parameters
+    ----------
+    input: their rates, or the logarithms of those with `log_input`.
+    full: whether Stirling's approximation of log(target!) is added where `target` is above 1.
+    eps: added to the rates in their logarithm.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    loss = wg.exp(input) - target * input if log_input else input - target * wg.log(input + eps)
+    if full:
+        counts = wg.where(target > 1, target, wg.ones_like(target))
+        stirling = counts * wg.log(counts) - counts + 0.5 * wg.log(2 * math.pi * counts)
+        loss = loss + wg.where(target > 1, stirling, 0.0)
+    return reduced(loss, reduction, "poisson_nll_loss")
+
+
+# -- margins
+
+
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `input` where the target is 1, and what it lacks to `margin` where the target is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    loss = wg.where(target != 1, wg.relu(margin - input), 0.0) + wg.where(target != -1, input, 0.0)
+    return reduced(loss, reduction, "hinge_embedding_loss")
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0.0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return max(0, margin - target (input1 - input2)): the first is to be larger where the target is 1.
+
+    Raises ShapeError for tensors of different numbers of dimensions.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (input1, input2, target))
+        fail(ShapeError, f"margin_ranking_loss of {shapes}", "All have one number of dimensions.")
+    return reduced(wg.relu(-target * (input1 - input2) + margin), reduction, "margin_ranking_loss")
+
+
+def soft_margin_loss(
+    input: Any, target: Any, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
+) -> Tensor:
+    """Return log(1 + exp(-target input)) for targets 1 and -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return reduced(plain.softplus(-target * input), reduction, "soft_margin_loss")
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0.0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return 1 - cos of the angle where the target is 1, max(0, cos - margin) where it is -1.
+
+    The inputs are (N, D) with targets (N,), or (D,) with one target. Raises ShapeError.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if target.ndim > 1 or input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (input1, input2, target))
+        fail(
+            ShapeError, f"cosine_embedding_loss of {shapes}", "It takes (N, D), (N, D) and (N,), or (D,), (D,) and ()."
+        )
+    squares = ((input1 * input1).sum(axis=-1) + 1e-12) * ((input2 * input2).sum(axis=-1) + 1e-12)
+    cosine = (input1 * input2).sum(axis=-1) / wg.sqrt(squares)
+    loss = wg.where(target == 1, 1 - cosine, 0.0) + wg.where(target == -1, wg.relu(cosine - margin), 0.0)
+    return reduced(loss, reduction, "cosine_embedding_loss")
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return max(0, margin + d(anchor, positive) - d(anchor, negative)), reduced.
+
+    Parameters
+    ----------
+    distance_function: d; :func:`pairwise_distance` where left out.
+    swap: whether d(positive, negative) takes the second distance's place where it is smaller.
+
+    Raises ShapeError for tensors of different numbers of dimensions, RangeError for a margin that is not positive.
+    """
+    if margin <= 0:
+        fail(RangeError, f"a triplet loss with margin {margin}", "It must be positive.")
+    if reduction not in REDUCTIONS:
+        fail(ShapeError, f"a triplet loss with reduction={reduction!r}", 'It is "none", "mean" or "sum".')
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        shapes = ", ".join(str(tuple(t.shape)) for t in (anchor, positive, negative))
+        fail(ShapeError, f"a triplet loss of {shapes}", "All have one number of dimensions.")
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = wg.minimum(far, distance(positive, negative))
+    return reduced(wg.relu(margin + near - far), reduction, "triplet_margin_loss")
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return :func:`triplet_margin_with_distance_loss` of p-norms. Raises ShapeError, RangeError."""
+    return triplet_margin_with_distance_loss(
+        anchor,
+        positive,
+        negative,
+        distance_function=lambda x, y: pairwise_distance(x, y, p, eps),
+        margin=margin,
+        swap=swap,
+        reduction=reduction_of(size_average, reduce, reduction),
+    )
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return how far scores of other classes come within `margin` of the target's, to the power `p`, over C.
+
+    Parameters
+    ----------
+    input: scores, (N, C) or (C,).
+    target: class indices, (N,) or ().
+    p: 1 or 2.
+    weight: (C,), a factor for each target class.
+
+    Raises ShapeError, RangeError.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if p not in (1, 2):
+        fail(RangeError, f"multi_margin_loss: p is {p!r}", "It is 1 or 2.")
+    classes = input.shape[-1] if input.ndim else 1
+    x, y = input.reshape((-1, classes)), target.reshape((-1,))
+    if input.ndim > 2 or x.shape[0] != y.shape[0]:
+        fail(ShapeError, f"multi_margin_loss: targets {tuple(target.shape)} for scores {tuple(input.shape)}")
+    right = one_hot(y, classes).astype("bool")
+    own = wg.take_along_axis(x, y.reshape((-1, 1)), axis=-1)
+    terms = wg.relu(margin - own + x)
+    if p == 2:
+        terms = terms * terms
+    if weight is not None:
+        terms = terms * wg.take(weight, y, axis=0).reshape((-1, 1))
+    loss = wg.where(right, 0.0, terms).sum(axis=-1) / classes
+    return reduced(loss.reshape(target.shape) if input.ndim < 2 else loss, reduction, "multi_margin_loss")
+
+
+def multilabel_margin_loss(
+    input: Any, target: Any, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
+) -> Tensor:
+    """Return how far scores of classes that are no targets come within 1 of each target's, over C.
+
+    Parameters
+    ----------
+    input: scores, (N, C) or (C,).
+    target: in the shape of `input`; the classes of a row stand before the first -1.
+
+    Raises ShapeError.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if input.ndim > 2 or tuple(input.shape) != tuple(target.shape):
+        fail(ShapeError, f"multilabel_margin_loss: targets {tuple(target.shape)} for scores {tuple(input.shape)}")
+    classes = input.shape[-1] if input.ndim else 1
+    x, y = input.reshape((-1, classes)), target.reshape((-1, classes))
+    listed = wg.cumulative_prod((y >= 0).astype("int64"), axis=-1).astype("bool")
+    y = wg.where(listed, y, 0)
+    marked = one_hot(y, classes).astype("bool") & wg.expand_dims(listed, -1)
+    is_target = wg.any(marked, axis=-2)
+    own = wg.take_along_axis(x, y, axis=-1)
+    terms = wg.relu(1 - wg.expand_dims(own, -1) + wg.expand_dims(x, -2))
+    counted = wg.expand_dims(listed, -1) & ~wg.expand_dims(is_target, -2)
+    loss = wg.where(counted, terms, 0.0).sum(axis=(-2, -1)) / classes
+    return reduced(loss.reshape(()) if input.ndim < 2 else loss, reduction, "multilabel_margin_loss")
+
+
+def multilabel_soft_margin_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the mean over classes of binary cross-entropies of logits. `weight` broadcasts."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    loss = -(target * plain.logsigmoid(input) + (1 - target) * plain.logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return reduced(loss.sum(axis=-1) / input.shape[-1], reduction, "multilabel_soft_margin_loss")
+
+
+# -- connectionist temporal classification
+
+# The logarithm of what cannot be: finite, so that the derivative of a sum of nothing else is a number.
+_NEVER = -1e30
+
+
+def _padded(targets: Any, lengths: Any, batch: int) -> Any:
+    """Return targets as (N, S). Raises ShapeError for concatenated ones whose lengths are not known."""
+    if targets.ndim == 2:
+        return targets
+    if lengths.is_abstract:
+        fail(ShapeError, "ctc_loss of concatenated targets while tracing", "Give them as (N, S), padded.")
+    counts = [int(n) for n in lengths.tolist()]
+    width, place, rows = max(counts, default=0), 0, []
+    for n in counts:
+        rows.append([min(place + i, max(targets.shape[0] - 1, 0)) if i < n else 0 for i in range(width)])
+        place += n
+    if place != targets.shape[0]:
+        fail(ShapeError, f"ctc_loss: {targets.shape[0]} concatenated targets with lengths that sum to {place}")
+    if not width:
+        return wg.zeros((batch, 0), dtype=targets.dtype)
+    return wg.take(targets, wg.tensor(rows), axis=0)
+
+
+def _lengths(name: str, given: Any, batch: int, most: int) -> Any:
+    """Return lengths as an integer tensor (N,). Raises ShapeError, RangeError."""
+    found = wg.asarray(given, dtype="int64").reshape((-1,))
+    if found.shape != (batch,):
+        fail(ShapeError, f"ctc_loss: {found.shape[0]} {name} for a batch of {batch}")
+    if not found.is_abstract and batch and not 0 <= int(found.min()) <= int(found.max()) <= most:
+        fail(RangeError, f"ctc_loss: {name} {found.tolist()}", f"They lie between 0 and {most}.")
+    return found
+
+
+def ctc_loss(
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Return minus the log-probability of label sequences, over all their alignments with longer sequences.
+
+    Parameters
+    ----------
+    log_probs: (T, N, C) or (T, C), logarithms of the probabilities of C classes, as of `log_softmax`.
+    targets: (N, S), padded; or all of a batch one after the other, (sum(target_lengths),).
+    input_lengths, target_lengths: (N,), tensors or sequences of ints.
+    blank: the class that separates labels.
+    reduction: "mean" is over the batch of losses by their targets' lengths.
+    zero_infinity: whether sequences that no alignment gives count 0 instead of infinity.
+
+    As in PyTorch the gradient is that of `log_probs` which are log_softmax of something: it sums to 0 over the
+    classes. Source: Graves et al. 2006, ICML.
+
+    Raises ShapeError, RangeError for lengths and classes out of range.
+    """
+    if log_probs.ndim not in (2, 3) or targets.ndim not in (1, 2):
+        fail(ShapeError, f"ctc_loss of {tuple(log_probs.shape)} with targets {tuple(targets.shape)}")
+    single = log_probs.ndim == 2
+    scores = wg.expand_dims(log_probs, 1) if single else log_probs
+    steps, batch, classes = scores.shape
+    if not 0 <= blank < classes:
+        fail(RangeError, f"ctc_loss: blank {blank} of {classes} classes")
+    if targets.dtype.kind not in "iu":
+        fail(DTypeError, f"ctc_loss: targets of dtype {targets.dtype}", "They are class indices, integers.")
+    frames = _lengths("input_lengths", input_lengths, batch, steps)
+    limit = targets.shape[-1]
+    counts = _lengths("target_lengths", target_lengths, batch, limit)
+    labels = targets.reshape((1, -1)) if single and targets.ndim == 1 else _padded(targets, counts, batch)
+    labels = wg.where(wg.arange(labels.shape[1]) < counts.reshape((-1, 1)), labels.astype("int64"), blank)
+    width = labels.shape[1]
+    # Blanks before, between and after the labels.
+    between = wg.full((batch, width), blank, dtype="int64")
+    states = wg.stack([between, labels], axis=-1).reshape((batch, 2 * width))
+    states = wg.concat([states, wg.full((batch, 1), blank, dtype="int64")], axis=1)
+    before = wg.concat([wg.full((batch, min(2, 2 * width + 1)), blank, dtype="int64"), states[:, :-2]], axis=1)
+    skips = (states != blank) & (states != before)
+    wide = scores if scores.dtype.itemsize > 2 else scores.astype("float32")
+    picked = wg.take_along_axis(wide, wg.broadcast_to(states, (steps, *states.shape)), axis=2)
+    picked = wg.maximum(picked, _NEVER)
+    never = wg.full((batch, 2), _NEVER, dtype=wide.dtype)
+    start = wg.where(wg.arange(2 * width + 1) < 2, picked[0], _NEVER)
+
+    def step(state: Any, at: Any) -> tuple[Any, None]:
+        emitted, time = at
+        behind = wg.concat([never, state], axis=1)
+        ways = wg.stack([state, behind[:, 1:-1], wg.where(skips, behind[:, :-2], _NEVER)], axis=0)
+        moved = wg.maximum(wg.logsumexp(ways, axis=0) + emitted, _NEVER)
+        return wg.where((time < frames).reshape((-1, 1)), moved, state), None
+
+    final = wg.scan(step, start, (picked[1:], wg.arange(1, steps)))[0] if steps > 1 else start
+    last = 2 * counts.reshape((-1, 1))
+    ends = wg.take_along_axis(final, wg.concat([last, wg.maximum(last - 1, 0)], axis=1), axis=1)
+    ends = wg.where(wg.concat([last >= 0, last > 0], axis=1), ends, _NEVER)
+    loss = -wg.logsumexp(ends, axis=1)
+    loss = wg.where(frames == 0, wg.where(counts == 0, 0.0, -_NEVER), loss)
+    possible = loss < -_NEVER / 2
+    # What sums to a constant for probabilities, and so only moves the gradient to where PyTorch's is.
+    inside = wg.arange(steps).reshape((-1, 1)) < frames
+    mass = wg.where(inside, wg.exp(wide).sum(axis=2), 0.0).sum(axis=0)
+    loss = wg.where(possible, loss + (mass - mass.detach()), 0.0 if zero_infinity else math.inf)
+    loss = as_torch(loss.astype(scores.dtype))
+    if reduction == "mean":
+        return (loss / wg.maximum(counts, 1).astype(loss.dtype)).mean()  # type: ignore[no-any-return]
+    return reduced(loss.reshape(()) if single and reduction == "none" else loss, reduction, "ctc_loss")

@@ -1,0 +1,45 @@
+"""`pad`, counted as PyTorch counts: from the last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....core.errors import ShapeError, fail
+from ....core.tensor import Tensor
+from ....nn import functional as plain
+
+__all__ = ["pad"]
+
+
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Return a tensor with elements put around it, or taken away where a width is negative.
+
+    Parameters
+    ----------
+    pad: widths (before, after) of the last axis, then of the one before it, and so on.
+    mode: "constant" puts `value` (0), "reflect" mirrors at the border elements without repeating them, "replicate"
+        repeats those, "circular" continues at the other end.
+
+    Raises ShapeError for widths that do not fit, GraphError for another mode.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.functional.pad(torch.tensor([[1, 2, 3]]), (1, 1), mode="circular")
+    tensor([[3, 1, 2, 3, 1]])
+    """
+    widths = [int(w) for w in pad]
+    pairs = list(zip(widths[::2], widths[1::2]))
+    sizes = list(input.shape)[::-1]
+    for n, (before, after) in zip(sizes, pairs):
+        most = max(before, after)
+        if (mode == "reflect" and most >= max(n, 1)) or (mode == "circular" and most > n):
+            fail(
+                ShapeError,
+                f"pad of {tuple(input.shape)} by {tuple(widths)}, mode {mode!r}",
+                "A width must be less than the axis' size (reflect), at most that size (circular).",
+            )
+    if mode not in ("reflect", "replicate") or min(widths, default=0) >= 0 or len(pairs) > input.ndim:
+        return plain.pad(input, widths, mode, value)
+    # What is put on one side may be of what is taken away on the other.
+    grown = plain.pad(input, [max(w, 0) for w in widths], mode, value)
+    return plain.pad(grown, [min(w, 0) for w in widths])
