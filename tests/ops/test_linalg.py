@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import wengert as wg
 from wengert import linalg
+from wengert.ops.linalg.lu import lu, pivoted_rows
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -577,3 +578,37 @@ def test_large_matrices_differentiate() -> None:
     x = definite(n, n) / n
     g = gradient(lambda x: linalg.slogdet(x).logabsdet, x)
     np.testing.assert_allclose(g, np.linalg.inv(x).T, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (70, 33), (33, 70), (3, 35, 35), (2, 0, 3), (0, 0)])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_lu_is_lapacks(shape, dtype) -> None:
+    """LU in panels chooses LAPACK's pivots and gives its factors."""
+    x = normal(*shape, dtype=dtype)
+    found = lu(wg.tensor(x))
+    factors, pivots = numpy(found.LU), numpy(found.pivots)
+    assert pivots.shape == (*shape[:-2], min(shape[-2:])) and pivots.dtype == np.int32
+    for at in np.ndindex(*shape[:-2]):
+        if x[at].size:
+            wanted, exchanges = scipy.linalg.lu_factor(x[at])
+            np.testing.assert_allclose(factors[at], wanted, rtol=1e-9, atol=1e-10)
+            np.testing.assert_array_equal(pivots[at], exchanges + 1)
+            rows = numpy(pivoted_rows(found.pivots, shape[-2]))[at]
+            lower = np.tril(factors[at], -1)[:, : min(shape[-2:])] + np.eye(shape[-2], min(shape[-2:]))
+            upper = np.triu(factors[at])[: min(shape[-2:])]
+            np.testing.assert_allclose(lower @ upper, x[at][rows], rtol=1e-9, atol=1e-9)
+
+
+def test_lu_of_a_singular_matrix_has_factors() -> None:
+    """A column without a pivot stays as it is, and what follows is factored on."""
+    x = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 7.0], [1.0, 2.0, 5.0]])
+    found = numpy(lu(wg.tensor(x)).LU)
+    lower, upper = np.tril(found, -1) + np.eye(3), np.triu(found)
+    assert upper[1, 1] == 0
+    np.testing.assert_allclose(lower @ upper, x[[1, 0, 2]], atol=1e-14)
+
+
+def test_linalg_errors_are_caught_as_pytorchs_are() -> None:
+    """Programs catch a failing Cholesky factorization as a RuntimeError, to add to the diagonal."""
+    with pytest.raises(RuntimeError):
+        wg.linalg.cholesky(wg.tensor([[1.0, 2.0], [2.0, 1.0]]))

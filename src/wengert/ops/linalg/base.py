@@ -19,8 +19,11 @@ NO_ONNX = Missing("ONNX has no such operator")
 NO_SVD = ("has no singular value decomposition: it did not converge", "Scale the matrix, or compute in float64.")
 
 
-class LinAlgError(WengertError, np.linalg.LinAlgError):
-    """An error for a matrix without the result asked for: singular, not positive definite, not finite."""
+class LinAlgError(WengertError, np.linalg.LinAlgError, RuntimeError):
+    """An error for a matrix without the result asked for: singular, not positive definite, not finite.
+
+    It is NumPy's, which is a ValueError, and a RuntimeError, as which programs written for PyTorch catch theirs.
+    """
 
     __module__ = "wengert.linalg"
 
@@ -50,7 +53,11 @@ def lapack(
                 _failed(name, x, why, mend)
             if x.dtype.itemsize != 2 or not narrow:
                 return out
-            return tuple(o.astype(x.dtype) for o in out) if isinstance(out, tuple) else out.astype(x.dtype)
+
+            def rounded(o: Any) -> Any:
+                return o if o.dtype.kind in "iu" else o.astype(x.dtype)
+
+            return tuple(map(rounded, out)) if isinstance(out, tuple) else rounded(out)
 
         return forward
 
