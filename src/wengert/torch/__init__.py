@@ -44,6 +44,7 @@ _MODULES = frozenset(
         "nn",
         "optim",
         "random",
+        "signal",
         "special",
         "utils",
     }
