@@ -12,8 +12,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core.errors import DTypeError, fail
+from ..core.errors import DTypeError, fail, is_internal
 from ..core.ops.op import compiled
+from ..core.ops.record import caller
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, of_class
 from ..ops.index.inplace import check_write, update, value_for, write
@@ -66,6 +68,24 @@ def as_torch(out: Any) -> Any:
         return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
     if isinstance(out, list):
         return [as_torch(x) for x in out]
+    return out
+
+
+def placed(out: Any) -> Any:
+    """Return what a function gives as tensors of this namespace, computed where the user's program called it.
+
+    A number's function gave a number: it becomes a tensor of the default dtype, as PyTorch's are.
+    """
+    if isinstance(out, Tensor):
+        node = out.node
+        if node is not None and node.code is not None and is_internal(node.code.co_filename):
+            node.code, node.offset = caller()
+        return out
+    if isinstance(out, tuple):
+        found = [placed(x) for x in out]
+        return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
+    if isinstance(out, Plain):
+        return placed(of_class(Tensor, out.strong() if isinstance(out, WeakTensor) else out.clone()))
     return out
 
 
@@ -125,7 +145,7 @@ def in_place(name: str, *aliases: str) -> None:
     compute = getattr(Tensor, name)
 
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return update(self, f"{name}_", lambda old: compute(old, *args, **kwargs))  # type: ignore[return-value]
+        return update(self, f"{name}_", lambda old: placed(compute(old, *args, **kwargs)))  # type: ignore[return-value]
 
     run.__doc__ = f"Give the tensor the value of `{name}` of it, and return it. Raises WriteError, GradientError."
     for each in (name, *aliases):
