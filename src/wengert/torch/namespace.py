@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import CodeType
+from typing import Any, NoReturn, TypeVar
 
 from ..core.errors import DTypeError, fail, is_internal
 from ..core.ops.op import compiled
@@ -30,11 +31,12 @@ FUNCTIONS: dict[str, Any] = {}
 def function(*names: str, method: bool = True, top: bool = True, out: bool = False) -> Callable[[F], F]:
     """Return a decorator: offer a function under its name and these, at the top level and as a method.
 
-    With `out` it takes the keyword `out`: a tensor (or as many as there are results) that is given the result.
+    With `out` it takes the keyword `out`: a tensor (or as many as there are results) that is given the result. A
+    parameter `dim` may also be called `axis`, and `keepdim` `keepdims`, as in NumPy.
     """
 
     def declare(fn: F) -> F:
-        made: Any = _with_out(fn) if out else fn
+        made: Any = _fronted(fn, out)
         for name in (fn.__name__, *names):
             if top:
                 FUNCTIONS[name] = made
@@ -71,22 +73,23 @@ def as_torch(out: Any) -> Any:
     return out
 
 
-def placed(out: Any) -> Any:
-    """Return what a function gives as tensors of this namespace, computed where the user's program called it.
+def placed(out: Any) -> Tensor:
+    """Return what a function gives as a tensor of this namespace, computed where the user's program called it.
 
     A number's function gave a number: it becomes a tensor of the default dtype, as PyTorch's are.
     """
-    if isinstance(out, Tensor):
-        node = out.node
-        if node is not None and node.code is not None and is_internal(node.code.co_filename):
-            node.code, node.offset = caller()
-        return out
-    if isinstance(out, tuple):
-        found = [placed(x) for x in out]
-        return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
-    if isinstance(out, Plain):
-        return placed(of_class(Tensor, out.strong() if isinstance(out, WeakTensor) else out.clone()))
-    return out
+    if not isinstance(out, Tensor):
+        out = of_class(Tensor, out.strong() if isinstance(out, WeakTensor) else out.clone())
+    node = out.node
+    if node is not None and isinstance(node.code, CodeType) and is_internal(node.code.co_filename):
+        node.code, node.offset = caller()
+    return out  # type: ignore[no-any-return]
+
+
+def all_placed(out: Any) -> Any:
+    """Return several results, each `placed`."""
+    found = [placed(x) for x in out]
+    return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
 
 
 def give(out: Any, value: Any) -> Any:
@@ -104,11 +107,43 @@ def give(out: Any, value: Any) -> Any:
     return out
 
 
-def _with_out(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with one keyword more, `out`, through a generated front: nothing is packed on the way."""
-    parameters = inspect.signature(fn).parameters
-    given, passed, star, defaults = [], [], False, {}
-    for name, p in parameters.items():
+class _NoAxes(tuple[int, ...]):
+    """The axes of a reduction of nothing: `axis=()`, as NumPy and Wengert mean it; PyTorch's `dim=()` is all."""
+
+    __slots__ = ()
+
+
+NO_AXES = _NoAxes()
+# NumPy's names of parameters, which PyTorch takes too, and Wengert's own functions call tensors' methods with.
+_NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
+_ABSENT: Any = type("Absent", (), {"__slots__": (), "__repr__": lambda self: "..."})()
+
+
+def _numpy_axis(axis: Any) -> Any:
+    return NO_AXES if type(axis) is tuple and not axis else axis
+
+
+def _missing(function: str, parameter: str) -> NoReturn:
+    raise TypeError(f"{function}() missing a required argument: {parameter!r}")
+
+
+def _fronted(fn: Callable[..., Any], out: bool) -> Callable[..., Any]:
+    """Return the function with NumPy's names of its parameters, and with `out` where asked for, as keywords more.
+
+    The front is generated, so that nothing is packed on the way; one that adds nothing is the function itself.
+    """
+    signature = inspect.signature(fn)
+    aliases = {name: also for name, also in _NUMPY_NAMES.items() if name in signature.parameters}
+    if not out and not aliases:
+        return fn
+    given: list[str] = []
+    passed: list[str] = []
+    required: list[str] = []
+    values: dict[str, Any] = {}
+    star = absent = False
+    for name, p in signature.parameters.items():
+        if p.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
         if p.kind is inspect.Parameter.VAR_POSITIONAL:
             given.append(f"*{name}")
             passed.append(f"*{name}")
@@ -118,25 +153,39 @@ def _with_out(fn: Callable[..., Any]) -> Callable[..., Any]:
             given.append("*")
             star = True
         if p.default is not inspect.Parameter.empty:
-            defaults[f"default_{name}"] = p.default
-        given.append(name if p.default is inspect.Parameter.empty else f"{name}=default_{name}")
+            values[f"default_{name}"] = p.default
+            given.append(f"{name}=default_{name}")
+        elif name in aliases or (absent and not star):  # it may come under its other name, or follows one that may
+            absent = True
+            required.append(name)
+            given.append(f"{name}=absent")
+        else:
+            given.append(name)
         passed.append(f"{name}={name}" if star else name)
-    source = (
-        f"def make(fn, give, {', '.join(defaults)}):\n"
-        f"    def front({', '.join([*given, *([] if star else ['*']), 'out=None'])}):\n"
-        f"        if out is None:\n"
-        f"            return fn({', '.join(passed)})\n"
-        f"        return give(out, fn({', '.join(passed)}))\n"
-        f"    return front\n"
-    )
+    given += [] if star else ["*"]
+    given += [f"{also}=absent" for also in aliases.values()] + (["out=None"] if out else [])
+    given += [f"**{p.name}" for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+    passed += [f"**{p.name}" for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+    lines = [
+        f"if {also} is not absent: {name} = {f'numpy_axis({also})' if also == 'axis' else also}"
+        for name, also in aliases.items()
+    ]
+    lines += [f"if {name} is absent: missing({fn.__name__!r}, {name!r})" for name in required]
+    lines += [f"if out is not None: return give(out, fn({', '.join(passed)}))"] if out else []
+    lines += [f"return fn({', '.join(passed)})"]
+    values |= {"fn": fn, "give": give, "absent": _ABSENT, "numpy_axis": _numpy_axis, "missing": _missing}
+    text = "\n        ".join(lines)
+    source = f"def make({', '.join(values)}):\n    def front({', '.join(given)}):\n        {text}\n    return front\n"
     namespace: dict[str, Any] = {}
     exec(compiled(source), fn.__globals__, namespace)
-    front: Callable[..., Any] = namespace["make"](fn, give, **defaults)
+    front: Callable[..., Any] = namespace["make"](**values)
     functools.update_wrapper(front, fn)
-    shown = inspect.signature(fn)
-    extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-    listed = [*shown.parameters.values(), extra]
-    front.__signature__ = shown.replace(parameters=listed)  # type: ignore[attr-defined]
+    shown = list(signature.parameters.values())
+    if out:
+        extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+        at = len(shown) - (bool(shown) and shown[-1].kind is inspect.Parameter.VAR_KEYWORD)
+        shown.insert(at, extra)
+    front.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
     return front
 
 

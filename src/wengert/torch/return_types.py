@@ -21,7 +21,7 @@ def _shown(self: Any) -> str:
 def _declare(fields: str, names: str) -> None:
     for name in names.split():
         made: Any = namedtuple(name, fields, module=__name__)  # type: ignore[misc]
-        made.__repr__ = _shown
+        made.__repr__ = _shown  # type: ignore[method-assign]
         made.__doc__ = f"The result of `{name}`: {fields.replace(' ', ', ')}."
         globals()[name] = made
 

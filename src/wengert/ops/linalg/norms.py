@@ -152,7 +152,7 @@ def matrix_norm(x: Any, /, *, ord: Any = "fro", keepdims: bool = False) -> Tenso
         return reshaped(out, (*out.shape, 1, 1)) if keepdims else out
     along, over = (-2, -1) if abs(ord) == 1 else (-1, -2)
     sums = abs(t).sum(axis=along, keepdims=True)
-    found = sums.max(axis=over, keepdims=True) if ord > 0 else sums.min(axis=over, keepdims=True)
+    found = sums.amax(axis=over, keepdims=True) if ord > 0 else sums.amin(axis=over, keepdims=True)
     return found if keepdims else reshaped(found, found.shape[:-2])
 
 

@@ -14,7 +14,7 @@ from ...core.spec import category, complex128, default_float, float64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
 from .. import return_types
-from ..namespace import FUNCTIONS, function, give, in_place, method, placed, tensor_of
+from ..namespace import FUNCTIONS, all_placed, function, give, in_place, method, placed, tensor_of
 from ..tensor import Tensor
 
 # Rather an inner function for each than one that looks its table up: a call is one call more than Wengert's own.
@@ -289,7 +289,7 @@ declare(
         "bitwise_xor": wg.bitwise_xor,
         "copysign": _copysign,
         "eq": wg.equal,
-        "floor_divide": lambda x, y: div(x, y, rounding_mode="floor"),
+        "floor_divide": lambda x, y: FUNCTIONS["div"](x, y, rounding_mode="floor"),
         "fmax": _fmax,
         "fmin": _fmin,
         "fmod": _fmod,
@@ -467,7 +467,7 @@ def frexp(input: Any) -> Any:
     exponent = wg.where(plain, exponent + high - low, 0.0)
     first, second = _power_of_two(-exponent, size)
     mantissa = (x.astype(float64) * first * second).astype(x.dtype)
-    return return_types.frexp(placed(wg.where(plain, mantissa, x)), placed(exponent.astype(wg.int32)))
+    return all_placed(return_types.frexp(wg.where(plain, mantissa, x), exponent.astype(wg.int32)))
 
 
 def _power_of_two(exponent: Any, like: Any) -> tuple[Any, Any]:
@@ -521,7 +521,7 @@ def polygamma(n: int, input: Any) -> Tensor:
 
 
 def _polygamma(self: Tensor, n: int) -> Tensor:
-    return polygamma(n, self)  # type: ignore[no-any-return]
+    return polygamma(n, self)
 
 
 method()(_named(_polygamma, "polygamma", "Return the derivative of order `n` of the digamma function."))
@@ -541,7 +541,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         found = tensor_of(condition)
-        return placed(wg.nonzero(found if found.ndim else found.reshape((1,))))
+        return all_placed(wg.nonzero(found if found.ndim else found.reshape((1,))))
     if isinstance(condition, Plain) and condition.dtype.kind == "u":
         condition = condition != 0
     return placed(wg.where(condition, input, other))
@@ -669,5 +669,6 @@ def random_(self: Tensor, *bounds: Any, to: Any = None, generator: Any = None, *
 @method()
 def uniform_(self: Tensor, *bounds: Any, to: float = 1, generator: Any = None, **named: Any) -> Tensor:
     """Fill the tensor with numbers drawn evenly from the first bound (0) to the second (1), and return it."""
-    start, end = (*bounds, *(named.pop("from", 0), to)[len(bounds) :])
+    start = bounds[0] if bounds else named.pop("from", 0)
+    end = bounds[1] if len(bounds) > 1 else to
     return _drawn(self, "uniform_", lambda u: start + (end - start) * u, generator)

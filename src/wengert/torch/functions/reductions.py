@@ -9,11 +9,11 @@ from typing import Any
 import wengert as wg
 
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
-from ...core.spec import category, default_float, int64, normalize_axis, real_dtype
+from ...core.spec import category, int64, normalize_axis
 from ...core.tensor import Tensor as Plain
 from ...ops.structure.assemble import along
 from .. import return_types
-from ..namespace import function, in_place, method, placed, tensor_of
+from ..namespace import NO_AXES, all_placed, function, in_place, placed, tensor_of
 from ..tensor import Tensor, dtype_of
 
 # What stands for a parameter that was not given, where None means something.
@@ -27,7 +27,7 @@ def axes(x: Tensor, dim: Any) -> Any:
     """
     several = isinstance(dim, (tuple, list))
     if dim is None or (several and not dim):
-        return None
+        return dim if dim is NO_AXES else None
     if x.ndim == 0:
         for d in dim if several else (dim,):
             normalize_axis(d, 1)
@@ -56,7 +56,7 @@ def picked(x: Tensor, indices: Any, axis: int, keepdim: bool, added: bool) -> tu
 # -- sums and means
 
 
-def _summed(name: str, x: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _summed(name: str, x: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     want = dtype_of(dtype) if dtype is not None else int64 if category(x.dtype) < 2 else None
     return placed(getattr(wg, name)(x, axes(x, dim), bool(keepdim), dtype=want))
 
@@ -98,7 +98,7 @@ def _zero_for_nan(x: Tensor, dtype: Any) -> Any:
 @function(out=True)
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return the sum with NaN as 0."""
-    return sum(_zero_for_nan(tensor_of(input), dtype), dim, keepdim)  # type: ignore[no-any-return]
+    return sum(_zero_for_nan(tensor_of(input), dtype), dim, keepdim)
 
 
 @function(out=True)
@@ -221,12 +221,12 @@ def _extreme(name: str, whole: Callable[..., Any], position: Callable[..., Any],
         if dim is None:
             return placed(whole(x))
         x, axis, added = row(x, dim)
-        return placed(pair(*picked(x, position(x, axis, True), axis, keepdim, added)))
+        return all_placed(pair(*picked(x, position(x, axis, True), axis, keepdim, added)))
 
     run.__name__ = run.__qualname__ = name
     word = "largest" if name == "max" else "smallest"
     run.__doc__ = (
-        f"Return the {word} element; along `dim` the {word} ones and their indices; the {word[:-3]}er of two tensors.\n\n"
+        f"Return the {word} element; along `dim` such elements and their indices; the {word[:-3]}er of two tensors.\n\n"
         "The gradient of a whole tensor's is shared among equals; along an axis it goes where the index says."
     )
     function(out=True)(run)
@@ -255,7 +255,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     """Return the smallest and the largest elements, of all or along an axis."""
     x = tensor_of(input)
     at = axes(x, dim)
-    return placed(return_types.aminmax(wg.min(x, at, bool(keepdim)), wg.max(x, at, bool(keepdim))))
+    return all_placed(return_types.aminmax(wg.min(x, at, bool(keepdim)), wg.max(x, at, bool(keepdim))))
 
 
 def _position(name: str, fn: Callable[..., Any], word: str) -> None:
@@ -324,7 +324,7 @@ def _running_extreme(name: str, beats: Callable[[Any, Any], Any], word: str) -> 
         x, axis, added = row(tensor_of(input), dim)
         _, indices = scanned(join, (x.detach(), _places(x, axis)), axis)
         out = wg.take_along_axis(x, indices, axis), indices
-        return placed(pair(*(o.reshape(()) if added else o for o in out)))
+        return all_placed(pair(*(o.reshape(()) if added else o for o in out)))
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"Return the {word} element so far along an axis, and its index: the last of equals."
@@ -405,7 +405,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool | Non
     """
     x, axis, added = row(tensor_of(input), dim)
     order = wg.argsort(x, axis, bool(descending), True)
-    return placed(return_types.sort(*picked(x, order, axis, True, added)))
+    return all_placed(return_types.sort(*picked(x, order, axis, True, added)))
 
 
 @function()
@@ -429,7 +429,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     values, indices = wg.top_k(x, int(k), axis, bool(largest))
     if added and k == 1:
         values, indices = values.reshape(()), indices.reshape(())
-    return placed(return_types.topk(values, indices))
+    return all_placed(return_types.topk(values, indices))
 
 
 @function(out=True)
@@ -439,7 +439,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     if not 1 <= k <= x.shape[axis]:
         fail(RangeError, f"kthvalue: k={k} of {x.shape[axis]} elements", "k counts from 1 to the size of the axis.")
     order = wg.argsort(x, axis)[along(axis, slice(k - 1, k))]
-    return placed(return_types.kthvalue(*picked(x, order, axis, keepdim, added)))
+    return all_placed(return_types.kthvalue(*picked(x, order, axis, keepdim, added)))
 
 
 def _middle(x: Any, axis: int, skip: bool) -> Any:
@@ -463,7 +463,7 @@ def _median(name: str, skip: bool, doc: str) -> None:
         x = tensor_of(input)
         if dim is not None:
             x, axis, added = row(x, dim)
-            return placed(pair(*picked(x, _middle(x, axis, skip), axis, keepdim, added)))
+            return all_placed(pair(*picked(x, _middle(x, axis, skip), axis, keepdim, added)))
         flat = x.reshape((-1,))
         if not flat.shape[0]:
             return placed(wg.full((), math.nan if x.spec.inexact else 0, dtype=x.dtype))
@@ -502,7 +502,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     begins = wg.concat([wg.zeros_like(places[along(axis, slice(None, 1))], dtype=wg.bool), same], axis=axis)
     (start,) = scanned(lambda a, b: (wg.maximum(a[0], b[0]),), (wg.where(begins, 0, places),), axis)
     longest = wg.argmax(places - start, axis, True)
-    return placed(return_types.mode(*picked(x, wg.take_along_axis(order, longest, axis), axis, keepdim, added)))
+    return all_placed(return_types.mode(*picked(x, wg.take_along_axis(order, longest, axis), axis, keepdim, added)))
 
 
 _PLACES: dict[str, Callable[[Any], Any]] = {
@@ -518,7 +518,7 @@ def _quantile(name: str, skip: bool, doc: str) -> None:
     def run(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
         if interpolation not in _PLACES:
             raise ValueError(f"{name}: interpolation must be one of {', '.join(_PLACES)}, not {interpolation!r}")
-        given = tensor_of(input)
+        given: Any = tensor_of(input)
         if category(given.dtype) != 2:
             fail(DTypeError, f"{name} of {given.spec}", "Only floating numbers have quantiles between them: x.float().")
         ranks = tensor_of(q).astype(given.dtype) if isinstance(q, Plain) else wg.asarray(q, dtype=given.dtype)
@@ -585,7 +585,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
 
 
 def _range(x: Any, low: Any, high: Any, around: float) -> tuple[Any, Any]:
-    """Return the bounds of a histogram: those of the elements, where none are given, with a margin where they are one."""
+    """Return the bounds of a histogram: where none are given those of the elements, `around` one that is alone."""
     if low == high and x.shape[0]:
         low, high = wg.min(x).astype(wg.float64), wg.max(x).astype(wg.float64)
         margin = (low == high).astype(wg.float64) * around
@@ -616,7 +616,8 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     if isinstance(bins, Plain):
         edges = bins.astype(x.dtype)
     else:
-        low, high = _range(x, *(range if range is not None else (0.0, 0.0)), 0.5)
+        low, high = (0.0, 0.0) if range is None else range
+        low, high = _range(x, low, high, 0.5)
         steps = wg.arange(int(bins) + 1, dtype=wg.float64)
         edges = (low + steps * ((high - low) / int(bins))).astype(x.dtype)
         edges = wg.where(steps == int(bins), high, edges).astype(x.dtype)
@@ -628,7 +629,7 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     counts = _added_up(place, n + 1, weights)[:n]
     if density:
         counts = counts / (wg.sum(counts) * (edges[1:] - edges[:-1]))
-    return placed(return_types.histogram(counts, edges))
+    return all_placed(return_types.histogram(counts, edges))
 
 
 @function()
@@ -671,7 +672,7 @@ def min_of(a: int, b: int) -> int:
 
 def _results(values: Any, inverse: Any, counts: Any, wants_inverse: bool, wants_counts: bool) -> Any:
     out = (values, *([inverse] if wants_inverse else []), *([counts] if wants_counts else []))
-    return placed(out if len(out) > 1 else values)
+    return all_placed(out) if len(out) > 1 else placed(values)
 
 
 def _grouped(x: Any, rows: Any, dim: int, wants_inverse: bool, wants_counts: bool, order: Any = None) -> Any:
