@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import nn as _plain
 from . import functional, init, utils
@@ -40,6 +40,11 @@ for _name, _value in vars(_plain).items():
         elif _value not in COUNTERPARTS:
             COUNTERPARTS[_value] = _LAYERS[_name]
 globals().update(_LAYERS)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
 
 __all__ = sorted({"Module", "Parameter", "functional", "init", "utils", *_LAYERS})
 

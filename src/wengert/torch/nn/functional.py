@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _KINDS = (
     "activations",
@@ -31,6 +31,11 @@ for _kind in _KINDS:
         _module = import_module(f".kinds.{_kind}", __package__)
         _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
 globals().update(_FUNCTIONS)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
 
 __all__ = sorted(_FUNCTIONS)
 

@@ -1,0 +1,470 @@
+"""Losses as modules with PyTorch's constructors; `size_average` and `reduce` are what `reduction` replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....core.errors import RangeError, fail
+from ....nn.layers import loss as plain
+from ...namespace import tensor_of
+from ...tensor import dtype_of, on_cpu
+from .. import functional as F
+from ..arguments import reduction_of
+from ..module import Module
+from .linear import Linear
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CTCLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "LinearCrossEntropyLoss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "NLLLoss2d",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]
+
+Flag = bool | None
+
+
+class Loss(Module):
+    """The base of losses: a `reduction`, "none", "mean" or "sum"."""
+
+    reduction: str
+
+    def __init__(self, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean") -> None:
+        Module.__init__(self)
+        self.reduction = reduction_of(size_average, reduce, reduction)
+
+
+class WeightedLoss(Loss):
+    """The base of losses with a constant weight, which is a buffer."""
+
+    weight: Any
+
+    def __init__(
+        self, weight: Any = None, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.register_buffer("weight", None if weight is None else tensor_of(weight))
+
+
+class L1Loss(Loss, plain.L1Loss):
+    """The absolute difference, reduced."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map two tensors of one shape to a loss."""
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(Loss, plain.MSELoss):
+    """The squared difference, reduced.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.MSELoss(reduction="sum")(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
+    tensor(5.)
+    """
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map two tensors of one shape to a loss."""
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(Loss, plain.SmoothL1Loss):
+    """The Huber loss divided by `beta`."""
+
+    def __init__(
+        self, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map two tensors of one shape to a loss."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(Loss, plain.HuberLoss):
+    """The Huber loss, quadratic up to `delta`, linear beyond."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        Loss.__init__(self, reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map two tensors of one shape to a loss."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class NLLLoss(WeightedLoss, plain.NLLLoss):
+    """The negative log-probability of the right class, from log-probabilities."""
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: Flag = None,
+        ignore_index: int = -100,
+        reduce: Flag = None,
+        reduction: str = "mean",
+    ) -> None:
+        WeightedLoss.__init__(self, weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map log-probabilities (N, C, ...) and class ids (N, ...) to a loss."""
+        return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """:class:`NLLLoss` under its name for images."""
+
+
+class CrossEntropyLoss(WeightedLoss, plain.CrossEntropyLoss):
+    """The negative log-probability of the right class, from logits.
+
+    Parameters
+    ----------
+    weight: (C,), a factor for every class.
+    ignore_index: a target that counts for nothing.
+    reduction: "none", "mean" (weighted) or "sum".
+    label_smoothing: how much of the target is spread over all classes.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.CrossEntropyLoss()(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+    tensor(0.6931)
+    """
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: Flag = None,
+        ignore_index: int = -100,
+        reduce: Flag = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        WeightedLoss.__init__(self, weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map logits (N, C, ...) and class ids (N, ...) or probabilities (N, C, ...) to a loss."""
+        return F.cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class LinearCrossEntropyLoss(Module):
+    """A linear layer and the cross-entropy of what it gives.
+
+    Parameters are those of :class:`Linear` and :class:`CrossEntropyLoss`; `out_features` are sizes of positions that
+    each have logits of their own. `options` change no number.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Any = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: Any = None,
+    ) -> None:
+        Module.__init__(self)
+        on_cpu(device)
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.reduction = reduction
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        rows = num_classes
+        for n in self.out_features:
+            rows *= n
+        self.linear = Linear(in_features, rows, bias, dtype=None if dtype is None else dtype_of(dtype))
+        self.register_buffer("weight", None if weight is None else tensor_of(weight))
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map (N, in_features) and classes or probabilities to a loss."""
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*shape, -1)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class BCELoss(WeightedLoss, plain.BCELoss):
+    """The binary cross-entropy, from probabilities. :class:`BCEWithLogitsLoss` is stabler."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map probabilities and targets in 0..1, of one shape, to a loss."""
+        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(Loss, plain.BCEWithLogitsLoss):
+    """The binary cross-entropy, from logits; `pos_weight` is a factor for the positive targets."""
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: Flag = None,
+        reduce: Flag = None,
+        reduction: str = "mean",
+        pos_weight: Any = None,
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.register_buffer("weight", None if weight is None else tensor_of(weight))
+        self.register_buffer("pos_weight", None if pos_weight is None else tensor_of(pos_weight))
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map logits and targets in 0..1, of one shape, to a loss."""
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )
+
+
+class KLDivLoss(Loss, plain.KLDivLoss):
+    """The Kullback-Leibler divergence of targets from log-probabilities; "batchmean" divides by N only."""
+
+    def __init__(
+        self, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean", log_target: bool = False
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map log-probabilities and (log-)probabilities to a loss."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class GaussianNLLLoss(Loss):
+    """The negative log-likelihood by normal distributions with given variances."""
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        Loss.__init__(self, reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Any, target: Any, var: Any) -> Any:
+        """Map means, targets and variances to a loss."""
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+
+
+class PoissonNLLLoss(Loss):
+    """The negative log-likelihood of counts by Poisson distributions."""
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: Flag = None,
+        eps: float = 1e-8,
+        reduce: Flag = None,
+        reduction: str = "mean",
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: Any, target: Any) -> Any:
+        """Map (logarithms of) rates and counts to a loss."""
+        return F.poisson_nll_loss(
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+class SoftMarginLoss(Loss):
+    """log(1 + exp(-target input)) for targets 1 and -1."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map two tensors of one shape to a loss."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelMarginLoss(Loss):
+    """A margin between scores of targets and of other classes; several targets a row."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map scores (N, C) and class ids before the first -1, (N, C), to a loss."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(WeightedLoss):
+    """The mean over classes of binary cross-entropies of logits."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map logits and targets of one shape to a loss."""
+        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
+
+
+class MultiMarginLoss(WeightedLoss):
+    """A margin between the target's score and the others', to the power `p`. Raises RangeError for p not 1 or 2."""
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Any = None,
+        size_average: Flag = None,
+        reduce: Flag = None,
+        reduction: str = "mean",
+    ) -> None:
+        WeightedLoss.__init__(self, weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            fail(RangeError, f"MultiMarginLoss: p is {p!r}", "It is 1 or 2.")
+        self.p = p
+        self.margin = margin
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map scores (N, C) and class ids (N,) to a loss."""
+        return F.multi_margin_loss(input, target, self.p, self.margin, self.weight, reduction=self.reduction)
+
+
+class _Margin(Loss):
+    """A loss of a function with `margin`."""
+
+    def __init__(
+        self, margin: float = 0.0, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.margin = margin
+
+
+class HingeEmbeddingLoss(_Margin):
+    """`input` where the target is 1, what it lacks to `margin` where the target is -1."""
+
+    def __init__(
+        self, margin: float = 1.0, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(margin, size_average, reduce, reduction)
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Map distances and targets to a loss."""
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_Margin):
+    """max(0, margin - target (input1 - input2))."""
+
+    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """Map two scores and targets 1 or -1 to a loss."""
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_Margin):
+    """1 - cos of the angle where the target is 1, max(0, cos - margin) where it is -1."""
+
+    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """Map vectors (N, D) and targets (N,) to a loss."""
+        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class TripletMarginLoss(Loss):
+    """max(0, margin + d(anchor, positive) - d(anchor, negative)) with the distance of a p-norm."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: Flag = None,
+        reduce: Flag = None,
+        reduction: str = "mean",
+    ) -> None:
+        Loss.__init__(self, size_average, reduce, reduction)
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """Map three tensors of vectors to a loss."""
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(Loss):
+    """:class:`TripletMarginLoss` with a distance of one's own."""
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Any, Any], Any] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        Loss.__init__(self, reduction=reduction)
+        self.distance_function: Any = F.pairwise_distance if distance_function is None else distance_function
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """Map three tensors of vectors to a loss."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class CTCLoss(Loss):
+    """Minus the log-probability of label sequences over all their alignments with `log_probs`."""
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        Loss.__init__(self, reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+        """Map log-probabilities (T, N, C), labels and lengths to a loss."""
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )

@@ -1,0 +1,395 @@
+"""Normalisation layers with PyTorch's constructors and looks."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .... import ones, zeros
+from ....core.errors import ShapeError, fail
+from ....core.standins import present, weak
+from ....core.tensor import Tensor
+from ....nn.layers import norm as plain
+from ....ops.neural.normalization import follows
+from ...tensor import dtype_of, on_cpu
+from .. import functional as F
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "LocalResponseNorm",
+    "RMSNorm",
+    "SyncBatchNorm",
+]
+
+
+class NormBase(Module):
+    """The base of batch and instance norms: a weight and a bias per channel, and running statistics."""
+
+    _ndims: tuple[int, ...] = ()
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        Module.__init__(self)
+        on_cpu(device)
+        kind = None if dtype is None else dtype_of(dtype)
+        self.num_features = n = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.register_parameter("weight", Parameter(ones(n, dtype=kind)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(n, dtype=kind)) if affine and bias else None)
+        self.register_buffer("running_mean", zeros(n, dtype=kind) if track_running_stats else None)
+        self.register_buffer("running_var", ones(n, dtype=kind) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", zeros((), dtype="int64") if track_running_stats else None)
+
+    def reset_running_stats(self) -> None:
+        """Forget the running mean and variance."""
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Forget the running statistics, and set weight and bias to 1 and 0."""
+        self.reset_running_stats()
+        for parameter, value in ((self.weight, 1.0), (self.bias, 0.0)):
+            if parameter is not None:
+                parameter.assign_(parameter.detach() * 0 + value)
+
+    def extra_repr(self) -> str:
+        """Return the options for `repr`."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+def _number(count: Tensor) -> Any:
+    """Return a count as the Python number that it is, or will be when a compiled function runs."""
+    return weak(present(count)) if count.is_abstract else count.item()
+
+
+class BatchNorm(NormBase):
+    """The base of batch norms of any number of dimensions."""
+
+    def forward(self, input: Any) -> Any:
+        """Map (N, num_features, ...) to the same shape; in training the running statistics go on. Raises ShapeError."""
+        self._check_input_dim(input)
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
+        tracks = self.training and self.track_running_stats
+        if tracks and self.num_batches_tracked is not None and follows(input):
+            self.num_batches_tracked.assign_(self.num_batches_tracked + 1)
+            if self.momentum is None:
+                momentum = 1.0 / _number(self.num_batches_tracked)
+        held = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if held else None,
+            self.running_var if held else None,
+            self.weight,
+            self.bias,
+            self.training or (self.running_mean is None and self.running_var is None),
+            momentum,
+            self.eps,
+        )
+
+    def _check_input_dim(self, input: Any) -> None:
+        if (input.ndim not in self._ndims if self._ndims else input.ndim < 2) or input.shape[1] != self.num_features:
+            fail(
+                ShapeError,
+                f"{type(self).__name__} of {tuple(input.shape)} with num_features={self.num_features}",
+                f"The input has {' or '.join(map(str, self._ndims)) or '2 or more'} dimensions, (N, C, ...).",
+            )
+        if self.training and math.prod(input.shape) <= self.num_features and input.shape[0]:
+            fail(
+                ShapeError,
+                f"Expected more than 1 value per channel when training, got input size {tuple(input.shape)}",
+                "A variance needs two values: use a larger batch, drop the last one, or call eval().",
+            )
+
+
+class BatchNorm1d(BatchNorm, plain.BatchNorm1d):
+    """A normalisation of every channel over the batch, then a weight and a bias per channel.
+
+    Parameters
+    ----------
+    num_features: the number of channels, axis 1 of (N, C) or (N, C, L).
+    eps: added to the variance.
+    momentum: how much of a batch enters the running statistics; None for their plain average.
+    affine: whether there are a weight and (by `bias`) a bias.
+    track_running_stats: keep running statistics and use them in evaluation.
+    device: "cpu".
+    dtype: of the parameters and buffers; the default float where left out.
+
+    Source: Ioffe, Szegedy, arXiv:1502.03167.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.BatchNorm1d(1, affine=False)(torch.tensor([[1.0], [3.0]]))
+    tensor([[-1.],
+            [ 1.]])
+    """
+
+    _ndims = (2, 3)
+
+
+class BatchNorm2d(BatchNorm, plain.BatchNorm2d):
+    """:class:`BatchNorm1d` for images, (N, C, H, W)."""
+
+    _ndims = (4,)
+
+
+class BatchNorm3d(BatchNorm):
+    """:class:`BatchNorm1d` for volumes, (N, C, D, H, W)."""
+
+    _ndims = (5,)
+
+
+class SyncBatchNorm(BatchNorm):
+    """:class:`BatchNorm1d` of any number of dimensions. There is one process, so nothing is to be synchronised."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """Return the module with all batch norms in it as of this class, with their parameters and buffers."""
+        if isinstance(module, BatchNorm):
+            made = cls.__new__(cls)
+            made.__dict__.update({k: v for k, v in module.__dict__.items() if k not in ("_mode", "_compiled")})
+            made.__dict__["process_group"] = process_group
+            return made
+        for name, child in module.named_children():
+            module._register("_modules", name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
+class InstanceNorm(NormBase):
+    """The base of instance norms: (N, C, ...), or (C, ...) without a batch."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Any) -> Any:
+        """Map (N, num_features, ...) or (num_features, ...) to the same shape. Raises ShapeError."""
+        if input.ndim not in self._ndims:
+            fail(
+                ShapeError,
+                f"{type(self).__name__} of {tuple(input.shape)}",
+                f"It has {' or '.join(map(str, self._ndims))} dimensions: (N, C, ...), or (C, ...).",
+            )
+        single = input.ndim == self._ndims[0]
+        channels = input.shape[0 if single else 1]
+        if channels != self.num_features:
+            if self.affine:
+                fail(ShapeError, f"{type(self).__name__}({self.num_features}) of {channels} channels")
+            warnings.warn(
+                f"input's size at dim={0 if single else 1} does not match num_features, "
+                "which is not used because affine=False",
+                stacklevel=2,
+            )
+        out = F.instance_norm(
+            input.unsqueeze(0) if single else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if single else out
+
+
+class InstanceNorm1d(InstanceNorm):
+    """A normalisation of every channel of each sample, (N, C, L) or (C, L). Source: Ulyanov et al., arXiv:1607.08022.
+
+    Parameters are those of :class:`BatchNorm1d`, with neither weights nor running statistics unless asked for.
+    """
+
+    _ndims = (2, 3)
+
+
+class InstanceNorm2d(InstanceNorm):
+    """:class:`InstanceNorm1d` for images, (N, C, H, W) or (C, H, W)."""
+
+    _ndims = (3, 4)
+
+
+class InstanceNorm3d(InstanceNorm):
+    """:class:`InstanceNorm1d` for volumes, (N, C, D, H, W) or (C, D, H, W)."""
+
+    _ndims = (4, 5)
+
+
+class LayerNorm(Module, plain.LayerNorm):
+    """A normalisation over the last axes of every sample, then `weight` and `bias`.
+
+    Parameters
+    ----------
+    normalized_shape: the size of the last axis, or of several.
+    eps: added to the variance.
+    elementwise_affine: whether there are a weight and (by `bias`) a bias.
+    device: "cpu".
+    dtype: of the parameters; the default float where left out.
+
+    Source: Ba, Kiros, Hinton, arXiv:1607.06450.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.LayerNorm(2)(torch.tensor([1.0, 3.0])).detach()
+    tensor([-1.,  1.])
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        on_cpu(device)
+        kind = None if dtype is None else dtype_of(dtype)
+        plain.LayerNorm.__init__(self, normalized_shape, eps, elementwise_affine, bias, kind)
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1 and the bias to 0."""
+        _to_ones_and_zeros(self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the options for `repr`."""
+        return f"{plain.LayerNorm.extra_repr(self)}, bias={self.bias is not None}"
+
+
+class RMSNorm(Module, plain.RMSNorm):
+    """A division of the last axes of every sample by their root mean square, then `weight`.
+
+    Parameters are those of :class:`LayerNorm`; `eps=None` is the dtype's machine epsilon.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        on_cpu(device)
+        kind = None if dtype is None else dtype_of(dtype)
+        plain.RMSNorm.__init__(self, normalized_shape, eps, elementwise_affine, kind)
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1."""
+        _to_ones_and_zeros(self.weight, None)
+
+
+class GroupNorm(Module, plain.GroupNorm):
+    """A normalisation of groups of channels of every sample, then a weight and a bias per channel.
+
+    Raises ShapeError for channels that do not fall into equal groups.
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        on_cpu(device)
+        kind = None if dtype is None else dtype_of(dtype)
+        plain.GroupNorm.__init__(self, num_groups, num_channels, eps, affine, kind)
+        if not bias:
+            self.register_parameter("bias", None)
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1 and the bias to 0."""
+        _to_ones_and_zeros(self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the options for `repr`."""
+        return f"{plain.GroupNorm.extra_repr(self)}, bias={self.bias is not None}"
+
+
+def _to_ones_and_zeros(weight: Any, bias: Any) -> None:
+    for parameter, value in ((weight, 1.0), (bias, 0.0)):
+        if parameter is not None:
+            parameter.assign_(parameter.detach() * 0 + value)
+
+
+class LocalResponseNorm(Module):
+    """A division of every channel by a power of the mean square of its neighbours'.
+
+    Source: Krizhevsky et al. 2012, NIPS 25.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        Module.__init__(self)
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Any) -> Any:
+        """Map (N, C, ...) to the same shape."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """Return the options for `repr`."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
