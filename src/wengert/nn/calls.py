@@ -27,6 +27,8 @@ from ..ops.random.generator import Generator, default_generator
 from ..transforms.tracing.trace import as_result, free_variables, leaf_names
 from .module import Module
 
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+
 
 @dataclass(eq=False)
 class Place:
@@ -244,7 +246,7 @@ def _watched(modules: Iterable[Module], watch: Watch) -> Iterator[None]:
 def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
     """Leave modules' attributes, their tensors' values and the generators' places as they were."""
     attributes = [dict(m.__dict__) for m in modules]
-    registries = [[dict(held) for held in (m._parameters, m._buffers, m._modules)] for m in modules]
+    registries = [[dict(m.__dict__[kind]) for kind in _REGISTRIES] for m in modules]
     tensors = {id(t): t for a in attributes for t in a.values() if isinstance(t, Tensor)}
     values = [(t, t._data, t.spec, t.node) for t in tensors.values()]
     found = [g for a in attributes for g in a.values() if isinstance(g, Generator)]
@@ -253,7 +255,7 @@ def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
         yield
     finally:
         for module, before, held in zip(modules, attributes, registries, strict=True):
-            for registry, names in zip((module._parameters, module._buffers, module._modules), held, strict=True):
+            for registry, names in zip((module.__dict__[kind] for kind in _REGISTRIES), held, strict=True):
                 registry.clear()
                 registry.update(names)
             module.__dict__.clear()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ... import nn as _plain
 from . import functional, init, utils
 from .module import COUNTERPARTS, Module, layer
-from .parameter import Parameter
+from .parameter import Buffer, Parameter
 
 _KINDS = (
     "activation",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-__all__ = sorted({"Module", "Parameter", "functional", "init", "utils", *_LAYERS})
+__all__ = sorted({"Buffer", "Module", "Parameter", "functional", "init", "utils", *_LAYERS})
 
 
 def __dir__() -> list[str]:

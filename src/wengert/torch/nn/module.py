@@ -6,24 +6,48 @@ A module of this namespace takes what is assigned to it into it: parameters and 
 
 from __future__ import annotations
 
-import functools
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ... import nn as plain
+from ...core.errors import StateError
 from ...core.tensor import Tensor as PlainTensor
+from ...core.tensor import of_class
 from ...execute.jit import jit
-from ...nn.module import HookHandle, Incompatible
+from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
-from ...nn.parameter import recast_
+from ..namespace import tensor_of
 from ..tensor import Tensor, device, dtype_of, on_cpu
-from .parameter import Parameter
+from . import hooks
+from .parameter import Buffer, Parameter
+from .registry import view
 
 M = TypeVar("M", bound="Module")
 
 # The module of this namespace for each class of `wengert.nn`.
 COUNTERPARTS: dict[type, type] = {}
+
+
+class LoadError(StateError, RuntimeError):
+    """An error for a state dict that does not fit a module, as PyTorch raises it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class IncompatibleKeys(Incompatible):
+    """The keys that a load left out."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
 
 
 def adopted(value: Any) -> Any:
@@ -60,8 +84,18 @@ class Module(plain.Module):
     tensor([6.], grad_fn=multiply)
     """
 
+    _modules = view("_modules")
+    _parameters = view("_parameters")
+    _buffers = view("_buffers")
+    _forward_hooks = property(lambda self: self._hooks)
+    _forward_pre_hooks = property(lambda self: self._pre_hooks)
+    _non_persistent_buffers_set = property(lambda self: self._transient)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (PlainTensor, plain.Module)):
+            if isinstance(value, Buffer) and name not in self.__dict__["_buffers"]:
+                self.register_buffer(name, value, value.persistent)
+                return
             value = adopted(value)
         super().__setattr__(name, value)
 
@@ -70,6 +104,110 @@ class Module(plain.Module):
 
     def _get_name(self) -> str:
         return type(self).__name__
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in object.__dir__(self) if name.isidentifier())
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return hooks.call(self, args, kwargs)
+
+    # -- what it holds
+
+    def named_modules(  # type: ignore[override]
+        self, memo: Any = None, prefix: Any = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, plain.Module]]:
+        """Yield this module and all below it with their paths; a shared one once, unless `remove_duplicate=False`.
+
+        Those in the set `memo` are left out, and it is given the others.
+        """
+        if isinstance(memo, str):  # the arguments of wengert.nn.Module.named_modules
+            memo, prefix, remove_duplicate = None, memo, prefix if isinstance(prefix, bool) else remove_duplicate
+        for path, module in super().named_modules(prefix, remove_duplicate):
+            if memo is not None:
+                if module in memo:
+                    continue
+                memo.add(module)
+            yield path, module
+
+    def get_submodule(self, target: str) -> Any:
+        """Return the submodule at a path such as `encoder.layers.0`. Raises AttributeError where there is none."""
+        try:
+            return super().get_submodule(target)
+        except StateError as e:
+            raise AttributeError(f"{type(self).__name__} has no submodule at the path {target!r}") from e
+
+    def get_parameter(self, target: str) -> Any:
+        """Return the parameter at a path such as `encoder.weight`. Raises AttributeError where there is none."""
+        try:
+            return super().get_parameter(target)
+        except StateError as e:
+            raise AttributeError(f"{type(self).__name__} has no parameter at the path {target!r}") from e
+
+    def get_buffer(self, target: str) -> Any:
+        """Return the buffer at a path such as `norm.running_mean`. Raises AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if name not in module.__dict__["_buffers"]:
+            raise AttributeError(f"{type(module).__name__} has no buffer {name!r} (of the path {target!r})")
+        return getattr(module, name)
+
+    def set_submodule(self, target: str, module: plain.Module, strict: bool = False) -> None:
+        """Put a module at a path such as `encoder.layers.0`; with `strict` only where there is one.
+
+        Raises AttributeError for a path that leads nowhere, ValueError for an empty one.
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if strict:
+            self.get_submodule(target)
+        path, _, name = target.rpartition(".")
+        self.get_submodule(path)._register("_modules", name, module)
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """Return the buffers with their paths; a shared one once, unless `remove_duplicate=False`."""
+        return super().named_buffers(prefix, recurse, remove_duplicate)
+
+    # -- changing all of it
+
+    def train(self: M, mode: bool = True) -> M:
+        """Set this module to training, and all below it by their own `train`. Returns it.
+
+        Raises ValueError for what is no bool.
+        """
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def apply(self: M, fn: Callable[[Any], Any]) -> M:
+        """Call `fn` on every module below, by their own `apply`, and then on this one. Returns it."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters (or set those there are to 0)."""
+        super().zero_grad(set_to_none)
+        if not set_to_none:
+            for p in self.parameters():
+                if p.grad is not None:
+                    p.grad = of_class(Tensor, p.grad)
+
+    def _apply(self: M, fn: Callable[[Any], Any], recurse: bool = True) -> M:
+        """Give all parameters and buffers the value that `fn` makes of them. Returns the module."""
+        for held in (*self.parameters(recurse), *self.buffers(recurse)):
+            held.data = fn(held.data)
+        return self
+
+    def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
+        """Return the module: it is on the processor. Raises DTypeError for another device."""
+        on_cpu(device)
+        return self
 
     # -- where it is, and in which dtype
 
@@ -118,118 +256,222 @@ class Module(plain.Module):
 
     # -- hooks
 
-    def register_forward_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, **_: Any) -> Any:
-        """Call `hook(module, args, output)` after `forward`; what it returns, unless None, replaces the output."""
-        return super().register_forward_hook(hook)
+    def _gradient(self) -> hooks.GradientHooks:
+        """Return the hooks that see gradients. A forward hook that does nothing has them looked for."""
+        found = self.__dict__.get("_gradient_hooks")
+        if found is None:
+            found = self.__dict__["_gradient_hooks"] = hooks.GradientHooks()
+            hooks.add(self._hooks, _nothing)
+        return found
 
-    def register_forward_pre_hook(self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False) -> HookHandle:
-        """Call `hook(module, args)` before `forward`; what it returns, unless None, replaces `args`."""
-        return super().register_forward_pre_hook(hook)
+    _backward_hooks = property(lambda self: self._gradient().after)
+    _backward_pre_hooks = property(lambda self: self._gradient().before)
 
-    def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> HookHandle:
+    def register_forward_hook(
+        self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> hooks.RemovableHandle:
+        """Call `hook(module, args, output)` after `forward`; what it returns, unless None, replaces the output.
+
+        Parameters
+        ----------
+        prepend: whether it is called before those that there are.
+        with_kwargs: whether it is called with the keyword arguments too, `hook(module, args, kwargs, output)`.
+        always_call: whether it is called although `forward` fails.
+        """
+        made = hooks.Keyed(hook, with_kwargs, always_call) if with_kwargs or always_call else hook
+        return hooks.add(self._hooks, made, prepend)
+
+    def register_forward_pre_hook(
+        self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> hooks.RemovableHandle:
+        """Call `hook(module, args)` before `forward`; what it returns, unless None, replaces `args`.
+
+        With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both or None.
+        """
+        return hooks.add(self._pre_hooks, hooks.Keyed(hook, True, False) if with_kwargs else hook, prepend)
+
+    def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> hooks.RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when gradients of the output and of tensor arguments are there.
 
         What it returns, unless None, takes the place of `grad_input`.
         """
-        return super().register_forward_hook(functools.partial(_watch_backward, hook))
+        return hooks.add(self._gradient().after, hook, prepend)
 
     register_backward_hook = register_full_backward_hook
 
+    def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> hooks.RemovableHandle:
+        """Call `hook(module, grad_output)` with the gradients of the output; what it returns replaces them."""
+        return hooks.add(self._gradient().before, hook, prepend)
+
+    def _state_hooks(self, when: str) -> dict[int, Any]:
+        """Return the hooks around a kind of dealing with state."""
+        return self.__dict__.setdefault("_around_state", {}).setdefault(when, {})  # type: ignore[no-any-return]
+
+    def register_state_dict_pre_hook(self, hook: Any) -> hooks.RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before `state_dict` reads the module."""
+        return hooks.add(self._state_hooks("before_save"), hook)
+
+    def register_state_dict_post_hook(self, hook: Any) -> hooks.RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` when `state_dict` has read the module."""
+        return hooks.add(self._state_hooks("after_save"), hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook: Any) -> hooks.RemovableHandle:
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
+        return hooks.add(self._state_hooks("before_load"), (hook, True))
+
+    def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> hooks.RemovableHandle:
+        return hooks.add(self._state_hooks("before_load"), (hook, with_module))
+
+    def register_load_state_dict_post_hook(self, hook: Any) -> hooks.RemovableHandle:
+        """Call `hook(module, incompatible_keys)` when the module has been loaded."""
+        return hooks.add(self._state_hooks("after_load"), hook)
+
     # -- state
 
-    def state_dict(  # type: ignore[override]
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, **_: Any
-    ) -> dict[str, Tensor]:
-        """Return parameters and persistent buffers by path; see :meth:`wengert.nn.Module.state_dict`."""
-        if isinstance(destination, str):
-            destination, prefix = None, destination
-        found = {name: value if keep_vars else value.data for name, value in self._state(prefix)}
-        if destination is None:
-            return found  # type: ignore[return-value]
-        destination.update(found)
-        return destination  # type: ignore[no-any-return]
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """Return parameters and persistent buffers by path; see :meth:`wengert.nn.Module.state_dict`.
+
+        Parameters
+        ----------
+        destination: a mapping that is given them, and returned.
+        prefix: what all paths begin with.
+        keep_vars: whether the entries are the parameters themselves.
+        """
+        destination, prefix, keep_vars = (*args, *[destination, prefix, keep_vars][len(args) :])
+        found: Any = OrderedDict() if destination is None else destination
+        for hook in self._state_hooks("before_save").values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(found, prefix, keep_vars)
+        for name, child in self._own("_modules"):
+            if isinstance(child, Module):
+                child.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+            else:
+                found.update(child.state_dict(f"{prefix}{name}."))
+        for hook in self._state_hooks("after_save").values():
+            replaced = hook(self, found, prefix, {})
+            found = found if replaced is None else replaced
+        return found
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Give a mapping this module's own parameters, persistent buffers and extra state."""
+        for registry in ("_parameters", "_buffers"):
+            for name, value in self._own(registry):
+                if registry == "_parameters" or name not in self._transient:
+                    destination[prefix + name] = value if keep_vars else value.data
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[f"{prefix}_extra_state"] = self.get_extra_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Incompatible:
-        """Take parameters and buffers from a mapping; see :meth:`wengert.nn.Module.load_state_dict`.
+        """Take parameters and buffers from a mapping of tensors or arrays; dtypes stay the module's.
 
-        With `assign` they take the mapping's dtypes too.
+        Parameters
+        ----------
+        strict: whether missing and unexpected keys are an error; otherwise they are returned.
+        assign: whether the module takes the mapping's tensors as they are, their dtypes too.
+
+        Raises LoadError, a RuntimeError, for keys and shapes that do not fit; TypeError for no mapping.
         """
-        if assign:
-            for name, target in self._state():
-                value = state_dict.get(name)
-                if value is not None and getattr(value, "dtype", target.dtype) != target.dtype:
-                    recast_(target, value.dtype)
-        return super().load_state_dict(state_dict, strict)
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        given = OrderedDict(state_dict)
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        self._load(given, "", assign, missing, unexpected, errors)
+        if strict:
+            for kind, keys in (("Unexpected", unexpected), ("Missing", missing)):
+                if keys:
+                    listed = ", ".join(f'"{k}"' for k in keys)
+                    errors.insert(0, f"{kind} key(s) in state_dict: {listed}. ")
+        if errors:
+            raise LoadError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *errors]))
+        return IncompatibleKeys(missing, unexpected)
 
-    def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer at a path such as `norm.running_mean`. Raises AttributeError where there is none."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if name not in module._buffers:
-            raise AttributeError(f"{type(module).__name__} has no buffer {name!r} (of the path {target!r})")
-        return getattr(module, name)  # type: ignore[no-any-return]
+    def _load(
+        self, given: Any, prefix: str, assign: bool, missing: list[str], unexpected: list[str], errors: list[str]
+    ) -> None:
+        metadata = {"assign_to_params_buffers": assign} if assign else {}
+        self._load_from_state_dict(given, prefix, metadata, True, missing, unexpected, errors)
+        for name, child in self._own("_modules"):
+            path = f"{prefix}{name}."
+            if isinstance(child, Module):
+                below = {k: v for k, v in given.items() if k.startswith(path)}
+                child._load(below, path, assign, missing, unexpected, errors)
+            else:
+                below = {k.removeprefix(path): v for k, v in given.items() if k.startswith(path)}
+                found = child.load_state_dict(below, strict=False)
+                missing += [path + k for k in found.missing_keys]
+                unexpected += [path + k for k in found.unexpected_keys]
+        keys = IncompatibleKeys(missing, unexpected)
+        for hook in self._state_hooks("after_load").values():
+            hook(self, keys)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Take this module's own parameters, buffers and extra state from a mapping; note what does not fit."""
+        for hook, with_module in self._state_hooks("before_load").values():
+            around = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hook(*((self, *around) if with_module else around))
+        held = [*self._own("_parameters"), *((n, b) for n, b in self._own("_buffers") if n not in self._transient)]
+        for name, target in held:
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            value: Any = tensor_of(state_dict[key])
+            if not target.shape and tuple(value.shape) == (1,):  # as very old files have it
+                value = value[0]
+            if tuple(value.shape) != tuple(target.shape):
+                error_msgs.append(
+                    f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                    f"the shape in current model is {target.shape}."
+                )
+            elif (local_metadata or {}).get("assign_to_params_buffers"):
+                is_parameter = isinstance(target, Parameter) and not isinstance(value, Parameter)
+                setattr(self, name, Parameter(value, target.requires_grad) if is_parameter else value)
+            else:
+                target.assign_(value.detach())
+        self._load_extra_state(state_dict, f"{prefix}_extra_state", strict, missing_keys)
+        if strict:
+            names = {name for name, _ in held} | {name for name, _ in self._own("_modules")} | {"_extra_state"}
+            unexpected_keys += [
+                key
+                for key in state_dict
+                if key.startswith(prefix) and key.removeprefix(prefix).partition(".")[0] not in names
+            ]
+            # A path that goes on where there is a tensor.
+            unexpected_keys += [key for name, _ in held for key in state_dict if key.startswith(f"{prefix}{name}.")]
+
+    def _load_extra_state(self, state_dict: Any, key: str, strict: bool, missing_keys: list[str]) -> None:
+        if type(self).set_extra_state is Module.set_extra_state:
+            return
+        if key in state_dict:
+            self.set_extra_state(state_dict[key])
+        elif strict:
+            missing_keys.append(key)
 
     def get_extra_state(self) -> Any:
         """Raise NotImplementedError: subclasses with state that is no tensor define it."""
         raise NotImplementedError("get_extra_state() is for subclasses to define")
 
-    def _apply(self: M, fn: Callable[[Any], Any]) -> M:
-        """Give all parameters and buffers the value that `fn` makes of them. Returns the module."""
-        for held in (*self.parameters(), *self.buffers()):
-            held.data = fn(held.data)
-        return self
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
-        """Return the buffers with their paths; a shared one once, unless `remove_duplicate=False`."""
-        return super().named_buffers(prefix, recurse, remove_duplicate)
+    def set_extra_state(self, state: Any) -> None:
+        """Raise NotImplementedError: subclasses with state that is no tensor define it."""
+        raise NotImplementedError("set_extra_state() is for subclasses to define")
 
 
-def _watch_backward(hook: Any, module: Module, args: tuple[Any, ...], output: Any) -> None:
-    outs = [o for o in (output if isinstance(output, tuple) else (output,)) if isinstance(o, PlainTensor)]
-    ins = [a for a in args if isinstance(a, PlainTensor) and a.requires_grad]
-    seen: dict[int, Any] = {}
-    if not ins:
-        for i, o in enumerate(outs):
-            if o.requires_grad:
-                o.register_hook(functools.partial(_only_output, hook, module, seen, i, len(outs)))
-        return
-    for i, o in enumerate(outs):
-        if o.requires_grad:
-            o.register_hook(functools.partial(_keep, seen, i))
-    arrived: dict[int, Any] = {}
-    for i, a in enumerate(ins):
-        if not a.is_leaf:
-            a.register_hook(functools.partial(_call, hook, module, seen, arrived, i, len(ins), len(outs)))
-
-
-def _keep(seen: dict[int, Any], i: int, gradient: Any) -> None:
-    seen[i] = gradient
-
-
-def _only_output(hook: Any, module: Module, seen: dict[int, Any], i: int, count: int, gradient: Any) -> None:
-    seen[i] = gradient
-    hook(module, (None,), tuple(seen.get(k) for k in range(count)))
-
-
-def _call(
-    hook: Any,
-    module: Module,
-    seen: dict[int, Any],
-    arrived: dict[int, Any],
-    i: int,
-    count: int,
-    outs: int,
-    gradient: Any,
-) -> Any:
-    arrived[i] = gradient
-    if len(arrived) < count:
-        return None
-    replaced = hook(module, tuple(arrived.get(k) for k in range(count)), tuple(seen.get(k) for k in range(outs)))
-    if replaced is None:
-        return None
-    return replaced[i] if isinstance(replaced, tuple) else replaced
+def _nothing(module: Module, args: tuple[Any, ...], output: Any) -> None:
+    """Do nothing: a module with a hook is one whose hooks are looked at."""
 
 
 def layer(cls: type, **renamed: str) -> Any:

@@ -29,3 +29,24 @@ class Parameter(Tensor, PlainParameter):
         self._data, self._spec, self.node, self._base = made._value("a parameter"), made.spec, None, None
         if requires_grad:
             self.requires_grad_()
+
+
+class Buffer(Tensor):
+    """A tensor that becomes one of a module's buffers when assigned to an attribute.
+
+    With `persistent=False` it is no part of the module's state dict.
+
+    >>> import wengert.torch as torch
+    >>> module = torch.nn.Module()
+    >>> module.scale = torch.nn.Buffer(torch.ones(2))
+    >>> list(module.state_dict())
+    ['scale']
+    """
+
+    __slots__ = ("persistent",)
+    persistent: bool
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        made = asarray([] if data is None else data, copy=True)
+        self._data, self._spec, self.node, self._base = made._value("a buffer"), made.spec, None, None
+        self.persistent = persistent

@@ -182,6 +182,8 @@ class LinearCrossEntropyLoss(Module):
     each have logits of their own. `options` change no number.
     """
 
+    weight: Any
+
     def __init__(
         self,
         in_features: int,
@@ -199,16 +201,26 @@ class LinearCrossEntropyLoss(Module):
     ) -> None:
         Module.__init__(self)
         on_cpu(device)
+        self.in_features = in_features
         self.num_classes = num_classes
         self.out_features = tuple(out_features)
         self.reduction = reduction
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
+        self.options = options
         rows = num_classes
         for n in self.out_features:
             rows *= n
         self.linear = Linear(in_features, rows, bias, dtype=None if dtype is None else dtype_of(dtype))
         self.register_buffer("weight", None if weight is None else tensor_of(weight))
+
+    def extra_repr(self) -> str:
+        """Return the options for `repr`."""
+        return (
+            f"in_features={self.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )
 
     def forward(self, input: Any, target: Any) -> Any:
         """Map (N, in_features) and classes or probabilities to a loss."""

@@ -83,6 +83,13 @@ class NormBase(Module):
             if parameter is not None:
                 parameter.assign_(parameter.detach() * 0 + value)
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        # Files older than the count of batches load all the same.
+        count = self.num_batches_tracked
+        if count is not None and f"{prefix}num_batches_tracked" not in state_dict:
+            state_dict = {**state_dict, f"{prefix}num_batches_tracked": count}
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
         return (
