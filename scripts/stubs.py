@@ -227,29 +227,36 @@ def module_stubs() -> str:
 
 
 def torch_stubs() -> str:
-    """`wengert/torch/__init__.pyi`: everything of `wengert`, and PyTorch's spellings."""
+    """`wengert/torch/__init__.pyi`: PyTorch's names, and those of `wengert` that it has as they are."""
     torch = wg.torch
     stub = Stub("wengert.torch")
     for kind in ("Axes", "DTypeLike", "Size", "TensorLike"):
         stub.use(kind, "wengert.typing")
     stub.use("RandomKey", "wengert.ops.random.keys")
-    stub.use("Tensor", "wengert.core.tensor")
-    here = {name for name in wg.__all__ if getattr(torch, name) is not getattr(wg, name)}
-    stub.lines += [f"from . import {name} as {name}\n" for name in sorted(here)]
-    for name in sorted(set(wg.__all__) - here):
-        if not name.startswith("__"):
-            stub.lines.append(f"from .. import {name} as {name}\n")
-    stub.lines.append("\n")
-    for name in sorted(set(torch.__all__) - set(wg.__all__)):
+    lines = []
+    for name in torch.__all__:
         value = getattr(torch, name)
-        if isinstance(value, np.dtype):
-            stub.lines.append(f"{name}: np.dtype[Any]\n")
-        elif isinstance(value, type):
-            stub.lines.append(f"from {stub.relative(value.__module__)} import {value.__name__} as {name}\n")
-        elif isinstance(value, types.FunctionType):
+        if isinstance(value, types.ModuleType):
+            own = value.__name__ == f"wengert.torch.{name}"
+            lines.append(f"from {'.' if own else '..'} import {name} as {name}\n")
+        elif getattr(wg, name, None) is value and name in wg.__all__:
+            lines.append(f"from .. import {name} as {name}\n")
+        elif isinstance(value, np.dtype):
+            lines.append(f"{name}: np.dtype[Any]\n")
+        elif isinstance(value, type) and value.__module__.startswith("wengert"):
+            lines.append(f"from {stub.relative(value.__module__)} import {value.__name__} as {name}\n")
+        elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+            before = len(stub.lines)
             stub.function(name, value)
+            lines += stub.lines[before:]
+            del stub.lines[before:]
+        elif value is None or type(value) in (bool, int, float, str):
+            lines.append(f"{name}: {RENAMED.get(type(value).__name__, 'None')}\n")
         else:
-            raise TypeError(f"wengert.torch.{name} is a {type(value).__name__}")
+            lines.append(f"{name}: Any\n")
+    # Imports first, as linters want them.
+    stub.lines += sorted(line for line in lines if line.startswith("from "))
+    stub.lines += ["\n", *(line for line in lines if not line.startswith("from "))]
     return stub.text()
 
 

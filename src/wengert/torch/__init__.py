@@ -23,6 +23,7 @@ import wengert as _wengert
 from ..core.ops.declare import HOMES as _HOMES
 from ..core.ops.declare import PUBLIC as _PUBLIC
 from . import functions as _functions
+from .coverage import reason as _reason
 from .namespace import FUNCTIONS as _FUNCTIONS
 from .tensor import Size, Tensor, device
 
@@ -61,9 +62,12 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
-    if name not in _wengert.__all__:
-        raise AttributeError(f"module 'wengert.torch' has no attribute {name!r}; nor has 'wengert', whose names it has")
-    return getattr(_wengert, name)
+    if name in _wengert.__all__:
+        return getattr(_wengert, name)
+    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):  # torch.relu_(x)
+        return getattr(Tensor, name)
+    why = _reason(name) or "'wengert' has no such name either"
+    raise AttributeError(f"module 'wengert.torch' has no attribute {name!r}: {why}")
 
 
 def __dir__() -> list[str]:
