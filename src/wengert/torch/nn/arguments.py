@@ -1,4 +1,4 @@
-"""What PyTorch's functions of networks have in common: reductions, `inplace`, axes of 0-d tensors."""
+"""Reductions of losses, `inplace`, axes of 0-d tensors: readings of arguments that many functions of networks have."""
 
 from __future__ import annotations
 

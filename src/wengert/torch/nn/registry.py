@@ -1,4 +1,4 @@
-"""What a module holds, as mappings of names to values: `module._modules`, `module._parameters`, `module._buffers`."""
+"""Mappings of names to what a module holds: `module._modules`, `module._parameters`, `module._buffers`."""
 
 from __future__ import annotations
 
