@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from . import lr_scheduler
 from .adam import Adam, AdamW
+from .classic import ASGD, Adadelta, Rprop
+from .lbfgs import LBFGS
+from .matrix import Adafactor, Muon
 from .optimizer import Optimizer
 from .rmsprop import Adagrad, RMSProp, RMSprop
 from .sgd import SGD
+from .variants import Adamax, NAdam, RAdam
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSProp", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSProp",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]
 
 
 def __dir__() -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.errors import DTypeError, ShapeError, fail
 from ..ops.pointwise.arithmetic import sqrt
 from ..ops.pointwise.selection import maximum
-from .optimizer import Group, Optimizer, Params, State, _require, is_on
+from .formulas import check_betas
+from .optimizer import Group, Optimizer, Params, State, is_on, require
 
 
 class Adam(Optimizer):
@@ -60,20 +60,16 @@ class Adam(Optimizer):
 
     def _check(self, group: Group) -> None:
         super()._check(group)
-        _require(group, "eps", lambda v: v >= 0, "at least 0")
-        betas = group["betas"]
-        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-            fail(DTypeError, f"betas must be a pair of numbers, not {betas!r}")
-        if not all(0 <= b < 1 for b in betas):
-            fail(ShapeError, f"betas must lie in [0, 1), not {betas!r}")
-        group["betas"] = (float(betas[0]), float(betas[1]))
+        require(group, "eps", lambda v: v >= 0, "at least 0")
+        check_betas(group)
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
     def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-        if is_on(decay) and not self._decoupled:
+        decoupled = group.get("decoupled_weight_decay", self._decoupled)
+        if is_on(decay) and not decoupled:
             grad = grad + value * decay
         state["exp_avg"] *= beta1
         state["exp_avg"] += grad * (1.0 - beta1)
@@ -90,7 +86,7 @@ class Adam(Optimizer):
         deviation += group["eps"] * root
         change = state["exp_avg"] / deviation
         change *= -lr * root / (1.0 - beta1**step)
-        if is_on(decay) and self._decoupled:
+        if is_on(decay) and decoupled:
             change -= value * (lr * decay)
         return change
 

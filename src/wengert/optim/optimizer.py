@@ -19,8 +19,8 @@ from .. import view_as_complex, view_as_real
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.ops.record import same_value
-from ..core.spec import DType, category, float32, real_dtype
-from ..core.standins import present
+from ..core.spec import DType, category, float32, float64, real_dtype
+from ..core.standins import present, weak
 from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
@@ -70,6 +70,10 @@ class Optimizer:
 
     numbers: tuple[str, ...] = ("lr",)
     switches: tuple[str, ...] = ()
+    # Buffers that are one number for each parameter.
+    scalars: tuple[str, ...] = ()
+    # Whether an element's step depends on that element alone, so that a step may be made block by block.
+    elementwise = True
 
     def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
         self.defaults: Group = dict(defaults)
@@ -109,15 +113,27 @@ class Optimizer:
         """Return the names of the per-parameter buffers that the rule needs with these options."""
         return ()
 
+    def _names_of(self, p: Tensor, group: Group) -> tuple[str, ...]:
+        """Return the names of the buffers that the rule needs for this parameter."""
+        return self._names(group)
+
     def _initial(self, name: str, group: Group) -> float:
         """Return the number that a new buffer is filled with."""
         return 0.0
+
+    def _shape(self, name: str, p: Tensor) -> tuple[int, ...]:
+        """Return the shape of a buffer of the parameter."""
+        return () if name in self.scalars else p.shape
+
+    def _rounded(self, number: Any) -> Any:
+        """Return a scalar buffer's new value as it will be read at the next step."""
+        return number
 
     def _check(self, group: Group) -> None:
         """Raise ShapeError for options that make no sense."""
         for name in ("lr", "weight_decay"):
             if name in group:
-                _require(group, name, lambda v: v >= 0, "at least 0")
+                require(group, name, lambda v: v >= 0, "at least 0")
 
     def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
         """Return the number to add to the value, and bring the buffers, by name in `state`, up to date.
@@ -126,7 +142,7 @@ class Optimizer:
         and `step`, which counts from 1, are Python numbers or stand for some. Buffers are changed by
         augmented assignment, `state["momentum"] *= 0.9`, which writes into an array and rebinds a tensor.
         `value` and `grad` must not be written to, and the result is an array of its own. The value is to
-        decrease along `grad`. For a choice by an option among `switches` ask :func:`is_on`; a choice by
+        decrease along `grad`. The buffers among `scalars` are numbers, and are assigned. For a choice by an option among `switches` ask :func:`is_on`; a choice by
         `step` is arithmetic.
         """
         fail(GraphError, f"{type(self).__name__} defines no update", "Override _update in the class.")
@@ -185,15 +201,16 @@ class Optimizer:
                 loss = closure()
         todo: list[_Update] = []
         for group in self.param_groups:
+            options = self._resolved(group)
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
                     continue
                 if grad._data is None or p._data is None:
                     with no_grad():
-                        self._trace_one(p, -grad if group.get("maximize", False) else grad, group)
+                        self._trace_one(p, -grad if group.get("maximize", False) else grad, options)
                 else:
-                    todo.append((p, _array(grad, p), group))
+                    todo.append((p, _array(grad, p), options))
         if todo:
             if observers and (seen := observer()) is not None:
                 self._observed_step(seen, todo)
@@ -233,41 +250,83 @@ class Optimizer:
         if dtype != value.dtype:
             value, grad, owned = value.astype(dtype), grad.astype(dtype), True
         state = self._state_of(p, group)
-        state["step"] = step = state["step"] + 1
-        if value.size <= BLOCK and value.dtype.kind != "c":
-            new = self._update(value, grad, state, group, step)
+        step = self._counted(p, state)
+        buffers = self._opened(state, self._names_of(p, group))
+        if not self.elementwise or (value.size <= BLOCK and value.dtype.kind != "c"):
+            new = self._update(value, grad, buffers, group, step)
             new += value
             if not value.shape:  # arithmetic on 0-d arrays gives scalars
                 new = np.asarray(new)
-                state.update({name: np.asarray(state[name]) for name in self._names(group)})
         else:
             new = value if owned else np.empty(value.shape, value.dtype)
             out, old, g = _flat(new), _flat(value), _flat(grad)
-            buffers = {name: _flat(state[name]) for name in self._names(group)}
+            arrays = {name: _flat(b) for name, b in buffers.items() if name not in self.scalars}
+            after = scalars = {name: buffers[name] for name in self.scalars if name in buffers}
             for start in range(0, out.size, BLOCK):
                 part = slice(start, start + BLOCK)
-                self._step_part(out[part], old[part], g[part], {k: b[part] for k, b in buffers.items()}, group, step)
+                found = {k: b[part] for k, b in arrays.items()}
+                after = self._step_part(out[part], old[part], g[part], found, scalars, group, step)
+            buffers.update(after)
+        self._closed(state, buffers)
         p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
 
     def _step_part(
-        self, out: Array, value: Array, grad: Array, buffers: dict[str, Array], group: Group, step: int
-    ) -> None:
-        """Apply the rule to parts of arrays, which are written to."""
-        found = dict(buffers)
+        self,
+        out: Array,
+        value: Array,
+        grad: Array,
+        buffers: dict[str, Array],
+        scalars: State,
+        group: Group,
+        step: int,
+    ) -> State:
+        """Apply the rule to parts of arrays, which are written to. Return what becomes of the scalars."""
+        found: State = {**buffers, **scalars}
         np.add(value, self._update(value, grad, found, group, step), out=out)
         for name, buffer in buffers.items():
             if found[name] is not buffer:
                 buffer[...] = found[name]
+        return {name: found[name] for name in scalars}
+
+    # -- where the state is kept
+
+    def _resolved(self, group: Group) -> Group:
+        """Return the options as a rule is given them."""
+        return group
+
+    def _counted(self, p: Tensor, state: State) -> int:
+        """Count another step of the parameter; return its number, from 1."""
+        step: int = state["step"] + 1
+        state["step"] = step
+        return step
+
+    def _opened(self, state: State, names: tuple[str, ...]) -> State:
+        """Return the buffers of these names: arrays to be written into, scalars as numbers."""
+        scalars = self.scalars
+        return {name: float(state[name]) if name in scalars else state[name] for name in names}
+
+    def _closed(self, state: State, buffers: State) -> None:
+        """Keep what a step has made of the buffers."""
+        for name, new in buffers.items():
+            # Arithmetic on 0-d arrays gives scalars.
+            state[name] = new if type(new) is np.ndarray else np.asarray(new, state[name].dtype)
 
     def _state_of(self, p: Tensor, group: Group) -> State:
         """Return the parameter's state, with all buffers that these options need."""
         state = self.state.get(p)
         if state is None:
             state = self.state[p] = {"step": 0}
-        for name in self._names(group):
+        for name in self._names_of(p, group):
             if name not in state:
-                state[name] = np.full(p.shape, self._initial(name, group), _working_dtype(p.dtype))
+                state[name] = self._new_buffer(name, p, group)
         return state
+
+    def _new_buffer(self, name: str, p: Tensor, group: Group) -> Array:
+        """Return a buffer before the first step. In a complex one real and imaginary parts are both the number."""
+        if name in self.scalars:
+            return np.asarray(self._initial(name, group), float64)
+        first, dtype = self._initial(name, group), _working_dtype(p.dtype)
+        return np.full(self._shape(name, p), complex(first, first) if dtype.kind == "c" else first, dtype)
 
     # -- in a trace
 
@@ -281,37 +340,57 @@ class Optimizer:
         if category(grad.dtype) > category(p.dtype):
             fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")
         state = self._state_of(p, group)
-        names = self._names(group)
+        names = self._names_of(p, group)
         dtype = _working_dtype(p.dtype)
         # Objects of the step's own, which it writes to.
-        value, g, *buffers = (
-            same_value(_real(asarray(t, dtype=dtype))) for t in (present(p), grad, *(state[name] for name in names))
-        )
+        value, g = (same_value(_real(asarray(t, dtype=dtype))) for t in (present(p), grad))
+        parts: State = {}
+        for name in names:
+            if name in self.scalars:
+                parts[name] = weak(asarray(state[name], dtype=float64))
+            else:
+                parts[name] = same_value(_real(asarray(state[name], dtype=dtype)))
+        count = self._counted_in_trace(p, state)
+        change = self._update(value, g, parts, group, count)
+        p.assign_(_as_before(value + change, dtype).astype(p.dtype))
+        for name, t in parts.items():
+            if name in self.scalars:
+                self._keep(state, name, asarray(t.wide() if t.is_weak else t, dtype=state[name].dtype))
+            else:
+                self._keep(state, name, _as_before(t, dtype))
+
+    def _counted_in_trace(self, p: Tensor, state: State) -> Any:
+        """Count another step of the parameter; return its number, which stands for an int."""
         step = next((after for c in self._counts if (after := c.after(state["step"])) is not None), None)
         if step is None:
             step = state["step"] + 1
-        parts = dict(zip(names, buffers))
-        change = self._update(value, g, parts, group, step)
-        p.assign_(_as_before(value + change, dtype).astype(p.dtype))
-        state.update({name: _as_before(t, dtype) for name, t in parts.items()}, step=step)
+        state["step"] = step
+        return step
+
+    def _keep(self, state: State, name: str, value: Tensor) -> None:
+        """Keep what a traced step has made of a buffer."""
+        state[name] = value
 
     def __jit_cells__(self) -> Iterable[Cell]:
         cells: list[Cell] = []
         for group in self.param_groups:
             for name in self.numbers:
-                if name not in group or not self._enters(name, group):
-                    continue
-                if isinstance(group[name], tuple):
-                    cells += [OptionCell(group, name, i) for i in range(len(group[name]))]
-                else:
-                    cells.append(OptionCell(group, name))
+                if name in group and self._enters(name, group):
+                    cells += self._option_cells(group, name)
             for p in group["params"]:
                 cells.append(TensorCell(p))
                 if p in self.state or p.requires_grad:
-                    state = self._state_of(p, group)
-                    cells += [ArrayCell(state, name) for name in self._names(group)]
+                    cells += self._buffer_cells(self._state_of(p, group), self._names_of(p, group))
         self._seen = []
         return [*cells, *(CountCell(states, self._counts) for states in self._by_count())]
+
+    def _option_cells(self, group: Group, name: str) -> Iterable[Cell]:
+        if isinstance(group[name], tuple):
+            return [OptionCell(group, name, i) for i in range(len(group[name]))]
+        return [OptionCell(group, name)]
+
+    def _buffer_cells(self, state: State, names: tuple[str, ...]) -> Iterable[Cell]:
+        return [ArrayCell(state, name) for name in names]
 
     def _by_count(self) -> list[list[State]]:
         """Return the states of parameters that have made equally many steps, together."""
@@ -409,12 +488,26 @@ class Optimizer:
             wrong += [f"state of parameter {n}, which no group holds" for n in state if n not in params]
             for n, entries in state.items():
                 if n in params:
-                    loaded[params[n]] = _loaded(entries, params[n], f"parameter {n}", wrong)
+                    loaded[params[n]] = self._loaded(entries, params[n], f"parameter {n}", wrong)
         if wrong:
             fail(StateError, f"state dict does not fit {name}", "\n".join([*wrong, "Nothing was loaded."]))
         for new, old in zip(groups, self.param_groups):
             old.update(_options(new))
         self.state = loaded
+
+    def _loaded(self, entries: Mapping[str, Any], p: Tensor, what: str, wrong: list[str]) -> State:
+        made: State = {}
+        for key, value in entries.items():
+            if key == "step":
+                made[key] = int(value)
+                continue
+            array = np.array(value.detach().numpy() if isinstance(value, Tensor) else value)
+            if array.shape != self._shape(key, p):
+                wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
+            else:
+                made[key] = array.astype(float64 if key in self.scalars else _working_dtype(p.dtype))
+        made.setdefault("step", 0)
+        return made
 
     def _all(self) -> list[Tensor]:
         return [p for g in self.param_groups for p in g["params"]]
@@ -436,7 +529,7 @@ def _options(group: Mapping[str, Any]) -> Group:
     return {k: copy.copy(v) for k, v in group.items() if k != "params"}
 
 
-def _require(group: Group, name: str, test: Callable[[Any], bool], wanted: str) -> None:
+def require(group: Group, name: str, test: Callable[[Any], bool], wanted: str) -> None:
     value = group[name]
     # Written so that NaN, which fails every test, is refused.
     if isinstance(value, Tensor):
@@ -513,18 +606,3 @@ def _flat(a: Array) -> Array:
     """Return `a` as one axis of real numbers: a view where its memory is contiguous."""
     flat = a.reshape(-1)
     return flat.view(real_dtype(flat.dtype)) if flat.dtype.kind == "c" else flat
-
-
-def _loaded(entries: Mapping[str, Any], p: Tensor, what: str, wrong: list[str]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for key, value in entries.items():
-        if key == "step":
-            made[key] = int(value)
-            continue
-        array = np.array(value.detach().numpy() if isinstance(value, Tensor) else value)
-        if array.shape != p.shape:
-            wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
-        else:
-            made[key] = array.astype(_working_dtype(p.dtype))
-    made.setdefault("step", 0)
-    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ops.pointwise.arithmetic import sqrt
-from .optimizer import Group, Optimizer, Params, State, _require, is_on
+from .optimizer import Group, Optimizer, Params, State, is_on, require
 
 
 class RMSprop(Optimizer):
@@ -60,9 +60,9 @@ class RMSprop(Optimizer):
 
     def _check(self, group: Group) -> None:
         super()._check(group)
-        _require(group, "alpha", lambda v: 0 <= v <= 1, "in [0, 1]")
-        _require(group, "eps", lambda v: v >= 0, "at least 0")
-        _require(group, "momentum", lambda v: v >= 0, "at least 0")
+        require(group, "alpha", lambda v: 0 <= v <= 1, "in [0, 1]")
+        require(group, "eps", lambda v: v >= 0, "at least 0")
+        require(group, "momentum", lambda v: v >= 0, "at least 0")
 
     def _names(self, group: Group) -> tuple[str, ...]:
         names = ("square_avg",)
@@ -148,7 +148,7 @@ class Adagrad(Optimizer):
     def _check(self, group: Group) -> None:
         super()._check(group)
         for name in ("lr_decay", "initial_accumulator_value", "eps"):
-            _require(group, name, lambda v: v >= 0, "at least 0")
+            require(group, name, lambda v: v >= 0, "at least 0")
 
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("sum",)

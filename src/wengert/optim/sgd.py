@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError, fail
-from .optimizer import Group, Optimizer, Params, State, _require, is_on
+from .optimizer import Group, Optimizer, Params, State, is_on, require
 
 
 class SGD(Optimizer):
@@ -57,8 +57,8 @@ class SGD(Optimizer):
 
     def _check(self, group: Group) -> None:
         super()._check(group)
-        _require(group, "momentum", lambda v: v >= 0, "at least 0")
-        _require(group, "dampening", lambda v: v == v, "a number")
+        require(group, "momentum", lambda v: v >= 0, "at least 0")
+        require(group, "dampening", lambda v: v == v, "a number")
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             fail(ShapeError, "nesterov=True needs momentum above 0 and dampening 0")
 
