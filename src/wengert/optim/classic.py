@@ -126,7 +126,8 @@ class ASGD(Optimizer):
         return ("eta", "mu", "ax")
 
     def _initial(self, name: str, group: Group) -> float:
-        return {"eta": group["lr"], "mu": 1.0}.get(name, 0.0)
+        start: float = {"eta": group["lr"], "mu": 1.0}.get(name, 0.0)
+        return start
 
     def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
         lr, lambd, eta, mu = group["lr"], group["lambd"], state["eta"], state["mu"]

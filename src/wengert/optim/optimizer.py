@@ -24,7 +24,7 @@ from ..core.standins import present, weak
 from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor, asarray, like, wrap
 from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]
@@ -78,7 +78,7 @@ class Optimizer:
     def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
         self.defaults: Group = dict(defaults)
         self.param_groups: list[Group] = []
-        self.state: dict[Tensor, State] = {}
+        self.state: dict[Tensor, State] = self._no_state()
         self._forget()
         if isinstance(params, (Tensor, Mapping)) or not isinstance(params, Iterable):
             fail(
@@ -106,6 +106,10 @@ class Optimizer:
         self._static: tuple[Any, ...] = ()
         self._seen: list[Any] = []
         self._together: list[list[State]] = []
+
+    def _no_state(self) -> dict[Tensor, State]:
+        """Return the mapping of parameters to their buffers, empty."""
+        return {}
 
     # -- what a rule defines
 
@@ -142,8 +146,8 @@ class Optimizer:
         and `step`, which counts from 1, are Python numbers or stand for some. Buffers are changed by
         augmented assignment, `state["momentum"] *= 0.9`, which writes into an array and rebinds a tensor.
         `value` and `grad` must not be written to, and the result is an array of its own. The value is to
-        decrease along `grad`. The buffers among `scalars` are numbers, and are assigned. For a choice by an option among `switches` ask :func:`is_on`; a choice by
-        `step` is arithmetic.
+        decrease along `grad`. The buffers among `scalars` are numbers, and are assigned. For a choice by an
+        option among `switches` ask :func:`is_on`; a choice by `step` is arithmetic.
         """
         fail(GraphError, f"{type(self).__name__} defines no update", "Override _update in the class.")
 
@@ -183,7 +187,7 @@ class Optimizer:
                     # Without a look at it: what a compiled step does not read may be there or not.
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad = wrap(np.zeros(p.shape, p.grad.dtype))
+                    p.grad = like(p, wrap(np.zeros(p.shape, p.grad.dtype)))
 
     # -- the step
 
@@ -244,9 +248,9 @@ class Optimizer:
             seen.updated(*update)
 
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
-        owned = _is_sole_owner(p)
+        owned = is_sole_owner(p)
         value = np.asarray(p._value("an optimiser's step"))
-        dtype = _working_dtype(value.dtype)
+        dtype = working_dtype(value.dtype)
         if dtype != value.dtype:
             value, grad, owned = value.astype(dtype), grad.astype(dtype), True
         state = self._state_of(p, group)
@@ -325,7 +329,7 @@ class Optimizer:
         """Return a buffer before the first step. In a complex one real and imaginary parts are both the number."""
         if name in self.scalars:
             return np.asarray(self._initial(name, group), float64)
-        first, dtype = self._initial(name, group), _working_dtype(p.dtype)
+        first, dtype = self._initial(name, group), working_dtype(p.dtype)
         return np.full(self._shape(name, p), complex(first, first) if dtype.kind == "c" else first, dtype)
 
     # -- in a trace
@@ -341,7 +345,7 @@ class Optimizer:
             fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")
         state = self._state_of(p, group)
         names = self._names_of(p, group)
-        dtype = _working_dtype(p.dtype)
+        dtype = working_dtype(p.dtype)
         # Objects of the step's own, which it writes to.
         value, g = (same_value(_real(asarray(t, dtype=dtype))) for t in (present(p), grad))
         parts: State = {}
@@ -401,13 +405,18 @@ class Optimizer:
         return list(parts.values())
 
     def __jit_static__(self) -> tuple[Any, ...]:
-        seen = [id(self.state), len(self.state)]
-        for group in self.param_groups:
-            seen += id(group), changes_of(group)
+        seen = self._signs()
         if seen != self._seen or not self._still_together():
             self._together = self._by_count()
             self._static, self._seen = self._fixed(), seen
         return self._static
+
+    def _signs(self) -> list[Any]:
+        """Return what tells, by being what it was, that :meth:`_fixed` is so too."""
+        seen = [id(self.state), len(self.state)]
+        for group in self.param_groups:
+            seen += id(group), changes_of(group)
+        return seen
 
     def __jit_watched__(self) -> list[tuple[str, Any, Any]] | None:
         if any(type(group) is not Options for group in self.param_groups):
@@ -454,7 +463,7 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return options and buffers as plain data, with parameters numbered in order (PyTorch's layout)."""
         numbers = {id(p): i for i, p in enumerate(self._all())}
-        groups = [{**_options(g), "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        groups = [{**without_params(g), "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
         state = {
             numbers[id(p)]: {k: wrap(v.copy()) if isinstance(v, np.ndarray) else v for k, v in s.items()}
             for p, s in self.state.items()
@@ -492,7 +501,7 @@ class Optimizer:
         if wrong:
             fail(StateError, f"state dict does not fit {name}", "\n".join([*wrong, "Nothing was loaded."]))
         for new, old in zip(groups, self.param_groups):
-            old.update(_options(new))
+            old.update(without_params(new))
         self.state = loaded
 
     def _loaded(self, entries: Mapping[str, Any], p: Tensor, what: str, wrong: list[str]) -> State:
@@ -505,7 +514,7 @@ class Optimizer:
             if array.shape != self._shape(key, p):
                 wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
             else:
-                made[key] = array.astype(float64 if key in self.scalars else _working_dtype(p.dtype))
+                made[key] = array.astype(float64 if key in self.scalars else working_dtype(p.dtype))
         made.setdefault("step", 0)
         return made
 
@@ -525,7 +534,7 @@ def is_on(option: Any) -> bool:
     return isinstance(option, Tensor) or option != 0
 
 
-def _options(group: Mapping[str, Any]) -> Group:
+def without_params(group: Mapping[str, Any]) -> Group:
     return {k: copy.copy(v) for k, v in group.items() if k != "params"}
 
 
@@ -566,14 +575,14 @@ def _array(grad: Tensor, p: Tensor) -> Array:
     return value
 
 
-# References to an array that only its tensor holds, counted as `_is_sole_owner` counts them.
+# References to an array that only its tensor holds, counted as `is_sole_owner` counts them.
 _PROBE = wrap(np.zeros(1))
 _SOLE = sys.getrefcount(_PROBE._data)
 # Without the global lock another thread's references may come between the count and the writing.
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-def _is_sole_owner(p: Tensor) -> bool:
+def is_sole_owner(p: Tensor) -> bool:
     """Return whether nothing else holds or views the tensor's buffer, so that writing into it changes nobody's value.
 
     Views, saved values of a graph and arrays that share the memory all refer to the array that owns it.
@@ -588,7 +597,7 @@ def _is_sole_owner(p: Tensor) -> bool:
     )
 
 
-def _working_dtype(dtype: DType) -> DType:
+def working_dtype(dtype: DType) -> DType:
     """Return the dtype of the arithmetic and the buffers: squares and eps vanish in 16 bits."""
     return float32 if category(dtype) == 2 and dtype.itemsize < 4 else dtype
 

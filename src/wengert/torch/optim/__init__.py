@@ -1,8 +1,44 @@
-"""Optimisers under PyTorch's path: `import wengert.torch.optim as optim`; see :mod:`wengert.optim`."""
+"""Optimisers with PyTorch's parameters, state and hooks: `import wengert.torch.optim as optim`."""
 
-from ...optim import *
-from ...optim import __all__
-from . import lr_scheduler  # type: ignore[no-redef]
+from . import lr_scheduler
+from .optimizer import Optimizer
+from .rules import (
+    ASGD,
+    LBFGS,
+    SGD,
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Muon,
+    NAdam,
+    RAdam,
+    RMSprop,
+    Rprop,
+    SparseAdam,
+)
+
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SparseAdam",
+    "lr_scheduler",
+]
 
 
 def __dir__() -> list[str]:
