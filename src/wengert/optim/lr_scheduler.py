@@ -68,7 +68,7 @@ class LRScheduler:
 
     def step(self) -> None:
         """Advance by one epoch (or one step of the optimiser, as you count them)."""
-        _outside(self)
+        refuse_in_trace(self)
         self.last_epoch += 1
         self._apply(lambda group: group["lr"])
 
@@ -404,7 +404,7 @@ class SequentialLR(LRScheduler):
 
     def step(self) -> None:
         """Advance by one epoch."""
-        _outside(self)
+        refuse_in_trace(self)
         self.last_epoch += 1
         i = bisect_right(self.milestones, self.last_epoch)
         if i and self.milestones[i - 1] == self.last_epoch:
@@ -490,7 +490,7 @@ class ReduceLROnPlateau(LRScheduler):
         """
         if metrics is None:
             fail(DTypeError, "ReduceLROnPlateau.step() without a metric", "Write schedule.step(validation_loss).")
-        _outside(self)
+        refuse_in_trace(self)
         value = float(metrics.detach() if isinstance(metrics, Tensor) else metrics)
         self.last_epoch += 1
         if self._better(value):
@@ -516,7 +516,8 @@ class ReduceLROnPlateau(LRScheduler):
         return sign * value < sign * self.best * (1.0 - sign * self.threshold)
 
 
-def _outside(schedule: LRScheduler) -> None:
+def refuse_in_trace(schedule: Any) -> None:
+    """Raise GraphError for a schedule's step inside a compiled function."""
     if get_capture() is not None:
         fail(
             GraphError,

@@ -374,9 +374,7 @@ class Optimizer(plain.Optimizer):
                     for name in self.defaults
                 ]
             else:
-                options = [
-                    (name, type(v) is float or _hashable(v)) for name, v in group.items() if name != "params"
-                ]
+                options = [(name, type(v) is float or _hashable(v)) for name, v in group.items() if name != "params"]
             groups.append((id(group), tuple(map(id, group["params"])), tuple(options)))
         if self.is_rule:
             return (*groups, *self._kept())
@@ -461,6 +459,10 @@ class Optimizer(plain.Optimizer):
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in self._hooks["load_state_dict_post"].values():
             hook(self)
+
+
+# Subclasses that define a step of their own have theirs wrapped when they are made.
+Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
 
 
 def _registering(kind: str, when: str) -> Callable[..., RemovableHandle]:
