@@ -1,6 +1,6 @@
 """Optimisers with PyTorch's parameters, state and hooks: `import wengert.torch.optim as optim`."""
 
-from . import lr_scheduler
+from . import lr_scheduler, swa_utils
 from .optimizer import Optimizer
 from .rules import (
     ASGD,
@@ -38,6 +38,7 @@ __all__ = [
     "Rprop",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
 ]
 
 
