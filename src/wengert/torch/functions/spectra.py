@@ -194,9 +194,10 @@ def istft(
         fail(GraphError, "istft: return_complex=True of one side of the frequencies", "Say onesided=False.")
     scale = "ortho" if normalized else "backward"
     factors = _frame_window("istft", x.real, n_fft, width, window)
-    frames = wg.fft.irfft(x.mT, n=n_fft, norm=scale) if half else wg.fft.ifft(x.mT, norm=scale)
-    if not half and not return_complex:
-        frames = frames.real
+    if return_complex:
+        frames = wg.fft.ifft(x.mT, norm=scale)
+    else:  # of a real signal the other frequencies are conjugates of these
+        frames = wg.fft.irfft(x[:, : n_fft // 2 + 1].mT, n=n_fft, norm=scale)
     count = x.shape[-1]
     total = n_fft + hop * (count - 1)
     places = _frame_indices(count, hop, n_fft).reshape(-1)
