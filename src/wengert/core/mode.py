@@ -122,7 +122,7 @@ set_mode = _mode.set
 reset_mode = _mode.reset
 
 
-class _GradMode:
+class GradMode:
     """A context manager and decorator that sets whether operations record for gradients."""
 
     __slots__ = ("_enabled", "_tokens")
@@ -144,7 +144,7 @@ class _GradMode:
 
         @functools.wraps(fn)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with _GradMode(enabled):
+            with GradMode(enabled):
                 return fn(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]
@@ -158,7 +158,7 @@ def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Call
         steps = fn(*args, **kwargs)
         advance: Callable[[], Any] = functools.partial(next, steps)
         while True:
-            with _GradMode(enabled):
+            with GradMode(enabled):
                 try:
                     value = advance()
                 except StopIteration as end:
@@ -176,7 +176,7 @@ def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Call
     return wrapper
 
 
-class _SetGradEnabled(_GradMode):
+class SetGradEnabled(GradMode):
     """A switch of recording that takes effect when made; as a block, it restores the mode at the end."""
 
     __slots__ = ("_before",)
@@ -207,7 +207,7 @@ def no_grad(fn: F | None = None) -> Any:
     ...     (w * 2).requires_grad
     False
     """
-    return _GradMode(False) if fn is None else _GradMode(False)(fn)
+    return GradMode(False) if fn is None else GradMode(False)(fn)
 
 
 def enable_grad(fn: F | None = None) -> Any:
@@ -222,10 +222,10 @@ def enable_grad(fn: F | None = None) -> Any:
     >>> a.requires_grad, b.requires_grad
     (False, True)
     """
-    return _GradMode(True) if fn is None else _GradMode(True)(fn)
+    return GradMode(True) if fn is None else GradMode(True)(fn)
 
 
-def set_grad_enabled(enabled: bool) -> _GradMode:
+def set_grad_enabled(enabled: bool) -> GradMode:
     """Return `no_grad` or `enable_grad` by a flag: `with wg.set_grad_enabled(training):`, or as a statement.
 
     >>> import wengert as wg
@@ -233,7 +233,7 @@ def set_grad_enabled(enabled: bool) -> _GradMode:
     ...     wg.is_grad_enabled()
     False
     """
-    return _SetGradEnabled(bool(enabled))
+    return SetGradEnabled(bool(enabled))
 
 
 def is_grad_enabled() -> bool:

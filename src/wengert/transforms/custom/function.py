@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.errors import GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
@@ -99,6 +99,9 @@ class Function:
     (tensor(8.), tensor(12.))
     """
 
+    # What `forward` and `backward` are given first: another namespace's has further methods.
+    context_class: ClassVar[type[Context]] = Context
+
     @staticmethod
     def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
         """Return the value; overridden by subclasses."""
@@ -157,7 +160,7 @@ class _Call:
     def run(self, tensors: Sequence[Tensor], needs: tuple[bool, ...], recording: bool) -> tuple[Any, Context]:
         """Return the checked result of `forward`, and the context that it leaves."""
         cls = self.cls
-        ctx = Context(needs)
+        ctx = cls.context_class(needs)
         token = set_mode(get_mode().with_grad(recording))
         try:
             result = cls.forward(ctx, *self.fill(tensors), **self.kwargs)
@@ -206,7 +209,10 @@ class _Call:
         places = [i for i, a in enumerate(self.template) if a is _TENSOR]
 
         def pull(xs: Sequence[Any], left: Any, cts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
-            grads = _several(cls.backward(_context(left), *cts))
+            grads = _several(cls.backward(_context(cls, left), *cts))
+            surplus = grads[len(self.template) :]
+            if surplus and all(g is None for g in surplus):  # for arguments that this call left out
+                grads = grads[: len(self.template)]
             if len(grads) != len(self.template):
                 count = f"{len(grads)} gradients for {len(self.template)} arguments of forward"
                 fail(
@@ -220,7 +226,7 @@ class _Call:
         def push(xs: Sequence[Any], left: Any, ts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
             rest = iter(ts)
             given = [next(rest) if a is _TENSOR else None for a in self.template]
-            found = _several(cls.jvp(_context(left), *given))
+            found = _several(cls.jvp(_context(cls, left), *given))
             what = f"{cls.__name__}.jvp"
             if len(found) != len(specs):
                 text = f"{what} returned {len(found)} tangents for {len(specs)} results of forward"
@@ -245,9 +251,9 @@ def _left(ctx: Context) -> Any:
     return ctx._kept, {k: v if isinstance(v, Tensor) else Static(v) for k, v in attributes.items()}
 
 
-def _context(left: Any) -> Context:
+def _context(cls: type[Function], left: Any) -> Context:
     kept, attributes = left
-    ctx = Context(())
+    ctx = cls.context_class(())
     vars(ctx).update({k: v.value if isinstance(v, Static) else v for k, v in attributes.items()})
     ctx._kept = kept
     return ctx

@@ -1,0 +1,54 @@
+"""Gradients of eager tensors with PyTorch's names and keywords: `torch.autograd`.
+
+>>> import wengert.torch as torch
+>>> x = torch.tensor(3.0, requires_grad=True)
+>>> torch.autograd.grad(x * x, x)
+(tensor(6.),)
+"""
+
+from __future__ import annotations
+
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, variable
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from .checking import GradcheckError, gradcheck, gradgradcheck
+from .gradients import backward, grad
+from .variable import Variable
+
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "Variable",
+    "anomaly_mode",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "forward_ad",
+    "function",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "profiler",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

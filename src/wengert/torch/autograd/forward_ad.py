@@ -1,0 +1,53 @@
+"""Forward mode for eager code, under PyTorch's path: `torch.autograd.forward_ad`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import GradientError, fail
+from ...transforms.derivatives.tangents import UnpackedDual, dual_level
+from ...transforms.derivatives.tangents import make_dual as _make_dual
+from ...transforms.derivatives.tangents import unpack_dual as _unpack_dual
+from ..namespace import as_torch
+
+UnpackedDualTensor = UnpackedDual
+_entered: list[dual_level] = []
+
+
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
+    """Return a tensor that carries a tangent along; see :func:`wengert.autograd.make_dual`."""
+    return as_torch(_make_dual(tensor, tangent))
+
+
+def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDual:
+    """Return the value and the tangent of a tensor, None where it has none."""
+    return as_torch(_unpack_dual(tensor))  # type: ignore[no-any-return]
+
+
+def enter_dual_level() -> int:
+    """Begin a block of dual tensors, as `with dual_level():` does. Returns its number."""
+    level = dual_level()
+    level.__enter__()
+    _entered.append(level)
+    return len(_entered) - 1
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End the block that :func:`enter_dual_level` began last. Raises GradientError where there is none."""
+    if not _entered or (level is not None and level != len(_entered) - 1):
+        fail(GradientError, f"exit_dual_level(level={level}) of {len(_entered)} open ones")
+    _entered.pop().__exit__()
+
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,148 @@
+"""Functions whose forward and backward are written as classes, under PyTorch's path: `torch.autograd.function`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import wengert as wg
+
+from ...core.errors import GradientError, fail
+from ...core.mode import get_mode
+from ...core.tensor import Tensor as Plain
+from ...transforms.custom.function import Context
+from ...transforms.custom.function import Function as PlainFunction
+from ..namespace import as_torch
+
+
+class FunctionCtx(Context):
+    """What `forward` leaves for `backward`, with PyTorch's further methods."""
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Raise GradientError: an argument of a custom function is a value, which the function cannot write to."""
+        fail(
+            GradientError,
+            "mark_dirty() in a custom function",
+            "Its arguments are values: compute a new tensor and return it, and assign it where it is called.",
+        )
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Do nothing: tensors share no memory."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Do nothing: where no gradient reaches a result, `backward` is given zeros, which give the same gradients."""
+
+
+class Function(PlainFunction):
+    """A differentiable function with a derivative of your own; see :class:`wengert.autograd.Function`.
+
+    `forward` takes the context first, as `forward(ctx, *args)`, or there is a `setup_context(ctx, inputs, output)`
+    beside a `forward(*args)`.
+
+    >>> import wengert.torch as torch
+    >>> class Cube(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x**3
+    ...     @staticmethod
+    ...     def backward(ctx, grad_output):
+    ...         x, = ctx.saved_tensors
+    ...         return 3 * x**2 * grad_output
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    context_class: ClassVar[type[Context]] = FunctionCtx
+    generate_vmap_rule = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "forward" in cls.__dict__ and cls.setup_context is not Function.setup_context:
+            cls.forward = staticmethod(_with_setup(cls, cls.forward))  # type: ignore[method-assign]
+        if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
+            cls.backward = cls.vjp  # type: ignore[method-assign, assignment]
+        for name in ("backward", "jvp"):
+            if name in cls.__dict__:
+                setattr(cls, name, staticmethod(_of_this_namespace(getattr(cls, name))))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Leave for `backward` what it needs of arguments and result; for a `forward` that takes no context."""
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the gradients; another name of `backward` that subclasses may define."""
+        fail(GradientError, "a custom Function without backward()", "Define a static method backward(ctx, *grads).")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` on the arguments and record one node for it."""
+        return as_torch(super().apply(*args, **kwargs))
+
+
+def _with_setup(cls: type[Function], forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def both(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        output = forward(*args, **kwargs)
+        cls.setup_context(ctx, args, output)
+        return output
+
+    return both
+
+
+def _of_this_namespace(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that is given tensors of this namespace, in its arguments and in the context."""
+
+    @functools.wraps(rule)
+    def given(ctx: Any, *grads: Any) -> Any:
+        for value in vars(ctx).values():
+            as_torch(value)
+        return rule(ctx, *as_torch(grads))
+
+    return given
+
+
+class _Once(PlainFunction):
+    """Gradients that cannot be differentiated: the identity, whose derivative is an error."""
+
+    @staticmethod
+    def forward(ctx: Context, *grads: Any) -> Any:
+        return tuple(g.clone() for g in grads)
+
+    @staticmethod
+    def backward(ctx: Context, *grads: Any) -> Any:
+        fail(
+            GradientError,
+            "a second derivative of a function whose backward is marked with once_differentiable",
+            "Write its backward with differentiable operations, and leave the mark out.",
+        )
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `backward` that runs without recording; to differentiate its result raises GradientError."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        recording = get_mode().grad and any(isinstance(a, Plain) and a.requires_grad for a in args)
+        with wg.no_grad():
+            found = fn(ctx, *args)
+        if not recording:
+            return found
+        several = found if isinstance(found, tuple) else (found,)
+        there = [g.requires_grad_() for g in (g.detach() for g in several if isinstance(g, Plain))]
+        marked = iter(_Once.apply(*there)) if there else iter(())
+        out = tuple(next(marked) if isinstance(g, Plain) else g for g in several)
+        return out if isinstance(found, tuple) else out[0]
+
+    return wrapper
+
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,179 @@
+"""Jacobians, Hessians and products with them of eager functions: `torch.autograd.functional`.
+
+A function takes tensors, and gives one or a tuple of them; what is asked for comes in tuples where they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import wengert as wg
+
+from ...core.errors import GradientError, fail
+from ...core.tensor import Tensor as Plain
+from .gradients import grad as gradients_of
+
+
+def _tuple(inputs: Any) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def _finished(found: Any, create_graph: bool) -> Any:
+    """Return what was found without its history, unless a graph is asked for."""
+    if isinstance(found, tuple):
+        return tuple(_finished(f, create_graph) for f in found)
+    return found if create_graph else found.detach()
+
+
+def _of_inputs(found: Any, inputs: Any) -> Any:
+    return found if isinstance(inputs, (tuple, list)) else found[0]
+
+
+def _check_strict(strict: bool, func: Callable[..., Any], args: tuple[Any, ...], what: str) -> None:
+    """Raise GradientError where `strict` asks for it and an output does not depend on an input."""
+    if not strict:
+        return
+    own = tuple(a.detach().requires_grad_() for a in args)
+    for i, out in enumerate(_tuple(func(*own))):
+        found = gradients_of(out.sum(), own, allow_unused=True) if out.requires_grad else (None,) * len(own)
+        for j, g in enumerate(found):
+            if g is None:
+                fail(GradientError, f"{what}(strict=True): output {i} does not depend on input {j}")
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """Return the Jacobian of `func` at `inputs`: for an output and an input a tensor of both shapes.
+
+    Parameters
+    ----------
+    create_graph: make the result differentiable.
+    strict: raise where an output does not depend on an input, instead of zeros.
+    vectorize: not read: all directions go in one pass.
+    strategy: "reverse-mode" or "forward-mode".
+
+    >>> import wengert.torch as torch
+    >>> torch.autograd.functional.jacobian(lambda x: x**2, torch.tensor([1.0, 3.0]))
+    tensor([[2., 0.],
+            [0., 6.]])
+    """
+    args = _tuple(inputs)
+    if strategy not in ("reverse-mode", "forward-mode"):
+        fail(GradientError, f"jacobian: strategy={strategy!r}", 'It is "reverse-mode" or "forward-mode".')
+    with wg.enable_grad():
+        _check_strict(strict, func, args, "jacobian")
+        mode: Any = "reverse" if strategy == "reverse-mode" else "forward"
+        found = wg.jacobian(func, tuple(range(len(args))), mode)(*args)
+    several = isinstance(found, tuple) and bool(found) and isinstance(found[0], tuple)
+    rows = tuple(_of_inputs(row, inputs) for row in found) if several else _of_inputs(found, inputs)
+    return _finished(rows, create_graph)
+
+
+def _number(func: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def scalar(*args: Any) -> Any:
+        out = func(*args)
+        if not isinstance(out, Plain) or out.size != 1:
+            fail(GradientError, f"{what} of a function with more than one number for a result")
+        return out.reshape(())
+
+    return scalar
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """Return the second derivatives of a function with one number for a result; see :func:`jacobian`.
+
+    >>> import wengert.torch as torch
+    >>> torch.autograd.functional.hessian(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    args = _tuple(inputs)
+    numbers = tuple(range(len(args)))
+    mode: Any = "forward" if outer_jacobian_strategy == "forward-mode" else "reverse"
+    with wg.enable_grad():
+        _check_strict(strict, func, args, "hessian")
+        inner = wg.grad(_number(func, "hessian"), numbers)
+        found = wg.jacobian(inner, numbers, mode)(*args)
+    return _finished(found if isinstance(inputs, (tuple, list)) else found[0][0], create_graph)
+
+
+def _given(v: Any, outputs: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    if v is None:
+        if len(outputs) != 1 or outputs[0].size != 1:
+            fail(GradientError, f"{what} without v", "It can be left out for a result of one number only.")
+        return (wg.ones_like(outputs[0]),)
+    return _tuple(v)
+
+
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return the value of `func` at `inputs` and the product of `v` with its Jacobian.
+
+    `v` has the shapes of the value, and may be left out where that is one number.
+    """
+    args = _tuple(inputs)
+    with wg.enable_grad():
+        _check_strict(strict, func, args, "vjp")
+        out, pull = wg.vjp(func, *args)
+        weights = _given(v, _tuple(out), "vjp")
+        found = pull(weights if isinstance(out, tuple) else weights[0])
+    return _finished(out, create_graph), _finished(_of_inputs(found, inputs), create_graph)
+
+
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return the value of `func` at `inputs` and the product of its Jacobian with `v`, of the inputs' shapes."""
+    args = _tuple(inputs)
+    with wg.enable_grad():
+        _check_strict(strict, func, args, "jvp")
+        out, found = wg.jvp(func, args, _given(v, args, "jvp"))
+    return _finished(out, create_graph), _finished(found, create_graph)
+
+
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return the value of a function with one number for a result and the product of its Hessian with `v`."""
+    args = _tuple(inputs)
+    with wg.enable_grad():
+        _check_strict(strict, func, args, "hvp")
+        both = wg.value_and_grad(_number(func, "hvp"), tuple(range(len(args))))
+        (out, _), (_, found) = wg.jvp(lambda *xs: both(*xs), args, _given(v, args, "hvp"))
+    return _finished(out, create_graph), _finished(_of_inputs(found, inputs), create_graph)
+
+
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return the value of a function with one number for a result and the product of `v` with its Hessian."""
+    args = _tuple(inputs)
+    with wg.enable_grad():
+        _check_strict(strict, func, args, "vhp")
+        value = _number(func, "vhp")
+        _, pull = wg.vjp(wg.grad(value, tuple(range(len(args)))), *args)
+        found = pull(_given(v, args, "vhp"))
+        out = value(*args)
+    return _finished(out, create_graph), _finished(_of_inputs(found, inputs), create_graph)
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

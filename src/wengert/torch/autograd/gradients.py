@@ -1,0 +1,144 @@
+"""Gradients of eager tensors with PyTorch's keywords: `backward` and `grad`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import wengert as wg
+
+from ...core.errors import GradientError, fail
+from ...transforms.derivatives.backward import backward as plain_backward
+from ...transforms.derivatives.backward import gradients
+from ..namespace import as_torch, method
+from .anomaly_mode import check, leaves_of
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """Return the gradients of `outputs` (their sum, weighted by `grad_outputs`) in each of `inputs`.
+
+    Parameters
+    ----------
+    inputs: a tensor, several, or a dict of them, for which a dict is returned.
+    retain_graph, create_graph: keep what the pass needs for another one; record the pass itself.
+    allow_unused: None for an input that the outputs do not depend on, instead of an error.
+    materialize_grads: zeros instead of None.
+    is_grads_batched: `grad_outputs` have one axis more in front, and the gradients are for each of them.
+
+    Raises GradientError, ShapeError, DTypeError.
+
+    >>> import wengert.torch as torch
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> (g,) = torch.autograd.grad(x**3, x, create_graph=True)
+    >>> torch.autograd.grad(g, x)
+    (tensor(12.),)
+    """
+    if not only_inputs:
+        warnings.warn("only_inputs is not read: gradients are those of the inputs alone", FutureWarning, stacklevel=2)
+    if materialize_grads and allow_unused is False:
+        fail(GradientError, "grad(materialize_grads=True, allow_unused=False)", "Leave allow_unused out.")
+    if isinstance(inputs, Mapping):
+        names = list(inputs)
+        found = grad(
+            outputs,
+            [inputs[n] for n in names],
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            allow_unused=allow_unused,
+            is_grads_batched=is_grads_batched,
+            materialize_grads=materialize_grads,
+        )
+        return dict(zip(names, found, strict=True))
+    if is_grads_batched:
+        return _of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    unused = bool(allow_unused) or materialize_grads
+    found = gradients(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    check(found)
+    if materialize_grads:
+        return tuple(
+            as_torch(wg.zeros_like(t)) if g is None else g for g, t in zip(found, _listed(inputs), strict=True)
+        )
+    return found
+
+
+def _of_each(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Any, ...]:
+    """Return gradients for each of several weights, one after the other, stacked."""
+    weights = _listed(grad_outputs)
+    rows = []
+    count = weights[0].shape[0]
+    for i in range(count):
+        keep = True if i < count - 1 else retain_graph
+        one = [None if w is None else w[i] for w in weights]
+        rows.append(
+            grad(
+                outputs,
+                inputs,
+                one,
+                keep,
+                create_graph,
+                allow_unused=allow_unused,
+                materialize_grads=materialize_grads,
+            )
+        )
+    return tuple(None if None in column else as_torch(wg.stack(column)) for column in zip(*rows, strict=True))
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves they were computed from.
+
+    `grad_tensors` are what multiplies their Jacobians, needed unless they are scalars; `inputs` the only leaves whose
+    `.grad` is filled. Raises GradientError, ShapeError.
+    """
+    if grad_variables is not None:
+        warnings.warn("grad_variables is an older name of grad_tensors", FutureWarning, stacklevel=2)
+        grad_tensors = grad_variables if grad_tensors is None else grad_tensors
+    if inputs is not None:
+        inputs = list(inputs.values()) if isinstance(inputs, Mapping) else _listed(inputs)
+        if not inputs:
+            fail(GradientError, "backward(inputs=[])", "Name at least one tensor, or leave it out for all leaves.")
+    leaves = leaves_of(_listed(tensors))
+    plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+    check(leaf.grad for leaf in leaves)
+
+
+@method("backward")
+def _backward(
+    self: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of the tensor to the `.grad` of the leaves it was computed from; see :func:`backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)

@@ -1,0 +1,278 @@
+"""Function transforms with PyTorch's names and keywords: `torch.func`.
+
+They are Wengert's: :func:`wengert.grad`, :func:`wengert.vmap`, :func:`wengert.jacobian` and so on; nested in any order.
+
+>>> import wengert.torch as torch
+>>> torch.func.vmap(torch.func.grad(lambda x: x**3))(torch.tensor([1.0, 2.0]))
+tensor([ 3., 12.])
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import wengert as wg
+
+from ..core import tree
+from ..core.errors import GradientError, ShapeError, StateError, fail
+from .namespace import as_torch, function
+from .nn.module import Module
+from .tensor import Tensor
+
+Argnums = int | tuple[int, ...]
+
+
+# -- vmap
+
+
+@function(method=False)
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Return the function that maps `func` over an axis of its arguments; see :func:`wengert.vmap`.
+
+    Parameters
+    ----------
+    in_dims, out_dims: the axis of each argument (None for one that all share) and of each result.
+    randomness: "error", "same" or "different": what random numbers drawn inside do.
+    chunk_size: so many examples at a time, to bound memory.
+
+    Raises ShapeError, GraphError.
+    """
+    mapped = wg.vmap(func, in_dims, out_dims, None, randomness)  # type: ignore[arg-type]
+    if chunk_size is None:
+        return mapped
+    if chunk_size < 1:
+        fail(ShapeError, f"vmap: chunk_size={chunk_size}", "At least one example is taken at a time.")
+
+    @functools.wraps(func, updated=())
+    def in_chunks(*args: Any, **kwargs: Any) -> Any:
+        entries = list(in_dims) if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
+        axes = [a for entry, arg in zip(entries, args, strict=True) for a in _axes(entry, arg)]
+        axes += [0] * len(tree.flatten(kwargs)[0])
+        leaves, structure = tree.flatten((args, kwargs))
+        size = next(leaf.shape[a] for leaf, a in zip(leaves, axes, strict=True) if a is not None)
+        parts = []
+        for start in range(0, size, chunk_size):
+            cut = [_cut(leaf, a, start, start + chunk_size) for leaf, a in zip(leaves, axes, strict=True)]
+            some, named = tree.unflatten(structure, cut)
+            parts.append(tree.flatten(mapped(*some, **named)))
+        places = _axes(out_dims, tree.unflatten(parts[0][1], parts[0][0]))
+        joined = [
+            column[0] if a is None else wg.concat(column, axis=a)
+            for a, *column in zip(places, *(found for found, _ in parts), strict=True)
+        ]
+        return tree.unflatten(parts[0][1], joined)
+
+    return in_chunks
+
+
+def _axes(entry: Any, value: Any) -> list[Any]:
+    """Return an axis for every leaf of a pytree, from one axis or a pytree of them that begins like it."""
+    if entry is None or isinstance(entry, int):
+        return [entry] * len(tree.flatten(value)[0])
+    if isinstance(entry, Mapping):
+        return [a for key in value for a in _axes(entry[key], value[key])]
+    return [a for e, v in zip(entry, value, strict=True) for a in _axes(e, v)]
+
+
+def _cut(leaf: Any, axis: int | None, start: int, stop: int) -> Any:
+    return leaf if axis is None else leaf[(slice(None),) * (axis % leaf.ndim) + (slice(start, stop),)]
+
+
+# -- derivatives
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return the gradient function of a function with one number for a result; see :func:`wengert.grad`.
+
+    >>> import wengert.torch as torch
+    >>> torch.func.grad(torch.sin)(torch.tensor(0.0))
+    tensor(1.)
+    """
+    return wg.grad(func, argnums, has_aux)
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return the function of the gradient and the value: `(grad, value)`, or `(grad, (value, aux))`."""
+    both = wg.value_and_grad(func, argnums, has_aux)
+
+    @functools.wraps(func, updated=())
+    def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return gradient, value
+
+    return gradient_and_value
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return the value of `func(*primals)` and the function that multiplies by its Jacobian's transpose.
+
+    That function gives one pytree of gradients for one argument, a tuple of them for several.
+    """
+    out, pull, *aux = wg.vjp(func, *primals, has_aux=has_aux)
+
+    def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        found = pull(cotangents[0] if len(cotangents) == 1 else tuple(cotangents))
+        return found[0] if len(primals) == 1 else found
+
+    return out, vjp_fn, *aux
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """Return the value of `func(*primals)` and its derivative along `tangents`; see :func:`wengert.jvp`."""
+    return wg.jvp(func, tuple(primals), tuple(tangents), has_aux)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the value of `func(*primals)` and its derivative there, a function of tangents."""
+    return wg.linearize(func, *primals)  # type: ignore[no-any-return]
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
+    """Return the Jacobian function, by a pass backward for each number of the result.
+
+    >>> import wengert.torch as torch
+    >>> torch.func.jacrev(lambda x: x**2)(torch.tensor([1.0, 3.0]))
+    tensor([[2., 0.],
+            [0., 6.]])
+    """
+    return wg.jacobian(func, argnums, "reverse", has_aux, chunk_size=chunk_size)
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """Return the Jacobian function, by a pass forward for each number of the arguments."""
+    return wg.jacobian(func, argnums, "forward", has_aux)
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """Return the function of second derivatives, forward over backward."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """Return the function: its tensors are values, so that there is nothing to remove."""
+    return func
+
+
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+    """Return the tensor without history, for a look at it inside a transform."""
+    return tensor.detach()
+
+
+# -- modules
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Return what a module gives with other tensors for its parameters and buffers.
+
+    Parameters
+    ----------
+    parameter_and_buffer_dicts: tensors by the paths of `named_parameters` and `named_buffers`; or several such dicts.
+    args, kwargs: the arguments of the call; one that is no tuple is the only one.
+    tie_weights: a parameter that the module has under several names is replaced under all of them.
+    strict: every parameter and buffer has to be given.
+
+    Raises StateError for names that do not fit, GraphError for one given twice.
+    """
+    given: dict[str, Any] = {}
+    several = isinstance(parameter_and_buffer_dicts, (tuple, list))
+    for found in parameter_and_buffer_dicts if several else (parameter_and_buffer_dicts,):
+        if twice := given.keys() & found.keys():
+            fail(StateError, f"functional_call: {', '.join(sorted(twice))} given twice")
+        given.update(found)
+    named = dict(module.named_parameters(remove_duplicate=False))
+    named.update(module.named_buffers(remove_duplicate=False))
+    surplus = [name for name in given if name not in named]
+    missing = [name for name in named if name not in given]
+    if surplus or (strict and missing):
+        fail(StateError, f"functional_call of {type(module).__name__}: no place for {surplus}, nothing for {missing}")
+    if tie_weights:
+        tied = {id(named[name]): value for name, value in given.items()}
+        given = {**{name: tied[id(t)] for name, t in named.items() if id(t) in tied}, **given}
+    places = [(module.get_submodule(path), name, value) for path, name, value in map(_place, given.items())]
+    before = [owner.__dict__[name] for owner, name, _ in places]
+    try:
+        for owner, name, value in places:
+            owner.__dict__[name] = value
+        return module(*(args if isinstance(args, tuple) else () if args is None else (args,)), **(kwargs or {}))
+    finally:
+        for (owner, name, _), old in zip(places, before, strict=True):
+            owner.__dict__[name] = old
+
+
+def _place(item: tuple[str, Any]) -> tuple[str, str, Any]:
+    path, _, name = item[0].rpartition(".")
+    return path, name, item[1]
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the parameters and the buffers of modules of one kind, each stacked along a new first axis.
+
+    With :func:`functional_call` and :func:`vmap` they run all at once. The stacked parameters are leaves. Raises
+    GradientError for no modules, or for modules of several classes.
+    """
+    models = list(models)
+    if not models or any(type(m) is not type(models[0]) for m in models):
+        fail(GradientError, "stack_module_state: modules of one class are needed, at least one")
+
+    def stacked(each: list[dict[str, Any]]) -> dict[str, Tensor]:
+        out = {}
+        for name, first in each[0].items():
+            made = as_torch(wg.stack([d[name].detach() for d in each]))
+            out[name] = made.requires_grad_() if first.requires_grad else made
+        return out
+
+    return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Make batch norms inside a module take their statistics from the batch alone. Returns the module."""
+    for module in root.modules():
+        if hasattr(module, "running_mean") and hasattr(module, "track_running_stats"):
+            module.track_running_stats = False
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                if getattr(module, name, None) is not None:
+                    setattr(module, name, None)
+    return root
+
+
+__all__ = [
+    "debug_unwrap",
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
