@@ -67,7 +67,7 @@ class Function(PlainFunction):
             cls.backward = cls.vjp  # type: ignore[method-assign, assignment]
         for name in ("backward", "jvp"):
             if name in cls.__dict__:
-                setattr(cls, name, staticmethod(_of_this_namespace(getattr(cls, name))))
+                setattr(cls, name, staticmethod(_rule(name, getattr(cls, name))))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -94,14 +94,21 @@ def _with_setup(cls: type[Function], forward: Callable[..., Any]) -> Callable[..
     return both
 
 
-def _of_this_namespace(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a rule that is given tensors of this namespace, in its arguments and in the context."""
+def _rule(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that is given tensors of this namespace, in its arguments and in the context.
+
+    A `backward` may return None for arguments that this call of the function left out.
+    """
 
     @functools.wraps(rule)
     def given(ctx: Any, *grads: Any) -> Any:
         for value in vars(ctx).values():
             as_torch(value)
-        return rule(ctx, *as_torch(grads))
+        found = rule(ctx, *as_torch(grads))
+        count = len(ctx.needs_input_grad)
+        if name == "backward" and isinstance(found, tuple) and all(g is None for g in found[count:]):
+            return found[:count]
+        return found
 
     return given
 

@@ -210,9 +210,6 @@ class _Call:
 
         def pull(xs: Sequence[Any], left: Any, cts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
             grads = _several(cls.backward(_context(cls, left), *cts))
-            surplus = grads[len(self.template) :]
-            if surplus and all(g is None for g in surplus):  # for arguments that this call left out
-                grads = grads[: len(self.template)]
             if len(grads) != len(self.template):
                 count = f"{len(grads)} gradients for {len(self.template)} arguments of forward"
                 fail(
