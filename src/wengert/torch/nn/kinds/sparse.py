@@ -1,0 +1,209 @@
+"""Rows of tables by ids: `embedding`, sums, means and maxima of them in `embedding_bag`, and `one_hot`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+from ....core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ....core.tensor import asarray
+from ....nn import functional as plain
+from ...namespace import tensor_of
+from ...tensor import Tensor
+
+__all__ = ["embedding", "embedding_bag", "one_hot"]
+
+
+@wg.custom_jvp
+def _slowed(rows: Any, shares: Any) -> Any:
+    """Return rows, whose gradients are multiplied by `shares`."""
+    return rows * 1
+
+
+@_slowed.defjvp
+def _slowed_tangents(primals: Any, tangents: Any) -> Any:
+    return primals[0] * 1, tangents[0] * primals[1]
+
+
+def _padding(padding_idx: int | None, rows: int) -> int | None:
+    """Return the id that takes no part, counted from the start."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        fail(RangeError, f"padding_idx={padding_idx} in a table of {rows} rows")
+    return padding_idx % rows
+
+
+def _counts(ids: Any, rows: int, dtype: Any) -> Any:
+    """Return how often each row of a table is named."""
+    flat = ids.reshape((-1,) if ids.size else (0,))
+    return wg.index_add(wg.zeros(rows, dtype=dtype), 0, flat, wg.ones(flat.shape, dtype=dtype))
+
+
+def _shorten(weight: Any, ids: Any, max_norm: float, norm_type: float) -> None:
+    """Give the rows that are named and longer than `max_norm` that length."""
+    table = weight.detach()
+    norms = (wg.abs(table) ** norm_type).sum(-1) ** (1.0 / norm_type)
+    long = (_counts(ids, weight.shape[0], norms.dtype) > 0) & (norms > max_norm)
+    scales = wg.where(long, max_norm / (norms + 1e-7), 1.0)
+    weight.assign_(table * scales.reshape((-1, 1)).astype(weight.dtype))
+
+
+def _rows(
+    ids: Tensor,
+    weight: Tensor,
+    padding_idx: int | None,
+    max_norm: float | None,
+    norm_type: float,
+    scale_grad_by_freq: bool,
+) -> Any:
+    if ids.dtype.kind not in "iu":
+        fail(DTypeError, f"ids are integers, not {ids.spec}", "Cast them: ids.long().")
+    if weight.ndim != 2:
+        fail(ShapeError, f"a table of shape {tuple(weight.shape)}", "It has two dimensions: (rows, features).")
+    if max_norm is not None:
+        _shorten(weight, ids, float(max_norm), float(norm_type))
+    found: Any = plain.embedding(ids, weight, padding_idx)
+    if scale_grad_by_freq:
+        shares = 1.0 / wg.take(_counts(ids, weight.shape[0], weight.dtype), ids)
+        found = _slowed(found, wg.expand_dims(shares, -1))
+    return found
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return rows of a table.
+
+    Parameters
+    ----------
+    input: ids, integers of any shape s.
+    weight: the table, (rows, d).
+    padding_idx: a row that no gradient goes to.
+    max_norm: rows that are named and longer are first given this length, in the table itself.
+    norm_type: which norm that is.
+    scale_grad_by_freq: divide a row's gradient by how often it is named.
+    sparse: taken; gradients are dense all the same.
+
+    Returns s + (d,). Raises RangeError for an id outside the table, ShapeError, DTypeError.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.functional.embedding(torch.tensor([1, 0]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    ids, table = tensor_of(input), tensor_of(weight)
+    padding = _padding(padding_idx, table.shape[0])
+    return _rows(ids, table, padding, max_norm, norm_type, scale_grad_by_freq)  # type: ignore[no-any-return]
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return sums, means or maxima of rows of a table, over bags of ids.
+
+    Parameters
+    ----------
+    input: ids, (bags, ids of each), or (ids,) with `offsets`.
+    weight: the table, (rows, d).
+    offsets: where each bag starts in `input`, (bags,).
+    mode: "sum", "mean" or "max"; a bag without ids gives zeros.
+    per_sample_weights: factors of the rows, of the shape of `input`; in the mode "sum".
+    include_last_offset: the last of the offsets is where the last bag ends.
+    padding_idx: an id that is passed over.
+    max_norm, norm_type, sparse: as in :func:`embedding`.
+
+    Returns (bags, d). Raises RangeError, ShapeError, DTypeError, GraphError for options that do not go together.
+    """
+    ids, table = tensor_of(input), tensor_of(weight)
+    if mode not in ("sum", "mean", "max"):
+        fail(GraphError, f"embedding_bag: mode={mode!r}", 'It is "sum", "mean" or "max".')
+    if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != ids.shape):
+        fail(GraphError, "embedding_bag: per_sample_weights", f'They go with the mode "sum", in the shape {ids.shape}.')
+    if scale_grad_by_freq:
+        fail(GraphError, "embedding_bag: scale_grad_by_freq", "torch.nn.functional.embedding has it.")
+    if ids.ndim not in (1, 2) or (ids.ndim == 1) == (offsets is None):
+        fail(ShapeError, f"embedding_bag: ids of shape {tuple(ids.shape)}", "(bags, ids), or (ids,) with offsets.")
+    padding = _padding(padding_idx, table.shape[0])
+    count, width = ids.numel(), table.shape[1]
+    if ids.ndim == 2:
+        bags = ids.shape[0]
+        starts: Any = asarray(np.arange(bags) * ids.shape[1])
+        ends: Any = starts + ids.shape[1]
+        longest = ids.shape[1]
+    else:
+        given = tensor_of(offsets)
+        if given.ndim != 1 or given.dtype.kind not in "iu" or (include_last_offset and not given.shape[0]):
+            fail(ShapeError, f"embedding_bag: offsets {given.spec}", "They are a vector of integers.")
+        starts = given[:-1] if include_last_offset else given
+        bags = starts.shape[0]
+        # Without values at hand a bag may be as long as all ids.
+        ends = wg.concat([given[1:], wg.zeros_like(given[:1]) + count]) if not include_last_offset else given[1:]
+        longest = count if given.is_abstract else int(np.max((ends - starts).detach().numpy(), initial=0))
+    flat = ids.reshape((count,))
+    rows = _rows(flat, table, padding, max_norm, norm_type, False)
+    if not bags or not count:
+        return wg.zeros((bags, width), dtype=table.dtype) + rows.sum() * 0  # type: ignore[return-value]
+    if per_sample_weights is not None:
+        rows = rows * tensor_of(per_sample_weights).reshape((count, 1))
+    places = starts.reshape((bags, 1)) + asarray(np.arange(longest))
+    held = places < ends.reshape((bags, 1))
+    places = wg.where(held, places, 0)
+    if padding is not None:
+        held = held & wg.take(flat != padding, places)
+    held = wg.expand_dims(held, -1)
+    each = wg.take(rows, places, 0)
+    if mode == "max":
+        each = wg.where(held, each, -np.inf)
+        winners = wg.expand_dims(wg.argmax(each, axis=1), 1)
+        found = wg.take_along_axis(each, winners, 1).squeeze(1)
+        return wg.where(held.any(axis=1), found, 0.0)  # type: ignore[no-any-return]
+    total = wg.where(held, each, 0.0).sum(1)
+    if mode == "sum":
+        return total  # type: ignore[no-any-return]
+    counts = held.astype(table.dtype).sum(1)
+    return total / wg.maximum(counts, 1.0)  # type: ignore[no-any-return]
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
+    """Return vectors of 0 with a 1 at the place of each class, along a new last axis.
+
+    Parameters
+    ----------
+    tensor: classes, integers of any shape.
+    num_classes: the length of the vectors; -1 for one more than the largest class.
+
+    Raises RangeError for a class outside, DTypeError, ShapeError, GraphError for -1 in a trace.
+
+    >>> import wengert.torch as torch
+    >>> torch.nn.functional.one_hot(torch.tensor([0, 2]), num_classes=3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    classes = tensor_of(tensor)
+    if num_classes == -1 and not classes.size:
+        fail(ShapeError, "one_hot of no classes, without num_classes", "Say how many there are.")
+    return plain.one_hot(classes, num_classes)  # type: ignore[return-value]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
