@@ -474,9 +474,9 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
         lead = (1, *x.shape[:1])[-2:] if x.ndim == ndim + 1 else x.shape[:2]
         more = {} if generator is None else {"generator": generator}
         samples = wg.rand((*lead, ndim), dtype=x.dtype, **more) if _random_samples is None else asarray(_random_samples)
-        if tuple(samples.shape) != (*lead, ndim):
+        if samples.ndim != 3 or samples.shape[0] < lead[0] or tuple(samples.shape[1:]) != (lead[1], ndim):
             fail(ShapeError, f"{name}: random samples of shape {tuple(samples.shape)}, not {(*lead, ndim)}")
-        samples = samples.reshape((*x.shape[:-ndim], ndim)).detach()
+        samples = samples[: lead[0]].reshape((*x.shape[:-ndim], ndim)).detach()
         axes = []
         for i in range(ndim):
             # The numbers for an image's dimensions come in the order width, height; a volume's in their own.
