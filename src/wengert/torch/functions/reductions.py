@@ -11,6 +11,7 @@ import wengert as wg
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.spec import category, int64, normalize_axis
 from ...core.tensor import Tensor as Plain
+from ...ops.index.gather import gather_op
 from ...ops.structure.assemble import along
 from .. import return_types
 from ..namespace import NO_AXES, all_placed, function, in_place, placed, tensor_of
@@ -44,12 +45,15 @@ def row(x: Tensor, dim: Any) -> tuple[Tensor, int, bool]:
 
 def without(x: Any, axis: int, keepdim: bool, added: bool) -> Any:
     """Return a result that keeps the reduced axis as it was asked for."""
-    return x.reshape(()) if added else x if keepdim else wg.squeeze(x, axis)
+    if added:
+        return x.reshape(())
+    shape = x.shape
+    return x if keepdim else x.reshape(shape[:axis] + shape[len(shape) + axis + 1 :])
 
 
 def picked(x: Tensor, indices: Any, axis: int, keepdim: bool, added: bool) -> tuple[Any, Any]:
     """Return the elements that indices with one entry along an axis choose, and the indices."""
-    values = wg.take_along_axis(x, indices, axis)
+    values = gather_op.front(x, indices, axis=axis)
     return without(values, axis, keepdim, added), without(indices, axis, keepdim, added)
 
 
