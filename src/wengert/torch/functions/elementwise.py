@@ -20,13 +20,16 @@ from ..tensor import Tensor
 # Rather an inner function for each than one that looks its table up: a call is one call more than Wengert's own.
 
 
-def _named(run: Any, name: str, doc: str) -> Any:
+def named(run: Any, name: str, doc: str) -> Any:
+    """Return a function under a name, with a docstring."""
     run.__name__ = run.__qualname__ = name
     run.__doc__ = doc
     return run
 
 
-def _of_one(fn: Callable[[Any], Any]) -> Any:
+def of_one(fn: Callable[[Any], Any]) -> Any:
+    """Return PyTorch's function of one tensor."""
+
     def run(input: Any, *, out: Any = None) -> Any:
         made = placed(fn(input))
         return made if out is None else give(out, made)
@@ -34,7 +37,9 @@ def _of_one(fn: Callable[[Any], Any]) -> Any:
     return run
 
 
-def _of_two(fn: Callable[[Any, Any], Any]) -> Any:
+def of_two(fn: Callable[[Any, Any], Any]) -> Any:
+    """Return PyTorch's function of two tensors."""
+
     def run(input: Any, other: Any, *, out: Any = None) -> Any:
         made = placed(fn(input, other))
         return made if out is None else give(out, made)
@@ -49,7 +54,7 @@ def declare(made: Callable[..., Any], table: dict[str, Callable[..., Any]], para
     """
     for names, fn in table.items():
         for name in names.split():
-            run = _named(made(fn), name, f"Return `{name}` of each element. Parameters are `{parameters}` and `out`.")
+            run = named(made(fn), name, f"Return `{name}` of each element. Parameters are `{parameters}` and `out`.")
             function(method=not hasattr(Plain, name))(run)
 
 
@@ -112,13 +117,14 @@ def _infinite(sign: int) -> Callable[[Any], Any]:
     return lambda x: tensor_of(x) == sign * math.inf if category(tensor_of(x).dtype) == 2 else tensor_of(x) != x
 
 
-def _float(x: Any) -> Any:
+def float_of(x: Any) -> Any:
+    """Return a tensor of numbers with fractions: integers and booleans in the default dtype."""
     x = tensor_of(x)
     return x if x.spec.inexact else x.astype(default_float())
 
 
 declare(
-    _of_one,
+    of_one,
     {
         "abs absolute": wg.abs,
         "acos arccos": wg.acos,
@@ -133,13 +139,13 @@ declare(
         "conj conj_physical": _conj,
         "cos": wg.cos,
         "cosh": wg.cosh,
-        "deg2rad": lambda x: _float(x) * (math.pi / 180),
+        "deg2rad": lambda x: float_of(x) * (math.pi / 180),
         "digamma": wg.special.digamma,
         "erf": wg.special.erf,
         "erfc": wg.special.erfc,
         "erfinv": wg.special.erfinv,
         "exp": wg.exp,
-        "exp2": lambda x: wg.pow(2.0, _float(x)),
+        "exp2": lambda x: wg.pow(2.0, float_of(x)),
         "expm1": wg.expm1,
         "floor": wg.floor,
         "frac": _frac,
@@ -159,7 +165,7 @@ declare(
         "logical_not": wg.logical_not,
         "neg negative": wg.negative,
         "positive": wg.positive,
-        "rad2deg": lambda x: _float(x) * (180 / math.pi),
+        "rad2deg": lambda x: float_of(x) * (180 / math.pi),
         "real": _real,
         "reciprocal": wg.reciprocal,
         "relu": wg.relu,
@@ -190,7 +196,7 @@ def resolve_conj(input: Any) -> Tensor:
     return tensor_of(input)
 
 
-function()(_named(lambda input: tensor_of(input), "resolve_neg", "Return the tensor itself: negatives are computed."))
+function()(named(lambda input: tensor_of(input), "resolve_neg", "Return the tensor itself: negatives are computed."))
 
 
 # -- of two tensors, or a tensor and a number
@@ -261,7 +267,7 @@ def _logaddexp2(x: Any, y: Any) -> Any:
 
 
 def _ldexp(x: Any, y: Any) -> Any:
-    return x * wg.pow(2.0, _float(y))
+    return x * wg.pow(2.0, float_of(y))
 
 
 def _heaviside(x: Any, values: Any) -> Any:
@@ -271,7 +277,7 @@ def _heaviside(x: Any, values: Any) -> Any:
 
 
 def _copysign(x: Any, y: Any) -> Any:
-    return wg.copysign(_float(x), y if isinstance(y, Plain) else float(y))
+    return wg.copysign(float_of(x), y if isinstance(y, Plain) else float(y))
 
 
 def _atan2(x: Any, y: Any) -> Any:
@@ -279,7 +285,7 @@ def _atan2(x: Any, y: Any) -> Any:
 
 
 declare(
-    _of_two,
+    of_two,
     {
         "atan2 arctan2": _atan2,
         "bitwise_and": wg.bitwise_and,
@@ -496,19 +502,19 @@ def nan_to_num(input: Any, nan: float = 0.0, posinf: float | None = None, neginf
 @function(out=True)
 def logit(input: Any, eps: float | None = None) -> Tensor:
     """Return log(x / (1 - x)); with `eps` of the elements clamped between it and 1 - eps."""
-    x = _float(input)
+    x = float_of(input)
     return placed(wg.special.logit(x if eps is None else wg.clip(x, eps, 1 - eps)))
 
 
 function(out=True)(
-    _named(lambda input, values: placed(_heaviside(input, values)), "heaviside", "Return 0 below 0, 1 above it.")
+    named(lambda input, values: placed(_heaviside(input, values)), "heaviside", "Return 0 below 0, 1 above it.")
 )
 
 
 @function(out=True)
 def mvlgamma(input: Any, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension `p`."""
-    x = _float(input)
+    x = float_of(input)
     total = p * (p - 1) / 4 * math.log(math.pi)
     parts = [wg.special.lgamma(x - j / 2) for j in range(p)]
     return placed(sum(parts[1:], parts[0]) + total)
@@ -524,7 +530,7 @@ def _polygamma(self: Tensor, n: int) -> Tensor:
     return polygamma(n, self)
 
 
-method()(_named(_polygamma, "polygamma", "Return the derivative of order `n` of the digamma function."))
+method()(named(_polygamma, "polygamma", "Return the derivative of order `n` of the digamma function."))
 
 
 @function(out=True, method=False)
@@ -551,9 +557,7 @@ def _where(self: Tensor, condition: Any, other: Any) -> Any:
     return where(condition, self, other)
 
 
-method()(
-    _named(_where, "where", "Return the tensor's elements where `condition` holds and those of `other` elsewhere.")
-)
+method()(named(_where, "where", "Return the tensor's elements where `condition` holds and those of `other` elsewhere."))
 
 
 # -- what a tensor is

@@ -354,6 +354,21 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Tensor:
     return placed(wg.logsumexp(x, axes(x, dim), bool(keepdim)))
 
 
+def _soft(name: str, fn: Callable[..., Any], doc: str) -> None:
+    def run(input: Any, dim: int, dtype: Any = None) -> Any:
+        x, axis, added = row(tensor_of(input), dim)
+        out = fn(x if dtype is None else x.astype(dtype_of(dtype)), axis)
+        return placed(out.reshape(()) if added else out)
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = doc
+    function()(run)
+
+
+_soft("softmax", wg.softmax, "Return exp of the elements over their sum along an axis.")
+_soft("log_softmax", wg.log_softmax, "Return the logarithms of `softmax`, without overflow.")
+
+
 # -- norms
 
 
