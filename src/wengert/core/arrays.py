@@ -89,7 +89,7 @@ def _ragged(data: Any) -> str:
 
 def dtype_for(data: Any, value: Array) -> DType:
     """Return the dtype of a tensor made of `data`, whose array is `value`. Raises DTypeError where there is none."""
-    if value.dtype == object or (value.dtype.kind in "SUMmV" and value.dtype.name != "bfloat16"):
+    if value.dtype.kind == "O" or (value.dtype.kind in "SUMmV" and value.dtype.name != "bfloat16"):
         kinds = sorted({type(v).__name__ for v in np.asarray(data, dtype=object).ravel()[:1000]})
         fail(
             DTypeError,

@@ -43,6 +43,8 @@ _STANDARD = {
     for d in (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
     + (float16, float32, float64, complex64, complex128)
 }
+# The dtypes that NumPy has itself, by themselves: a dtype's name is slow to ask for.
+NATIVE: dict[DType, DType] = {d: d for d in _STANDARD.values()}
 _SHORT = {"bool": "bool", "bfloat16": "bf16"} | {
     name: name.replace("uint", "u").replace("int", "i").replace("float", "f").replace("complex", "c")
     for name in _STANDARD
@@ -84,6 +86,10 @@ def as_dtype(value: Any) -> DType:
         return default_float()
     if value is complex:
         return default_complex()
+    if isinstance(value, np.dtype):
+        native = NATIVE.get(value)
+        if native is not None:
+            return native
     if isinstance(value, str):
         value = _LONG.get(value, value)
         if value == "bfloat16":

@@ -18,7 +18,7 @@ from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, mak
 from .ops.facets import Role
 from .ops.op import TABLE, Linear, Op
 from .source import Source
-from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
+from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
 
@@ -838,6 +838,10 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     """
     if device not in (None, "cpu"):
         raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
+    if dtype is None and type(data) is ndarray and data.dtype in NATIVE:
+        array = data if copy is False or (copy is None and is_frozen(data)) else data.copy()
+        own = NATIVE[data.dtype]
+        return wrap(array if array.dtype is own else array.view(own))
     want = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         given: Tensor = data
