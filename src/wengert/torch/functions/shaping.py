@@ -1,3 +1,584 @@
-"""Shapes, axes, joining and splitting with PyTorch's names, parameters and meaning."""
+"""Shapes and axes with PyTorch's names, parameters and meaning: `reshape`, `view`, `squeeze`, `transpose`, `expand`."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from ...core.mode import get_mode
+from ...core.ops.declare import METHODS, PUBLIC
+from ...core.spec import broadcast_shapes as common_shape
+from ...core.spec import normalize_axis, show
+from ...core.tensor import DataView, asarray, base_of
+from ...core.tensor import Tensor as Plain
+from ...ops.aliases import alias
+from ...ops.index.inplace import check_write, old_version
+from ...ops.structure.shapes import int_args, reshaped
+from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
+from ..tensor import TYPES, Size, Tensor, dtype_of
+
+axis_alias = alias(axis="dim")
+
+
+def axis_of(dim: Any, ndim: int) -> int:
+    """Return an axis counted from the left; a tensor without axes takes 0 and -1. Raises ShapeError."""
+    count = ndim if ndim else 1
+    return normalize_axis(dim, count) + count
+
+
+def own(out: Any, source: Any = None) -> Any:
+    """Return a result that shares nothing with what it was made from: a write to it stays its own."""
+    if out is source:
+        return out.clone()
+    out._base = None
+    return out
+
+
+def sizes_of(given: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
+    """Return sizes that come one by one or as a sequence, of ints or of tensors that are ints."""
+    return int_args(tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given, what)
+
+
+def as_method(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator: make a function the method `name`, and that alone."""
+
+    def declare(fn: Callable[..., Any]) -> Callable[..., Any]:
+        fn.__name__ = fn.__qualname__ = name
+        return method()(fn)
+
+    return declare
+
+
+# -- reshape and view
+
+
+def _taken(out: Tensor, x: Tensor) -> Tensor:
+    """Return a reshaped tensor as one of its own, where its elements had to be copied, as PyTorch copies them too."""
+    data, whole = out._data, x._data
+    if data is not None and whole is not None and x._base is not None and not np.may_share_memory(data, whole):
+        out._base = None
+    return out
+
+
+@function(method=False)
+def reshape(input: Any, shape: Any) -> Tensor:
+    """Return the elements in another shape, one size of which may be -1. Raises ShapeError.
+
+    >>> import wengert.torch as torch
+    >>> torch.reshape(torch.arange(4), (2, -1))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    x = tensor_of(input)
+    return _taken(METHODS["reshape"](x, sizes_of((shape,))), x)
+
+
+@as_method("reshape")
+def reshape_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """Return the elements in another shape, whose sizes come one by one or as a sequence. Raises ShapeError."""
+    return _taken(METHODS["reshape"](self, sizes_of((named["shape"],) if named else shape)), self)
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it is one."""
+    data = x._data
+    if data is not None and x._base is None and not data.flags.c_contiguous and not isinstance(x, DataView):
+        x._data = np.ascontiguousarray(data)
+    return x
+
+
+@as_method("view")
+def view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """Return the elements in another shape, whose sizes come one by one or as a sequence; or read as another dtype.
+
+    Writes to the result reach the tensor. Raises ShapeError, and DTypeError for a dtype of another size whose elements
+    the last axis does not fill.
+    """
+    given = named.get("dtype", named.get("size", shape[0] if len(shape) == 1 else shape))
+    if isinstance(given, (np.dtype, str, type)):
+        return _read_as(self, dtype_of(given))
+    return METHODS["reshape"](laid_out(self), sizes_of((given,) if type(given) is int else tuple(given)))
+
+
+def _read_as(x: Tensor, dtype: Any) -> Tensor:
+    if dtype == x.dtype:
+        return METHODS["reshape"](x, x.shape)
+    if dtype.kind == "c" and x.dtype.kind == "f" and dtype.itemsize == 2 * x.dtype.itemsize:
+        return as_torch(wg.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)))  # type: ignore[no-any-return]
+    if dtype.kind == "f" and x.dtype.kind == "c" and 2 * dtype.itemsize == x.dtype.itemsize:
+        return as_torch(wg.view_as_real(x)).reshape(*x.shape[:-1], -1)  # type: ignore[no-any-return]
+    if x._data is None:
+        fail(
+            GraphError,
+            f"view() of an abstract tensor {x.spec} as {dtype}",
+            "The bits of a value are read where there are some: do this outside of the traced function.",
+        )
+    try:
+        bits = np.ascontiguousarray(x._data).reshape(x.shape).view(dtype)
+    except (ValueError, TypeError) as e:
+        fail(DTypeError, f"view() of {show(x.shape, x.dtype)} as {dtype}: {e}")
+    out: Tensor = as_torch(asarray(bits.copy(), copy=False))
+    out._base = base_of(x, None, 0)
+    return out
+
+
+@as_method("view_as")
+def view_as(self: Tensor, other: Plain) -> Tensor:
+    """Return the elements in the shape of `other`. Raises ShapeError."""
+    return self.view(other.shape)  # type: ignore[no-any-return]
+
+
+@function()
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Return the axes from `start_dim` to `end_dim`, inclusive, merged into one. Raises ShapeError.
+
+    >>> import wengert.torch as torch
+    >>> torch.flatten(torch.zeros(2, 3, 4), start_dim=1).shape
+    torch.Size([2, 12])
+    """
+    x = tensor_of(input)
+    ndim = max(x.ndim, 1)
+    if x.ndim and axis_of(start_dim, ndim) == axis_of(end_dim, ndim):
+        return x
+    return _taken(as_torch(PUBLIC["flatten"](x, start_dim, end_dim)), x)
+
+
+@function()
+def ravel(input: Any) -> Tensor:
+    """Return the elements as one axis."""
+    return flatten(input)  # type: ignore[no-any-return]
+
+
+@function()
+@axis_alias
+def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
+    """Return one axis split into several of the given sizes, one of which may be -1. Raises ShapeError."""
+    x = tensor_of(input)
+    return _taken(as_torch(PUBLIC["unflatten"](x, dim, sizes_of((sizes,)))), x)
+
+
+@as_method("contiguous")
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """Return the tensor itself where its elements lie in order, else a copy."""
+    if self._data is None:
+        return METHODS["reshape"](self, self.shape) if self._base is not None else self
+    if self._data.flags.c_contiguous or self._base is None:
+        return self
+    out = as_torch(PUBLIC["clone"](self))
+    out._data = np.ascontiguousarray(self._data).reshape(self.shape)
+    return out  # type: ignore[no-any-return]
+
+
+@function()
+def clone(input: Any, *, memory_format: Any = None) -> Tensor:
+    """Return a copy, to which gradients flow through."""
+    return PUBLIC["clone"](tensor_of(input))  # type: ignore[no-any-return]
+
+
+def view_as_real(input: Any) -> Tensor:
+    """Return complex numbers as pairs of real ones along a new last axis. Raises DTypeError."""
+    return as_torch(wg.view_as_real(laid_out(tensor_of(input))))  # type: ignore[no-any-return]
+
+
+def view_as_complex(input: Any) -> Tensor:
+    """Return pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError."""
+    return as_torch(wg.view_as_complex(laid_out(tensor_of(input))))  # type: ignore[no-any-return]
+
+
+function(method=False)(view_as_real)
+function(method=False)(view_as_complex)
+
+
+# -- axes of size 1
+
+
+@function()
+@axis_alias
+def squeeze(input: Any, dim: Any = None) -> Tensor:
+    """Return the tensor without those axes, or the given ones among them, that have size 1. Others stay.
+
+    >>> import wengert.torch as torch
+    >>> torch.squeeze(torch.zeros(1, 3, 1)).shape, torch.squeeze(torch.zeros(1, 3), 1).shape
+    (torch.Size([3]), torch.Size([1, 3]))
+    """
+    x = tensor_of(input)
+    if dim is None:
+        return as_torch(PUBLIC["squeeze"](x))  # type: ignore[no-any-return]
+    axes = {axis_of(d, x.ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))}
+    return as_torch(PUBLIC["squeeze"](x, tuple(sorted(a for a in axes if x.ndim and x.shape[a] == 1))))  # type: ignore[no-any-return]
+
+
+@function()
+@axis_alias
+def unsqueeze(input: Any, dim: int) -> Tensor:
+    """Return the tensor with a new axis of size 1 at `dim`. Raises ShapeError.
+
+    >>> import wengert.torch as torch
+    >>> torch.unsqueeze(torch.zeros(3), 0).shape
+    torch.Size([1, 3])
+    """
+    return as_torch(PUBLIC["expand_dims"](tensor_of(input), dim))  # type: ignore[no-any-return]
+
+
+def _at_least(ndim: int) -> None:
+    def raised(x: Tensor) -> Tensor:
+        if x.ndim >= ndim:
+            return x
+        if ndim == 3 and x.ndim == 2:
+            return unsqueeze(x, 2)  # type: ignore[no-any-return]
+        return x.reshape((1,) * (ndim - 1 - (ndim == 3)) + (x.numel(),) + (1,) * (ndim == 3))  # type: ignore[no-any-return]
+
+    def make(*tensors: Any) -> Any:
+        if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
+            return raised(tensor_of(tensors[0]))
+        given = tensors[0] if len(tensors) == 1 else tensors
+        return tuple(raised(tensor_of(t)) for t in given)
+
+    make.__name__ = make.__qualname__ = f"atleast_{ndim}d"
+    make.__doc__ = f"Return the tensor with at least {ndim} axes; several, or a sequence of them, give a tuple."
+    function(method=False)(make)
+
+
+for _ndim in (1, 2, 3):
+    _at_least(_ndim)
+
+
+# -- the order of axes
+
+
+@function()
+def permute(input: Any, *dims: Any, **named: Any) -> Tensor:
+    """Return the tensor with its axes in another order, given one by one or as a sequence. Raises ShapeError."""
+    return as_torch(PUBLIC["permute"](tensor_of(input), *((named["dims"],) if named else dims)))  # type: ignore[no-any-return]
+
+
+def _exchange(name: str, first: str, second: str) -> None:
+    def exchange(input: Any, dim0: int, dim1: int) -> Tensor:
+        x = tensor_of(input)
+        if not x.ndim:
+            return x.view(()) if axis_of(dim0, 0) == axis_of(dim1, 0) else x
+        return as_torch(PUBLIC["swapaxes"](x, axis_of(dim0, x.ndim), axis_of(dim1, x.ndim)))  # type: ignore[no-any-return]
+
+    exchange.__name__ = exchange.__qualname__ = name
+    exchange.__doc__ = "Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."
+    function()(alias(**{first: "dim0", second: "dim1"})(exchange) if first != "dim0" else exchange)
+
+
+for _name in ("transpose", "swapdims"):
+    _exchange(_name, "dim0", "dim1")
+_exchange("swapaxes", "axis0", "axis1")
+
+
+@function("moveaxis")
+def movedim(input: Any, source: Any, destination: Any) -> Tensor:
+    """Return the tensor with axes moved to other places, the rest in their order. Raises ShapeError."""
+    x = tensor_of(input)
+    if not x.ndim:
+        return x.view(())  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["moveaxis"](x, source, destination))  # type: ignore[no-any-return]
+
+
+@function()
+def t(input: Any) -> Tensor:
+    """Return a matrix transposed; fewer axes stay as they are. Raises ShapeError for more than two."""
+    x = tensor_of(input)
+    return as_torch(PUBLIC["t"](x)) if x.ndim == 2 else x.view_as(x) if x.ndim < 2 else _no_matrix(x, "t()")
+
+
+def _no_matrix(x: Tensor, what: str) -> Any:
+    fail(ShapeError, f"{what} of {show(x.shape, x.dtype)}", "It takes a matrix; x.mT transposes the last two axes.")
+
+
+@function()
+def adjoint(input: Any) -> Tensor:
+    """Return the last two axes exchanged, and complex numbers conjugated. Raises ShapeError for fewer than two."""
+    x = tensor_of(input)
+    if x.ndim < 2:
+        _no_matrix(x, "adjoint")
+    turned = x.swapaxes(-1, -2)
+    return wg.conj(turned) if x.is_complex() else turned  # type: ignore[no-any-return]
+
+
+def _reversed(x: Tensor) -> Tensor:
+    """The tensor with all its axes in reverse order."""
+    return x.permute(*reversed(range(x.ndim))) if x.ndim else x  # type: ignore[no-any-return]
+
+
+def _swapped(x: Tensor) -> Tensor:
+    """The tensor with its last two axes exchanged."""
+    return x.swapaxes(-1, -2) if x.ndim else x  # type: ignore[no-any-return]
+
+
+def _conjugated(x: Tensor) -> Tensor:
+    """The matrix transposed, and complex numbers conjugated."""
+    if x.ndim not in (0, 2):
+        _no_matrix(x, ".H")
+    return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)  # type: ignore[no-any-return]
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    """The last two axes exchanged, and complex numbers conjugated."""
+    return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)  # type: ignore[no-any-return]
+
+
+for _name, _of in (("T", _reversed), ("mT", _swapped), ("H", _conjugated), ("mH", _adjoint)):
+    setattr(Tensor, _name, property(_of))
+
+
+@function()
+def flip(input: Any, *dims: Any, **named: Any) -> Tensor:
+    """Return the elements in reverse order along axes, given one by one or as a sequence. Raises ShapeError."""
+    x = tensor_of(input)
+    axes = tuple({axis_of(d, x.ndim) for d in sizes_of(tuple(named.values()) or dims, "dims")})
+    return own(as_torch(PUBLIC["flip"](x, axes if x.ndim else ())), x)  # type: ignore[no-any-return]
+
+
+def _flips(name: str, axis: int) -> None:
+    def flips(input: Any) -> Tensor:
+        x = tensor_of(input)
+        if x.ndim <= axis:
+            fail(ShapeError, f"{name} of {show(x.shape, x.dtype)}", f"It takes at least {axis + 1} axes.")
+        return flip(x, axis)  # type: ignore[no-any-return]
+
+    flips.__name__ = flips.__qualname__ = name
+    flips.__doc__ = f"Return the elements in reverse order along axis {axis}. Raises ShapeError where there is none."
+    function()(flips)
+
+
+_flips("flipud", 0)
+_flips("fliplr", 1)
+
+
+@function()
+@alias(axis="dims", dim="dims")
+def roll(input: Any, shifts: Any, dims: Any = None) -> Tensor:
+    """Return the elements shifted along axes, or flattened where none is given. Raises ShapeError."""
+    x = tensor_of(input)
+    if not x.ndim:
+        return own(x.view(()))  # type: ignore[no-any-return]
+    axes = None if dims is None or dims == () or dims == [] else dims
+    by = shifts[0] if axes is None and isinstance(shifts, (tuple, list)) and len(shifts) == 1 else shifts
+    return as_torch(PUBLIC["roll"](x, by, axes)).clone()  # type: ignore[no-any-return]
+
+
+@function()
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """Return the plane of two axes turned by 90 degrees `k` times, from the first axis towards the second."""
+    x = tensor_of(input)
+    first, second = (axis_of(d, x.ndim) for d in dims)
+    if first == second:
+        fail(ShapeError, f"rot90 in the axes {tuple(dims)}", "They are two.")
+    turns = k % 4
+    if turns == 0:
+        return x.clone()
+    if turns == 2:
+        return flip(x, first, second)  # type: ignore[no-any-return]
+    return own(flip(x, second).swapaxes(first, second) if turns == 1 else flip(x.swapaxes(first, second), second))  # type: ignore[no-any-return]
+
+
+# -- repetition
+
+
+@as_method("expand")
+def expand(self: Tensor, *sizes: Any, implicit: bool = False, **named: Any) -> Tensor:
+    """Return the tensor repeated along axes of size 1 and new ones; -1 keeps the size of an axis. Raises ShapeError."""
+    return as_torch(METHODS["expand"](self, *((named["size"],) if named else sizes)))  # type: ignore[no-any-return]
+
+
+@as_method("expand_as")
+def expand_as(self: Tensor, other: Plain) -> Tensor:
+    """Return the tensor repeated to the shape of `other`. Raises ShapeError."""
+    return self.expand(other.shape)  # type: ignore[no-any-return]
+
+
+@function()
+@alias(shape="size")
+def broadcast_to(input: Any, size: Any) -> Tensor:
+    """Return the tensor repeated to a shape that it broadcasts to. Raises ShapeError."""
+    return tensor_of(input).expand(size)  # type: ignore[no-any-return]
+
+
+@function(method=False)
+def broadcast_shapes(*shapes: Any) -> Size:
+    """Return the shape that tensors of these shapes broadcast to. Raises ShapeError."""
+    return Size(PUBLIC["broadcast_shapes"](*shapes))
+
+
+@function(method=False)
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Return tensors repeated to the shape that they have in common. Raises ShapeError."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    found = [tensor_of(t) for t in given]
+    shape = broadcast_shapes(*(tuple(t.shape) for t in found))
+    return tuple(t.expand(shape) for t in found)
+
+
+@as_method("sum_to_size")
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Return the sum over what a broadcast from these sizes would have repeated. Raises ShapeError."""
+    shape = sizes_of(size, "size")
+    if common_shape(shape, self.shape) != tuple(self.shape):
+        fail(
+            ShapeError, f"sum_to_size of {show(self.shape, self.dtype)} to {shape}", "It must broadcast to the tensor."
+        )
+    extra = self.ndim - len(shape)
+    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and self.shape[i + extra] != 1))
+    return reshaped(as_torch(wg.sum(self, axis=axes, keepdims=True)), shape) if axes else self  # type: ignore[return-value]
+
+
+@function()
+@alias(reps="dims")
+def tile(input: Any, *dims: Any) -> Tensor:
+    """Return the tensor laid out several times along each axis, the last axis last. Raises ShapeError."""
+    x = tensor_of(input)
+    return own(as_torch(PUBLIC["tile"](x, sizes_of(dims, "dims"))), x)  # type: ignore[no-any-return]
+
+
+@as_method("repeat")
+def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
+    """Return the tensor laid out several times, with a number for each axis. Raises ShapeError for fewer numbers."""
+    times = sizes_of((named["repeats"],) if named else repeats, "repeats")
+    if len(times) < self.ndim:
+        fail(
+            ShapeError,
+            f"repeat of {show(self.shape, self.dtype)} by {times}",
+            "Give a number for each axis. To repeat each element, use repeat_interleave.",
+        )
+    return tile(self, times)  # type: ignore[no-any-return]
+
+
+@function()
+@axis_alias
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Return each element several times in a row: `repeats` times, or as often as each of its numbers says.
+
+    Without `dim` the tensor is flattened. `repeat_interleave(repeats)` gives each index as often as its number says.
+    Raises ShapeError for negative numbers or as many as do not fit, GraphError for numbers that are abstract.
+    """
+    if repeats is None:
+        return repeat_interleave(wg.arange(len(input)), input, 0)
+    x = tensor_of(input)
+    if isinstance(repeats, Plain) and repeats.ndim == 1 and repeats.shape[0] == 1:
+        repeats = repeats[0]
+    if isinstance(repeats, Plain) and repeats.ndim == 0 and not repeats.is_abstract:
+        repeats = int(repeats)
+    if not x.ndim:
+        x = x.reshape(1)
+    return own(as_torch(PUBLIC["repeat"](x, repeats, dim)), x)
+
+
+# -- other dtypes
+
+
+def _conversion(name: str, dtype: str) -> None:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        return self.to(dtype_of(dtype))
+
+    convert.__doc__ = f"Return the tensor in the dtype {dtype}; the tensor itself where it has it."
+    as_method(name)(convert)
+
+
+for _name, _dtype in {
+    **{n.removesuffix("Tensor").lower(): d for n, d in TYPES.items()},
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}.items():
+    _conversion(_name, _dtype)
+
+
+@as_method("type_as")
+def type_as(self: Tensor, other: Plain) -> Tensor:
+    """Return the tensor in the dtype of `other`."""
+    return self.to(other.dtype)
+
+
+# -- another shape for the same tensor
+
+
+def _reshaping(name: str) -> None:
+    compute = getattr(Tensor, name)
+
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_write(self, f"{name}_")
+        if self.requires_grad and self.is_leaf:
+            fail(GradientError, f"{name}_ of a leaf that requires gradients", "Make a new tensor of it.")
+        new = compute(old_version(self), *args, **kwargs)
+        # Another way to see the same memory: what it was taken from, and what was taken from it, stay tied to it.
+        self._data, self.node = new._data, new.node
+        if new._data is not None:
+            self._spec = new.spec
+        return self
+
+    run.__name__ = run.__qualname__ = f"{name}_"
+    run.__doc__ = f"Give the tensor the shape of `{name}` of it, and return it. Raises GradientError for a leaf."
+    method()(run)
+
+
+for _name in ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t"):
+    _reshaping(_name)
+
+
+@as_method("resize_")
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give the tensor another shape: its elements in order as far as they go, then zeros. Returns it.
+
+    PyTorch's elements beyond the old ones are any numbers. Raises GradientError for a tensor that requires gradients.
+    """
+    shape = sizes_of(sizes, "sizes")
+    if self.requires_grad:
+        fail(GradientError, "resize_ of a tensor that requires gradients", "Make a new tensor, such as x.reshape(...).")
+    if self._data is None:
+        fail(GraphError, f"resize_ of an abstract tensor {self.spec}", "Make a new tensor, such as x.reshape(...).")
+    flat, count = self._data.reshape(-1), math.prod(shape)
+    new = np.zeros(count, self.dtype)
+    new[: flat.size] = flat[:count]
+    made = asarray(new.reshape(shape), copy=False)
+    self._data, self._spec, self._base = made._data, made.spec, None
+    return self
+
+
+@as_method("resize_as_")
+def resize_as_(self: Tensor, other: Plain, memory_format: Any = None) -> Tensor:
+    """Give the tensor the shape of `other` as `resize_` does. Returns it."""
+    return self.resize_(tuple(other.shape))  # type: ignore[no-any-return]
+
+
+def copies(fn: Callable[..., Any], name: str) -> None:
+    """Declare PyTorch's `name`: what `fn` gives, as a tensor (or several) of its own."""
+
+    def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        found = fn(tensor_of(input), *args, **kwargs)
+        made = tuple(f.clone() for f in found) if isinstance(found, (tuple, list)) else found.clone()
+        return made if out is None else give(out, made)
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__doc__ = f"Return a copy of what `{name.removesuffix('_copy')}` gives."
+    function(method=False)(copy)
+
+
+for _name in ("expand", "view", "permute", "squeeze", "unsqueeze", "t", "transpose"):
+    copies(FUNCTIONS.get(_name) or getattr(Tensor, _name), f"{_name}_copy")
+copies(lambda x: x, "alias_copy")
+copies(view_as_real, "view_as_real_copy")
+copies(view_as_complex, "view_as_complex_copy")
+copies(lambda x: x.detach(), "detach_copy")
+
+
+@function(method=True)
+def resolve_conj(input: Any) -> Tensor:
+    """Return the tensor: conjugates are values, not promises."""
+    return tensor_of(input)
+
+
+@function(method=True)
+def resolve_neg(input: Any) -> Tensor:
+    """Return the tensor: negatives are values, not promises."""
+    return tensor_of(input)
