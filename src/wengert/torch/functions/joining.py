@@ -182,7 +182,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @function()
 @alias(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return so many parts along an axis, whose sizes differ by at most 1, or those between indices. Raises ShapeError."""
+    """Return so many parts along an axis, of sizes that differ by at most 1, or those between indices."""
     x, cuts = tensor_of(input), indices_or_sections
     if isinstance(cuts, Plain):
         cuts = cuts.tolist()
@@ -237,7 +237,7 @@ copies(diagonal, "diagonal_copy")
 
 @function()
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Return square matrices in two new axes with the last axis on a diagonal, and zeros elsewhere. Raises ShapeError."""
+    """Return square matrices in two new axes with the last axis on a diagonal, zeros elsewhere. Raises ShapeError."""
     x = tensor_of(input)
     if not x.ndim:
         fail(ShapeError, "diag_embed of a 0-d tensor", "It needs at least one axis.")
