@@ -89,6 +89,11 @@ class Tensor(Methods):
     # True for a weak tensor, a Python number that takes the dtype of its other operand.
     is_weak = False
 
+    # In a namespace where writes to what was taken from a tensor reach it, what carries them there, and where indices
+    # mean something else, what reads them. None: such writes are refused, and indices are NumPy's.
+    writes_through: ClassVar[Any] = None
+    read_index: ClassVar[Any] = None
+
     # The class of what operations on such a tensor give, and that of `.data`: a namespace with other methods has its
     # own (see `of_class`).
     result_class: ClassVar[type[Tensor]]

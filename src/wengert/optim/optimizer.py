@@ -272,7 +272,9 @@ class Optimizer:
                 after = self._step_part(out[part], old[part], g[part], found, scalars, group, step)
             buffers.update(after)
         self._closed(state, buffers)
-        p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
+        before, p._data = p._data, new if new.dtype == p.dtype else new.astype(p.dtype)
+        if p.writes_through is not None:
+            p.writes_through.moved(p, before)
 
     def _step_part(
         self,

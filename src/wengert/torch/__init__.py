@@ -23,6 +23,8 @@ import wengert as _wengert
 from ..core.ops.declare import HOMES as _HOMES
 from ..core.ops.declare import PUBLIC as _PUBLIC
 from . import functions as _functions
+from . import indices as _indices
+from . import views as _views
 from .coverage import reason as _reason
 from .namespace import FUNCTIONS as _FUNCTIONS
 from .tensor import Size, Tensor, device

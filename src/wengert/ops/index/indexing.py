@@ -284,6 +284,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     >>> x[[0, 1, 1], [2, 0, 0]]
     tensor([2, 3, 3])
     """
+    if x.read_index is not None:
+        x, index = x.read_index(x, index)
     data = x._data
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
@@ -296,7 +298,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 except (IndexError, ValueError, TypeError) as e:
                     _not_indexable(x, index, e)
                 if type(found) is not ndarray:
-                    found = np.asarray(found)
+                    found = np.asarray(found) if x.writes_through is None else _shared(data, index)
                 out = new(Tensor if type(x) is Tensor else x.result_class)
                 out._data = found
                 shape = found.shape
@@ -328,6 +330,12 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     out._base = (ref(x), code, offset, x._base)
                 return out
     return _indexed(x, _parse(x, index))
+
+
+def _shared(data: Any, index: Any) -> Any:
+    """Return the elements at a static index as a view, also where it is one element."""
+    items = index if type(index) is tuple else (index,)
+    return data[items if any(i is Ellipsis for i in items) else (*items, ...)]
 
 
 def _observed_getitem(seen: Observer, x: Tensor, index: Any) -> Tensor:
@@ -369,7 +377,7 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     entries = _simple_entries(index, spec.shape)
     if entries is None:
         return None
-    data = np.asarray(x._data[index])
+    data = np.asarray(x._data[index]) if x.writes_through is None else _shared(x._data, index)
     return wrap(data, spec.family.get(data.shape)), slice_op, (x.node,), {"entries": entries}, ()
 
 
@@ -444,6 +452,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     >>> x
     tensor([0., 5., 0.])
     """
+    if x.read_index is not None:
+        x, index = x.read_index(x, index)
     if observers and x._data is not None and (seen := observer()) is not None:
         _observed_setitem(seen, x, index, value)
         return

@@ -54,7 +54,7 @@ def check_write(x: Tensor, what: str) -> None:
 def check_reaches(x: Tensor, what: str) -> None:
     """Raise WriteError where `x` was taken from a tensor that still lives, which a write would not reach."""
     base = taken_from(x)
-    if base is None:
+    if base is None or (x.writes_through is not None and x.writes_through.reaches(x, what)):
         return
     owner, code, offset, _ = base
     place = resolve(code, offset) if code is not None and not is_internal(code.co_filename) else None
@@ -75,10 +75,17 @@ def old_version(x: Tensor) -> Tensor:
 
 
 def write(x: Tensor, new: Tensor) -> None:
-    """Make `x` hold the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
+    """Give `x` the value of `new`, which has its shape and dtype, and what shares its elements theirs."""
+    through = x.writes_through
     if isinstance(x, DataView):
-        assign_(x.owner, new)
-        return
+        if through is None or not through.assign(x.owner, new):
+            assign_(x.owner, new)
+    elif through is None or not through.write(x, new):
+        hold(x, new)
+
+
+def hold(x: Tensor, new: Tensor) -> None:
+    """Make `x` hold the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
     node = x.node
     if node is not None and node.op is LEAF:
         if new._data is None or x._data is None:
@@ -317,7 +324,10 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         return x
     if observers and (seen := observer()) is not None:
         seen.leak("assign_", x._data, x.node)
-    check_reaches(x, "assign_")
+    if x.writes_through is None:
+        check_reaches(x, "assign_")
+    else:  # it holds memory of its own from now on
+        x._base = None
     source = value if isinstance(value, Tensor) else asarray(value)
     if source.shape != x.shape:
         fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")

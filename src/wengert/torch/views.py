@@ -1,0 +1,453 @@
+"""Writes to views: in PyTorch a slice, a transpose or `detach()` shares its tensor's memory, and a write reaches it.
+
+A tensor of Wengert's is a value, and a slice of it another one. What was taken from a tensor of this namespace is a
+*view* of it as long as that tensor, its owner, lives: a write to either makes new values of all that share elements.
+
+- Where they have values, the view's array lies in the owner's. Its window (offset, sizes and strides) is laid over a
+  copy of the owner's memory, and so are those of all other living views.
+- Where gradients are recorded, the owner's new version is computed from its old one and what was written, by the same
+  window as ops; views of it are taken anew.
+- Where values are abstract, the ops say what was taken, and are undone one by one.
+
+What can be done by none of these is refused, as every write to a view is in `wengert` itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import GradientError, fail
+from ..core.mode import get_mode
+from ..core.node import Hooked, Node
+from ..core.ops.op import Op
+from ..core.ops.record import bind, same_value
+from ..core.spec import show
+from ..core.state.capture import note_write
+from ..core.tensor import LEAF, DataView, asarray, leaf_node
+from ..core.tensor import Tensor as Plain
+from ..ops.index.indices import index_op, index_update
+from ..ops.index.inplace import hold
+from ..ops.index.slices import slice_op, slice_update
+from ..ops.structure.axes import permute_op
+from ..ops.structure.shapes import reshaped
+from .tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+# Ops that only name the elements of their argument anew, in the same order.
+_SAME_ORDER = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient", "alias"})
+
+
+# -- who is a view of whom
+
+
+def _owners(x: Plain) -> list[Plain]:
+    """Return the living tensors that `x` is a view of, the nearest first."""
+    found: list[Plain] = []
+    base = x._base
+    while base is not None:
+        owner = base[0]()
+        if owner is None:
+            base = base[3]
+            continue
+        if isinstance(owner, DataView):  # another name of its owner
+            owner = owner.owner
+        if owner is not x and all(owner is not f for f in found):
+            found.append(owner)
+        base = owner._base
+    return found
+
+
+# Of an owner, by identity: its weak reference (one object, which all entries `_base` share), how many others hold
+# that, and the views that were found.
+_found: dict[int, tuple[Any, int, weakref.WeakSet[Plain]]] = {}
+
+
+def _entries(x: Plain, ref: Any) -> list[int]:
+    """Return the identities of the entries in the chain of `x` that name an owner."""
+    found, base = [], x._base
+    while base is not None:
+        if base[0] is ref:
+            found.append(id(base))
+        base = base[3]
+    return found
+
+
+def views_of(owner: Plain) -> list[Plain]:
+    """Return the living tensors that were taken from `owner`, also by way of others.
+
+    Nothing is noted where a view is taken, which happens often; how many hold the owner's weak reference tells here
+    whether there are any, and they are looked for among the youngest objects first.
+    """
+    if weakref.getweakrefcount(owner) == 0:
+        return []
+    ref = weakref.ref(owner)
+    holders = sys.getrefcount(ref) - 2 - _held_by_node(owner.node, ref)
+    if holders <= 0:
+        return []
+    seen, foreign, known = _found.get(id(owner), (None, 0, None))
+    if seen is not ref:
+        foreign, known = 0, None
+    views = dict.fromkeys(known) if known is not None else {}
+    if _count(views, ref) + foreign != holders:
+        young = (o for g in (0, 1) for o in gc.get_objects(g))
+        views.update((o, None) for o in young if isinstance(o, Plain) and _entries(o, ref))
+        if _count(views, ref) + foreign != holders:
+            views = {o: None for o in gc.get_objects() if isinstance(o, Plain) and _entries(o, ref)}
+        if len(_found) > 1024:
+            for key in [k for k, (r, *_) in _found.items() if r() is None]:
+                del _found[key]
+        _found[id(owner)] = ref, holders - _count(views, ref), weakref.WeakSet(views)
+    return [v for v in views if not isinstance(v, DataView) and v is not owner]
+
+
+def _count(views: Any, ref: Any) -> int:
+    return len({entry for v in views for entry in _entries(v, ref)})
+
+
+def _held_by_node(node: Node | None, ref: Any) -> int:
+    """Return how often a tensor's own node holds its weak reference: for its gradient, and to retain it."""
+    if node is None:
+        return 0
+    saved = node.saved
+    if type(saved) is Hooked:
+        return (saved.saved is ref) + (saved.retain is ref)
+    return int(saved is ref)
+
+
+# -- what a write reaches
+
+
+def _tracked(x: Plain) -> bool:
+    return x.node is not None and x.node.requires_grad
+
+
+def _shares(x: Array, whole: Array) -> bool:
+    return x.size == 0 or np.may_share_memory(x, whole)
+
+
+def _overlaps_itself(x: Array) -> bool:
+    return any(step == 0 and n > 1 for n, step in zip(x.shape, x.strides)) and x.size > 0
+
+
+class Through:
+    """How writes to tensors of this namespace reach what shares elements with them."""
+
+    def reaches(self, x: Plain, what: str) -> bool:
+        """Return whether a write to a view can be carried to its owners.
+
+        Raises GradientError where one is a leaf whose gradient would be lost.
+        """
+        chain = [x, *_owners(x)]
+        grad = get_mode().grad
+        if any(t._data is None for t in chain):
+            return self._reaches_traced(chain, what)
+        if _overlaps_itself(x._data):
+            return False
+        for part, whole in zip(chain, chain[1:]):
+            if not _shares(part._data, whole._data):
+                return False
+            if grad and _tracked(part) and _tracked(whole):
+                self._refuse_leaf(whole, what)
+        return not grad or all(t.dtype == x.dtype for t in chain) or not any(map(_tracked, chain))
+
+    def _refuse_leaf(self, owner: Plain, what: str) -> None:
+        if owner.node is not None and owner.node.op is LEAF and owner.requires_grad:
+            fail(
+                GradientError,
+                f"{what} on a view of a leaf that requires gradients, {show(owner.shape, owner.dtype)}",
+                "Its gradient would be lost. Update it without recording (with torch.no_grad(): ...), "
+                "or make a new tensor: y = x.clone(), then write to y.",
+            )
+
+    def _reaches_traced(self, chain: list[Plain], what: str) -> bool:
+        grad = get_mode().grad
+        for part, whole in zip(chain, chain[1:]):
+            steps = _steps(part, whole)
+            if steps is None or any(op.name == "broadcast" for op, *_ in steps):
+                return False
+            detached = any(op.name == "stop_gradient" for op, *_ in steps)
+            if grad and not detached:
+                self._refuse_leaf(whole, what)
+            if _tracked(whole) and whole.node.op is not LEAF and (detached or not grad):  # type: ignore[union-attr]
+                return False
+        root = chain[-1]
+        return all(_from_owner(v) is not None for v in views_of(root))
+
+    def write(self, x: Plain, new: Plain) -> bool:
+        """Give `x` the value of `new`, and all that shares elements with it theirs; False where nothing does."""
+        owners = _owners(x) if x._base is not None else []
+        root = owners[-1] if owners else x
+        views = views_of(root)
+        if new.shape != x.shape:
+            return False
+        if not views:
+            if get_mode().grad or x._data is None or new._data is None or x.node is None or x.node.op is LEAF:
+                return False
+            # A write that is not recorded changes the value, not the way that its gradients take.
+            note_write(x, False)
+            x._data = new._data
+            return True
+        if x._data is None or new._data is None or root._data is None:
+            self._write_traced(x, new, owners, views)
+        else:
+            _write_values(x, new, owners, views)
+        return True
+
+    def assign(self, x: Plain, new: Plain) -> bool:
+        """Give `x` a value outside any graph, and its views theirs; False where there are none."""
+        owners = _owners(x) if x._base is not None else []
+        views = views_of(owners[-1] if owners else x)
+        if not views or x._data is None or new._data is None or any(t._data is None for t in owners):
+            return False
+        _lay(x, new._data.astype(x.dtype, copy=False), owners, views)
+        return True
+
+    def moved(self, x: Plain, old: Array) -> None:
+        """Let the views of `x` follow where it was given another array instead of `old`."""
+        views = views_of(x)
+        if views and x._data is not None:
+            new, x._data = x._data, old
+            _lay(x, new, [], views)
+
+    def _write_traced(self, x: Plain, new: Plain, owners: list[Plain], views: list[Plain]) -> None:
+        chain = [x, *owners]
+        # How each view is taken from its nearest owner, by what both are now.
+        ways = [(v, *found) for v in views if v is not x and (found := _from_owner(v)) is not None]
+        up = [_steps(part, whole) for part, whole in zip(chain, chain[1:])]
+        value = new
+        made: list[tuple[Plain, Plain]] = []
+        for whole, steps in zip(owners, up):
+            value = _undone(steps or [], same_value(whole), value)
+            made.append((whole, value))
+        if not owners:
+            _keep_base(x, new)
+        for whole, fresh in reversed(made):
+            _keep_base(whole, fresh)
+        for part, whole, steps in reversed(list(zip(chain, chain[1:], up))):
+            _keep_base(part, _done(steps or [], whole))
+        done = {id(t) for t in chain}
+        ways.sort(key=lambda way: len(_owners(way[0])))  # the owner first
+        for view, owner, steps in ways:
+            if id(view) not in done:
+                _keep_base(view, _done(steps, owner))
+
+
+def _keep_base(x: Plain, new: Plain) -> None:
+    base = x._base
+    hold(x, new)
+    x._base = base
+
+
+# -- values
+
+
+def _write_values(x: Plain, new: Plain, owners: list[Plain], views: list[Plain]) -> None:
+    """Write where all have values; recorded where gradients are."""
+    chain, everyone = [x, *owners], dict.fromkeys([*owners, x, *views])
+    recording = get_mode().grad and (_tracked(new) or any(map(_tracked, chain)))
+    old = {t: same_value(t) for t in everyone} if recording else {}
+    if recording:
+        written = {x: new}
+        for part, whole in zip(chain, chain[1:]):
+            if _tracked(whole) and not _tracked(part):
+                break  # a detached part: the value changes, its gradient's way does not
+            written[whole] = _put(old[whole], old[part]._data, written[part])
+    _lay(x, new._data, owners, views)
+    if not recording:
+        return
+    for t, made in written.items():
+        t.node = made.node if _tracked(made) else None
+    for view in sorted(views, key=lambda v: len(_owners(v))):
+        nearest = _owners(view)[0]
+        if view in written or nearest not in written or (_tracked(old[nearest]) and not _tracked(old[view])):
+            continue
+        if view.dtype != nearest.dtype or not _shares(old[view]._data, old[nearest]._data):
+            continue
+        written[view] = taken = _take(nearest, old[nearest]._data, old[view]._data)
+        view.node = taken.node if _tracked(taken) else None
+
+
+def _lay(x: Plain, data: Array, owners: list[Plain], views: list[Plain]) -> None:
+    """Lay the windows of all that share elements with `x` over a copy of their memory, in which `x` is `data`."""
+    root = owners[-1] if owners else x
+    whole = root._data
+    start = _address(whole)
+    if whole.flags.c_contiguous:
+        ours = x is root and data.flags.c_contiguous and data.shape == whole.shape and data.dtype == whole.dtype
+        fresh = buffer = data if ours else whole.copy()
+    else:
+        low, high = _bounds(whole)
+        buffer = np.empty(high - low, np.uint8)
+        fresh = np.ndarray(whole.shape, whole.dtype, buffer, start - low, whole.strides)
+        fresh[...] = whole
+        start = low
+    if not buffer.flags.writeable:
+        fresh = buffer = buffer.copy()
+    size = buffer.nbytes
+    windows = [(root, fresh)]
+    for view in dict.fromkeys([*owners, x, *views]):
+        if view is root or view._data is None:
+            continue
+        part, offset = view._data, _address(view._data) - start
+        low, high = _bounds(part)
+        if part.size and 0 <= offset and low >= start and high <= start + size and _shares(part, whole):
+            windows.append((view, np.ndarray(part.shape, part.dtype, buffer, offset, part.strides)))
+    if buffer is not data:
+        target = next(w for t, w in windows if t is x) if data.size else None
+        if target is not None:
+            target[...] = data
+    for t, window in windows:
+        note_write(t, False)
+        t._data = window
+        if t.node is not None and t.node.op is LEAF and t.node.inputs:  # in a trace, where it stands for its value
+            t.node = leaf_node(t, window)
+
+
+def _address(x: Array) -> int:
+    return int(x.__array_interface__["data"][0])
+
+
+def _bounds(x: Array) -> tuple[int, int]:
+    low = high = _address(x)
+    if not x.size:
+        return low, high
+    for n, step in zip(x.shape, x.strides):
+        low, high = low + min(0, step * (n - 1)), high + max(0, step * (n - 1))
+    return low, high + x.itemsize
+
+
+# -- a window as ops
+
+
+def _slices(part: Array, whole: Array) -> Any:
+    """Return the entries of a slice that gives the window of `part` in an array; None where no slice does."""
+    offset, entries, axis = _address(part) - _address(whole), [], 0
+    for n, step in zip(whole.shape, whole.strides):
+        first = offset // step if step else 0
+        if not 0 <= first < n:
+            return None
+        offset -= first * step
+        stride = part.strides[axis] if axis < part.ndim else 0
+        if (
+            axis < part.ndim
+            and step
+            and stride > 0
+            and stride % step == 0
+            and (part.shape[axis] - 1) * stride < n * step
+        ):
+            by, count = stride // step, part.shape[axis]
+            if first + (count - 1) * by < n:
+                entries.append((first, first + (count - 1) * by + 1, None if by == 1 else by))
+                axis += 1
+                continue
+        entries.append(first)
+    found = whole[tuple(slice(*e) if isinstance(e, tuple) else e for e in entries)]
+    same = found.shape == part.shape and _address(found) == _address(part) and found.strides == part.strides
+    return tuple(entries) if same else None
+
+
+def _positions(part: Array, whole: Array) -> Any:
+    """Return the positions of the elements of a window in the flattened array, in a tensor."""
+    at = _addresses(whole).reshape(-1)
+    order = np.argsort(at, kind="stable")
+    return asarray(order[np.searchsorted(at[order], _addresses(part))], copy=False)
+
+
+def _addresses(x: Array) -> Any:
+    at = np.full((1,) * x.ndim, _address(x))
+    for axis, (n, step) in enumerate(zip(x.shape, x.strides)):
+        at = at + (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    return at
+
+
+def _take(owner: Plain, whole: Array, part: Array) -> Any:
+    """Return, recorded, the view of `owner` that a window gives, by the arrays that both had."""
+    entries = _slices(part, whole) if part.size else None
+    if entries is not None:
+        return bind(slice_op, (owner,), {"entries": entries})
+    return bind(index_op, (reshaped(owner, (owner.spec.size,)), _positions(part, whole)), {"axis": -1})
+
+
+def _put(owner: Plain, part: Array, value: Plain) -> Any:
+    """Return, recorded, a tensor with the elements in a window replaced."""
+    whole = owner._data
+    entries = _slices(part, whole) if part.size else None
+    if entries is not None:
+        return bind(slice_update, (owner, value), {"entries": entries})
+    count = owner.spec.size
+    at = reshaped(_positions(part, whole), (part.size,))
+    new = bind(index_update, (reshaped(owner, (count,)), reshaped(value, (part.size,)), at), {"axis": -1})
+    return reshaped(new, tuple(owner.shape))
+
+
+# -- ops undone
+
+Step = tuple[Op, Any, int | None]
+
+
+def _steps(part: Plain, whole: Plain) -> list[Step] | None:
+    """Return the ops by which an abstract view was taken from its owner, in order; None where that is not known."""
+    node, goal, found = part.node, whole.node, []
+    if part._data is not None or whole._data is not None:
+        return None
+    while node is not goal:
+        if not isinstance(node, Node):
+            return None
+        output = None
+        if node.op.name == "output":
+            output, node = int(node.attrs["index"]), node.inputs[0]
+        if not (node.op.view or node.op.name in _SAME_ORDER):
+            return None
+        found.append((node.op, dict(node.attrs), output))
+        node = node.inputs[0]
+    return found[::-1]
+
+
+def _from_owner(view: Plain) -> tuple[Plain, list[Step]] | None:
+    owners = _owners(view)
+    steps = _steps(view, owners[0]) if owners else None
+    return None if steps is None else (owners[0], steps)
+
+
+def _done(steps: list[Step], whole: Plain) -> Any:
+    value: Any = whole
+    for op, attrs, output in steps:
+        value = bind(op, (value,), attrs)
+        value = value if output is None else value[output]
+    return value if steps else same_value(whole)
+
+
+def _undone(steps: list[Step], whole: Plain, value: Any) -> Any:
+    """Return the owner's new version, of whose view by these ops the value is `value`."""
+    before: list[Any] = [whole]
+    for step in steps[:-1]:
+        before.append(_done([step], before[-1]))
+    for (op, attrs, output), source in zip(reversed(steps), reversed(before)):
+        value = _undone_one(op, attrs, output, source, value)
+    return value
+
+
+def _undone_one(op: Op, attrs: Any, output: int | None, source: Plain, value: Any) -> Any:
+    shape = tuple(source.shape)
+    if op.name in _SAME_ORDER:
+        return value if tuple(value.shape) == shape else reshaped(value, shape)
+    if op is slice_op:
+        return bind(slice_update, (source, value), attrs)
+    if op is permute_op:
+        axes = attrs["axes"]
+        back = sorted(range(-len(axes), 0), key=lambda i: axes[i])
+        return bind(permute_op, (value,), {"axes": tuple(back[i] for i in range(len(axes)))})
+    count = source.spec.size
+    at = op.forward(np.arange(count).reshape(shape), **attrs)
+    places = asarray(np.ascontiguousarray(at if output is None else at[output]).reshape(-1), copy=False)
+    flat = bind(index_update, (reshaped(source, (count,)), reshaped(value, (places.spec.size,)), places), {"axis": -1})
+    return reshaped(flat, shape)
+
+
+Tensor.writes_through = Through()
