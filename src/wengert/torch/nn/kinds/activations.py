@@ -47,7 +47,9 @@ __all__ = [
     "softmax",
     "softmin",
     "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
     "threshold",
     "threshold_",
 ]
@@ -88,9 +90,13 @@ def selu(input: Any, inplace: bool = False) -> Tensor:
     return applied(input, inplace, "selu", plain.selu)  # type: ignore[no-any-return]
 
 
+def _complex_silu(x: Any) -> Any:
+    return x * wg.sigmoid(x)
+
+
 def silu(input: Any, inplace: bool = False) -> Tensor:
     """Return x times its sigmoid."""
-    return applied(input, inplace, "silu", plain.silu)  # type: ignore[no-any-return]
+    return applied(input, inplace, "silu", _complex_silu if input.dtype.kind == "c" else plain.silu)  # type: ignore[no-any-return]
 
 
 def mish(input: Any, inplace: bool = False) -> Tensor:
@@ -183,6 +189,16 @@ def glu(input: Any, dim: int = -1) -> Tensor:
 def prelu(input: Any, weight: Any) -> Tensor:
     """Return x where it is positive, else `weight` x. Raises ShapeError unless there is one weight or one a channel."""
     return plain.prelu(input, weight)
+
+
+def softsign(input: Any) -> Tensor:
+    """Return x / (1 + |x|)."""
+    return input / (1 + wg.abs(input)) if input.dtype.kind == "c" else plain.softsign(input)
+
+
+def tanhshrink(input: Any) -> Tensor:
+    """Return x - tanh(x)."""
+    return input - wg.tanh(input)  # type: ignore[no-any-return]
 
 
 def tanh(input: Any) -> Tensor:

@@ -12,6 +12,7 @@ from ....core.errors import ShapeError, fail
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 from ....ops.neural.normalization import follows
+from ....ops.reduce.norms import vector_norm
 from ...namespace import give
 from ..arguments import along
 
@@ -108,6 +109,12 @@ def rms_norm(input: Any, normalized_shape: int | Sequence[int], weight: Any = No
 
     `eps` is the machine epsilon of x where None. Raises ShapeError. Source: Zhang and Sennrich 2019, arXiv:1910.07467.
     """
+    if input.dtype.kind == "c":
+        axes = tuple(range(-len(normalized_shape), 0)) if not isinstance(normalized_shape, int) else (-1,)
+        # The square is not that of the length: as PyTorch has it.
+        size = wg.square(input).mean(axis=axes, keepdims=True)
+        out = input * wg.rsqrt(size + (wg.finfo(input.dtype).eps if eps is None else eps))
+        return out if weight is None else out * weight  # type: ignore[no-any-return]
     return plain.rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -126,11 +133,17 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     """
     if input.ndim < 3:
         fail(ShapeError, f"local_response_norm of {tuple(input.shape)}", "It takes (N, C, ...), three axes or more.")
+    if not input.numel():
+        return input  # type: ignore[no-any-return]
     widths = [(0, 0)] * input.ndim
     widths[1] = (size // 2, (size - 1) // 2)
     squares, channels = wg.pad(input * input, widths), input.shape[1]
     mean = sum(squares[:, i : i + channels] for i in range(size)) / size
     return input / wg.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]
+
+
+def _normalized(x: Any, p: float, eps: float, axis: int) -> Any:
+    return x / wg.maximum(vector_norm(x, axis=axis, keepdims=True, ord=p), eps)
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
@@ -140,5 +153,5 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
     >>> torch.nn.functional.normalize(torch.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
-    found = along(input, dim, lambda x, axis: plain.normalize(x, p, axis=axis, eps=eps))
+    found = along(input, dim, _normalized, p, eps)
     return found if out is None else give(out, found)  # type: ignore[no-any-return]

@@ -28,6 +28,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     tensor([[3, 1, 2, 3, 1]])
     """
     widths = [int(w) for w in pad]
+    if mode == "constant" and input.dtype.kind in "biu":
+        value = input.dtype.type(value or 0).item()
     pairs = list(zip(widths[::2], widths[1::2]))
     sizes = list(input.shape)[::-1]
     for n, (before, after) in zip(sizes, pairs):
