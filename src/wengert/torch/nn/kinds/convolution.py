@@ -134,15 +134,15 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed, (1, 2, 3
 
 
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Tensor:
-    """Return the convolution over time of (T, N, C) with kernels (K, C, O), `pad` zeros at both ends. Raises ShapeError."""
+    """Return the convolution of (T, N, C) with kernels (K, C, O) over time, with `pad` zeros at both ends."""
     x, w = (wg.permute_dims(tensor_of(a), axes) for a, axes in ((input, (1, 2, 0)), (weight, (2, 1, 0))))
-    return wg.permute_dims(conv1d(x, w, bias, padding=pad), (2, 0, 1))  # type: ignore[return-value]
+    return tensor_of(wg.permute_dims(conv1d(x, w, bias, padding=pad), (2, 0, 1)))
 
 
 # -- windows as columns
 
 
-def _places(name: str, size: tuple[int, ...], *options: Any) -> tuple[Any, tuple[int, int]]:
+def _places(name: str, size: tuple[int, ...], *options: Any) -> tuple[Any, tuple[int, ...]]:
     """Return where windows of an image lie in it with its padding, (elements, windows), flat; and that padding."""
     kernel, dilation, padding, stride = (
         int_tuple(value, 2, what, least)
@@ -178,7 +178,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     lead = x.shape[:-3]
     flat = padded.reshape((*lead, x.shape[-3], math.prod(padded.shape[-2:])))
     found = wg.take(flat, places.reshape(-1), -1)
-    return found.reshape((*lead, x.shape[-3] * places.shape[0], places.shape[1]))  # type: ignore[no-any-return]
+    return tensor_of(found.reshape((*lead, x.shape[-3] * places.shape[0], places.shape[1])))
 
 
 def fold(

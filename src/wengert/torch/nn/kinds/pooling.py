@@ -265,9 +265,7 @@ avg_pool1d, avg_pool2d, avg_pool3d = map(_avg_pools, (1, 2, 3))
 def _lp_pools(ndim: int) -> Function:
     mean = globals()[f"avg_pool{ndim}d"]
 
-    def pool(
-        input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-    ) -> Any:
+    def pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
         count = math.prod(int_tuple(kernel_size, ndim, "kernel_size", 1))
         means = mean(tensor_of(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
         # Not the mean itself: a window of zeros passes no gradient on.
@@ -472,7 +470,7 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
         if any(m + k - 1 > n for n, m, k in zip(size, out, kernel)):
             fail(ShapeError, f"{name}: output_size={out} with kernel_size={kernel} of an input of shape {x.shape}")
         lead = (1, *x.shape[:1])[-2:] if x.ndim == ndim + 1 else x.shape[:2]
-        more = {} if generator is None else {"generator": generator}
+        more: Any = {} if generator is None else {"generator": generator}
         samples = wg.rand((*lead, ndim), dtype=x.dtype, **more) if _random_samples is None else asarray(_random_samples)
         if samples.ndim != 3 or samples.shape[0] < lead[0] or tuple(samples.shape[1:]) != (lead[1], ndim):
             fail(ShapeError, f"{name}: random samples of shape {tuple(samples.shape)}, not {(*lead, ndim)}")
@@ -494,9 +492,7 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
         _random_samples: Any = None,
         generator: Generator | None = None,
     ) -> Any:
-        values, places = with_indices(
-            input, kernel_size, output_size, output_ratio, True, _random_samples, generator
-        )
+        values, places = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples, generator)
         return (values, places) if return_indices else values
 
     doc = f"""Return maxima of windows that are placed by chance, so that any `output_size` can be had.

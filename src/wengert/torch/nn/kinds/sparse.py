@@ -103,7 +103,7 @@ def embedding(
     """
     ids, table = tensor_of(input), tensor_of(weight)
     padding = _padding(padding_idx, table.shape[0])
-    return _rows(ids, table, padding, max_norm, norm_type, scale_grad_by_freq)  # type: ignore[no-any-return]
+    return tensor_of(_rows(ids, table, padding, max_norm, norm_type, scale_grad_by_freq))
 
 
 def embedding_bag(
@@ -159,10 +159,10 @@ def embedding_bag(
         # Without values at hand a bag may be as long as all ids.
         ends = wg.concat([given[1:], wg.zeros_like(given[:1]) + count]) if not include_last_offset else given[1:]
         longest = count if given.is_abstract else int(np.max((ends - starts).detach().numpy(), initial=0))
-    flat = ids.reshape((count,))
+    flat = tensor_of(ids.reshape((count,)))
     rows = _rows(flat, table, padding, max_norm, norm_type, False)
     if not bags or not count:
-        return wg.zeros((bags, width), dtype=table.dtype) + rows.sum() * 0  # type: ignore[return-value]
+        return tensor_of(wg.zeros((bags, width), dtype=table.dtype) + rows.sum() * 0)
     if per_sample_weights is not None:
         rows = rows * tensor_of(per_sample_weights).reshape((count, 1))
     places = starts.reshape((bags, 1)) + asarray(np.arange(longest))
@@ -176,12 +176,12 @@ def embedding_bag(
         each = wg.where(held, each, -np.inf)
         winners = wg.expand_dims(wg.argmax(each, axis=1), 1)
         found = wg.take_along_axis(each, winners, 1).squeeze(1)
-        return wg.where(held.any(axis=1), found, 0.0)  # type: ignore[no-any-return]
+        return tensor_of(wg.where(held.any(axis=1), found, 0.0))
     total = wg.where(held, each, 0.0).sum(1)
     if mode == "sum":
-        return total  # type: ignore[no-any-return]
+        return tensor_of(total)
     counts = held.astype(table.dtype).sum(1)
-    return total / wg.maximum(counts, 1.0)  # type: ignore[no-any-return]
+    return tensor_of(total / wg.maximum(counts, 1.0))
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
@@ -202,7 +202,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     classes = tensor_of(tensor)
     if num_classes == -1 and not classes.size:
         fail(ShapeError, "one_hot of no classes, without num_classes", "Say how many there are.")
-    return plain.one_hot(classes, num_classes)  # type: ignore[return-value]
+    return tensor_of(plain.one_hot(classes, num_classes))
 
 
 def __dir__() -> list[str]:

@@ -51,7 +51,7 @@ def scaled_dot_product_attention(
         fail(DTypeError, f"scaled_dot_product_attention of {q.spec}, {k.spec} and {v.spec}", "Give one dtype.")
     if enable_gqa:
         k, v = (_for_heads(t, q) for t in (k, v))
-    return plain.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale)  # type: ignore
+    return tensor_of(plain.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale))
 
 
 def _for_heads(x: Tensor, query: Tensor) -> Any:
@@ -132,13 +132,13 @@ def multi_head_attention_forward(
     add_zero_attn: a further key and value of zeros.
     key_padding_mask: (N, S) or (S,); True, or -inf, at keys that take no part.
     attn_mask: (L, S) or (N heads, L, S); True where a key takes no part, or numbers added to the scores.
-    need_weights: also return the weights, (N, L, S) in the mean over heads, or of each with `average_attn_weights=False`.
+    need_weights: also return the weights, (N, L, S), in the mean over heads unless `average_attn_weights=False`.
     static_k, static_v: keys and values, (N heads, S, E / heads), in place of the projected ones.
     is_causal: says that `attn_mask`, which has to be given, is the causal one.
 
     Raises ShapeError, DTypeError, GraphError.
     """
-    q, k, v = map(tensor_of, (query, key, value))
+    q, k, v = [tensor_of(t) for t in (query, key, value)]
     batched = q.ndim == 3
     if q.ndim not in (2, 3) or k.ndim != q.ndim or v.ndim != q.ndim:
         fail(ShapeError, f"attention of shapes {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}")
@@ -149,7 +149,7 @@ def multi_head_attention_forward(
     mask = None if causal else _additive("attn_mask", attn_mask, q.dtype)
     if not batched:
         same = q is k is v
-        q, k, v = (t.unsqueeze(1) for t in (q, k, v))
+        q, k, v = (tensor_of(t.unsqueeze(1)) for t in (q, k, v))
         k, v = (q, q) if same else (k, v)
         padding = None if padding is None else padding.unsqueeze(0)
     length, n, size = q.shape
@@ -191,10 +191,10 @@ def multi_head_attention_forward(
         weights = plain.dropout(weights, p) if p else weights
         out = weights @ values
     else:
-        each = [t.reshape((n, num_heads, *t.shape[1:])) for t in (queries, keys, values)]
+        split = [t.reshape((n, num_heads, *t.shape[1:])) for t in (queries, keys, values)]
         if mask is not None:
             mask = mask.reshape((n, num_heads, *mask.shape[1:])) if mask.ndim == 3 else mask
-        out = plain.scaled_dot_product_attention(*each, mask, p, causal)
+        out = plain.scaled_dot_product_attention(split[0], split[1], split[2], mask, p, causal)
         out = out.reshape((n * num_heads, length, head))
     joined = wg.swapaxes(out, 0, 1).reshape((length, n, size))
     result: Any = plain.linear(joined, out_proj_weight, out_proj_bias)

@@ -153,7 +153,7 @@ def _output_size(
         if recompute:
             fail(GraphError, "interpolate: recompute_scale_factor=True with a size", "Give a scale_factor.")
         return tuple(int(n) for n in each), [None] * ndim
-    out = tuple(int(math.floor(float(n) * float(s))) for n, s in zip(x.shape[-ndim:], each))
+    out = tuple(math.floor(float(n) * float(s)) for n, s in zip(x.shape[-ndim:], each))
     return out, [None] * ndim if recompute else [float(s) for s in each]
 
 
@@ -198,7 +198,7 @@ def interpolate(
         fail(GraphError, f"interpolate: antialias=True in mode {mode!r}", 'It is for "bilinear" and "bicubic".')
     out, scales = _output_size(x, ndim, size, scale_factor, recompute_scale_factor)
     if mode == "area":
-        return _AREA[ndim](x, out)  # type: ignore[no-any-return]
+        return tensor_of(_AREA[ndim](x, out))
     if min(out) < 1 or min(x.shape[2:]) < 1:
         fail(ShapeError, f"interpolate: from the sizes {tuple(x.shape[2:])} to {out}", "No size may be 0.")
     if not plain and x.dtype.kind in "biu":
@@ -215,7 +215,7 @@ def interpolate(
         else:
             places, weights = (_cubic if mode == "bicubic" else _linear)(n, m, scale, bool(align_corners))
         found = _summed(found, axis, places, weights)
-    return found.astype(x.dtype) if half else found  # type: ignore[no-any-return]
+    return tensor_of(found.astype(x.dtype) if half else found)
 
 
 def upsample(
@@ -295,8 +295,7 @@ def _sample_cubic(x: Any, positions: Sequence[Any], padding_mode: str, align_cor
     weights = [_cubic_weights(p - low) for p, low in zip(positions, lows)]
     sizes = x.shape[2:]
     places = [
-        [_within(low + float(k), n, padding_mode, align_corners) for k in range(-1, 3)]
-        for low, n in zip(lows, sizes)
+        [_within(low + float(k), n, padding_mode, align_corners) for k in range(-1, 3)] for low, n in zip(lows, sizes)
     ]
     total: Any = 0.0
     for i, j in product(range(4), repeat=2):
@@ -351,7 +350,7 @@ def grid_sample(
     else:
         positions = [_within(p, n, padding_mode, align) for p, n in zip(positions, x.shape[2:])]
         found = _picked(x, [wg.round(p) for p in positions]) if mode == "nearest" else _sample_linear(x, positions)
-    return found.reshape((*x.shape[:2], *g.shape[1:-1]))  # type: ignore[no-any-return]
+    return tensor_of(found.reshape((*x.shape[:2], *g.shape[1:-1])))
 
 
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
@@ -377,7 +376,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
         axes.append(even if align_corners else even * ((n - 1) / n))
     points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(out[2:])], -1)
     base = asarray(points.reshape((1, -1, ndim + 1)).astype(t.dtype))
-    return (base @ t.mT).reshape((out[0], *out[2:], ndim))  # type: ignore[no-any-return]
+    return tensor_of((base @ t.mT).reshape((out[0], *out[2:], ndim)))
 
 
 # -- rearranging
@@ -402,7 +401,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     split = x.reshape((*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return moved.reshape((*lead, channels // (r * r), height * r, width * r))  # type: ignore[no-any-return]
+    return tensor_of(moved.reshape((*lead, channels // (r * r), height * r, width * r)))
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -414,7 +413,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     split = x.reshape((*lead, channels, height // r, r, width // r, r))
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return moved.reshape((*lead, channels * r * r, height // r, width // r))  # type: ignore[no-any-return]
+    return tensor_of(moved.reshape((*lead, channels * r * r, height // r, width // r)))
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -427,7 +426,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     if g < 1 or channels % g:
         fail(ShapeError, f"channel_shuffle of {channels} channels in {g} groups", "The groups are equal.")
     split = wg.swapaxes(x.reshape((n, g, channels // g, *size)), 1, 2)
-    return split.reshape(tuple(x.shape))  # type: ignore[no-any-return]
+    return tensor_of(split.reshape(tuple(x.shape)))
 
 
 native_channel_shuffle = channel_shuffle

@@ -37,6 +37,7 @@ class ConvBase(Module):
     # Layers of `wengert.nn` that are taken in have none of these.
     padding_mode = "zeros"
     output_padding: tuple[int, ...] = ()
+    padding: Any
     weight: Any
     bias: Any
 

@@ -327,13 +327,14 @@ class _FractionalMaxPool(_Pool):
         _random_samples: Any = None,
     ) -> None:
         super().__init__()
+        self._random_samples: Any
         if (output_size is None) == (output_ratio is None):
             fail(GraphError, f"{type(self).__name__}: one of output_size and output_ratio is given, not both")
         self.kernel_size, self.output_size, self.output_ratio = (
             value if value is None or isinstance(value, (tuple, list)) else (value,) * self._ndim
             for value in (kernel_size, output_size, output_ratio)
         )
-        if output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+        if output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio or ()):
             fail(GraphError, f"{type(self).__name__}: output_ratio={output_ratio}", "Ratios lie between 0 and 1.")
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)

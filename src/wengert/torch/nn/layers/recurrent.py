@@ -254,9 +254,7 @@ class RNNBase(Module):
             rows = outs[0] if len(outs) == 1 else wg.concat(outs, -1)
         return rows, last
 
-    def _run_direction(
-        self, rows: Any, sizes: list[int], state: Any, suffix: str, reverse: bool
-    ) -> tuple[Any, Any]:
+    def _run_direction(self, rows: Any, sizes: list[int], state: Any, suffix: str, reverse: bool) -> tuple[Any, Any]:
         """Return the outputs of a direction, row by row, and the last state of every sequence."""
         step = _step(self.mode)[0]
         names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh", "weight_hr")

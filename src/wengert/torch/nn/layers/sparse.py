@@ -121,11 +121,12 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """Return the layer of a given table, which training leaves as it is unless `freeze=False`. Raises ShapeError."""
+        """Return the layer of a given table, which stays as it is in training unless `freeze=False`."""
         if embeddings.ndim != 2:
             fail(ShapeError, f"a table of shape {tuple(embeddings.shape)}", "It has two dimensions: (rows, features).")
+        rows, width = embeddings.shape
         options = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-        return cls(*embeddings.shape, *options, _weight=embeddings, _freeze=freeze)
+        return cls(rows, width, *options, _weight=embeddings, _freeze=freeze)
 
     def extra_repr(self) -> str:
         """Return the sizes for `repr`, and options that are not the defaults."""
@@ -170,9 +171,19 @@ class EmbeddingBag(_Table):
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         """Map bags of ids to (bags, embedding_dim); see :func:`torch.nn.functional.embedding_bag`."""
-        norm = self.max_norm, self.norm_type, self.scale_grad_by_freq
-        more = self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx
-        return kinds.embedding_bag(input, self.weight, offsets, *norm, *more)
+        return kinds.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
 
     @classmethod
     def from_pretrained(
@@ -187,11 +198,12 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Return the layer of a given table, which training leaves as it is unless `freeze=False`. Raises ShapeError."""
+        """Return the layer of a given table, which stays as it is in training unless `freeze=False`."""
         if embeddings.ndim != 2:
             fail(ShapeError, f"a table of shape {tuple(embeddings.shape)}", "It has two dimensions: (rows, features).")
+        rows, width = embeddings.shape
         norm = max_norm, norm_type, scale_grad_by_freq
-        made = cls(*embeddings.shape, *norm, mode, sparse, embeddings, include_last_offset, padding_idx)
+        made = cls(rows, width, *norm, mode, sparse, embeddings, include_last_offset, padding_idx)
         made.weight.requires_grad_(not freeze)
         return made
 

@@ -186,7 +186,7 @@ def pad_packed_sequence(
     if batch_first:
         held, places = held.T, places.T
     data: Any = sequence.data
-    padded = wg.take(data, places, 0)
+    padded: Any = wg.take(data, places, 0)
     if not held.all():
         beside = asarray(held.reshape(held.shape + (1,) * (data.ndim - 1)))
         padded = wg.where(beside, padded, asarray(padding_value, dtype=data.dtype))
