@@ -93,6 +93,7 @@ _LAZY_MODULES = frozenset(
         "solve",
         "sparse",
         "special",
+        "storage",
         "symbolic",
         "torch",
         "train",

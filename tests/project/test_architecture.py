@@ -27,6 +27,7 @@ LAYERS = {
     "optim": 4,
     "data": 4,
     "train": 4,
+    "storage": 4,
     "distributions": 4,
     "explorer": 4,
     "solve": 4,

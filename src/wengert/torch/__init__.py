@@ -24,6 +24,7 @@ from ..core.ops.declare import HOMES as _HOMES
 from ..core.ops.declare import PUBLIC as _PUBLIC
 from . import functions as _functions
 from . import indices as _indices
+from . import serialization as _serialization
 from . import views as _views
 from .coverage import reason as _reason
 from .namespace import FUNCTIONS as _FUNCTIONS
@@ -47,6 +48,7 @@ _MODULES = frozenset(
         "nn",
         "optim",
         "random",
+        "serialization",
         "signal",
         "special",
         "utils",
