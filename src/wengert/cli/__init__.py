@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `wengert info`, `wengert cache`, `wengert explore`, `wengert playground`."""
+"""The command line: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import cache, demo, explore, info, playground
+from . import cache, demo, explore, info, playground, weights
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     cache.add_parser(commands)
     explore.add_parser(commands)
     playground.add_parser(commands)
+    weights.add_parser(commands)
     return top
 
 

@@ -154,8 +154,10 @@ def little_endian(dtype: Any) -> Any:
 
 
 def native(array: Array) -> Array:
-    """Return an array in the machine's byte order."""
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    """Return an array as the machine has it: in its byte order, elements at multiples of their size."""
+    if not array.dtype.isnative:
+        return array.astype(array.dtype.newbyteorder("="))
+    return array if array.flags.aligned else array.copy()
 
 
 def small_float(name: str) -> Any:

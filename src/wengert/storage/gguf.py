@@ -37,8 +37,7 @@ def _plain(dtype: Any) -> Callable[[Array], Array]:
 
 
 def _bfloat16(raw: Array) -> Array:
-    found: Array = raw.view(small_float("bfloat16"))
-    return found
+    return native(raw.view(small_float("bfloat16")))
 
 
 def _scales(blocks: Array) -> Array:

@@ -82,7 +82,7 @@ class Machine:
     ) -> None:
         self.data, self.known, self.name, self.persistent = data, known, name, persistent
         self.position = position
-        self.trusted: Known = trusted or {}
+        self.trusted: Known = {} if trusted is None else trusted
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.tuple_keys = 0
@@ -190,13 +190,13 @@ class Machine:
     def charge(self, parts: Any) -> None:
         """Count what is about to be copied: a few bytes of a pickle can ask for a long value many times."""
         if isinstance(parts, (tuple, list)) and len(parts) > 64:
-            self.budget.take(8 * len(parts), "its pickle")
+            self.budget.take(8 * len(parts), f"the pickle of {self.name}")
             return
         for part in parts if isinstance(parts, (tuple, list)) else (parts,):
             if isinstance(part, (str, bytes, bytearray)):
-                self.budget.take(len(part), "its pickle")
+                self.budget.take(len(part), f"the pickle of {self.name}")
             elif isinstance(part, (tuple, list, dict, set, frozenset)):
-                self.budget.take(64 * len(part), "its pickle")
+                self.budget.take(64 * len(part), f"the pickle of {self.name}")
 
     def key(self, key: Any) -> Any:
         """Return a key of a dict. Raises DataError for one that takes long to compare."""
@@ -211,7 +211,7 @@ class Machine:
                 return key
         if isinstance(key, complex):
             return key
-        return fail(DataError, f"{self.name} has a {kind.__name__} as a key, which is not loaded")
+        return fail(DataError, f"{self.name} has a key that is not loaded: {shown(key)}, of type {kind.__name__}")
 
     # -- what several instructions do
 

@@ -124,7 +124,7 @@ def _stored(name: str, entry: Mapping[str, Any], data: Array, pairs: bool, file:
         with Reading(file):
             found = native(data[begin:end].view(np.ndarray).view(dtype).reshape(shape))
             if pairs:
-                found = found.view(np.result_type(found.dtype, np.complex64)).reshape(shape[:-1])
+                found = native(found.view(np.result_type(found.dtype, np.complex64)).reshape(shape[:-1]))
             return found
 
     if pairs:

@@ -86,6 +86,7 @@ class Packed:
 
     def _key(self, key: Any, path: str) -> Any:
         plain = key is None or type(key) in (str, bool, int, float)
+        _known_key(key)
         if not plain and not (type(key) is tuple and all(type(k) in (str, bool, int, float) for k in key)):
             fail(DataError, f"{_where(path)} has a key of type {type(key).__name__}", "Use texts or numbers as keys.")
         return self.pack(key)
@@ -115,7 +116,7 @@ def unpack(value: Any, arrays: Mapping[str, Array], like: Any = None) -> Any:
     ((kind, inside),) = value.items()
     if kind in _DICTS:
         found = like if isinstance(like, dict) else {}
-        keys = [unpack(k, arrays) for k, _ in inside]
+        keys = [_known_key(unpack(k, arrays)) for k, _ in inside]
         return _DICTS[kind]([(k, unpack(v, arrays, found.get(k))) for k, (_, v) in zip(keys, inside)])
     if kind in _SEQUENCES:
         ones = list(like) if isinstance(like, (list, tuple)) and len(like) == len(inside) else [None] * len(inside)
@@ -146,6 +147,13 @@ def unpack(value: Any, arrays: Mapping[str, Array], like: Any = None) -> Any:
             )
         return tree.unflatten(structure, [unpack(v, arrays, one) for v, one in zip(inside[1:], leaves)])
     return fail(DataError, f"the structure has a {str(kind)[:60]!r}, which this version does not know")
+
+
+def _known_key(key: Any) -> Any:
+    # Larger integers can be made to collide, so that a dict of them takes long.
+    if type(key) is int and abs(key) >= 1 << 60:
+        fail(DataError, f"the structure has a key of {key.bit_length()} bits")
+    return key
 
 
 def names_in(value: Any) -> list[tuple[str, str]]:

@@ -1,0 +1,387 @@
+"""Checkpoints of a whole training state: written so that a good one is there at any moment, and checked when read.
+
+A checkpoint is a folder `checkpoint-000012` in the folder that the caller names, with one safetensors file for each
+part and `manifest.json`, which has the size and CRC-32 of each. It is written under another name, brought to the disk
+and renamed; then `latest`, a file with its name, is replaced. Numbers only grow. What is older than the last few is
+deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random as python_random
+import re
+import shutil
+import socket
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DataError, WengertError, fail, first_line, warn
+from ..ops.random.generator import get_rng_state, set_rng_state
+from ..storage.files import Path, not_written, sync
+from ..storage.safetensors_files import load, save
+
+FORMAT, VERSION = "wengert checkpoint", 1
+MANIFEST, LATEST = "manifest.json", "latest"
+_NAME = re.compile(r"checkpoint-(\d{6,18})")
+_STAGED = ".staged-"
+_GONE = ".gone-"
+# A folder of a process that cannot be asked about is left alone for so many seconds.
+_ABANDONED = 24 * 3600.0
+_CHUNK = 1 << 22
+
+# The generators that programs share, by the name under which they are asked for: how they tell and take their states.
+_SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "wengert": (get_rng_state, set_rng_state),
+    "python": (python_random.getstate, python_random.setstate),
+    "numpy": (np.random.get_state, np.random.set_state),
+}
+_RANDOM = "random."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was loaded: its step, its folder, the parts that are plain data, and which were passed over.
+
+    `skipped` has the folder and the reason for each checkpoint that was newer and not good.
+    """
+
+    step: int | None
+    path: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def save_checkpoint(
+    folder: Path, *, step: int | None = None, keep: int = 3, random: Iterable[str] = ("wengert",), **parts: Any
+) -> str:
+    """Write a checkpoint of a training state, and return its folder.
+
+    Parameters
+    ----------
+    folder: where checkpoints are kept; it is made where it is missing.
+    step: a number to go on from.
+    keep: how many checkpoints stay; the oldest are deleted after the new one is there.
+    random: the shared generators whose states are saved: "wengert" (`wg.random`), "python", "numpy".
+    parts: what is saved, by name: modules, optimisers, schedules, loaders and whatever else has `state_dict()`,
+        generators (Wengert's, NumPy's, Python's), and plain data (numbers, texts, tensors in dicts and lists).
+
+    A process may be killed at any moment, the disk may be full, others may write to the same folder: the last good
+    checkpoint stays. Raises DataError for a part that cannot be saved, and where the folder cannot be written to.
+
+    >>> import tempfile, wengert as wg
+    >>> model = wg.nn.Linear(2, 1)
+    >>> optimizer = wg.optim.Adam(model.parameters())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = wg.train.save_checkpoint(folder, model=model, optimizer=optimizer, step=7)
+    ...     found = wg.train.load_checkpoint(folder, model=model, optimizer=optimizer)
+    >>> found.step
+    7
+    """
+    if keep < 1:
+        fail(DataError, f"keep={keep}", "At least one checkpoint is kept.")
+    states = {name: _state(name, part) for name, part in parts.items()}
+    for name in random:
+        if name not in _SHARED:
+            fail(DataError, f"random={name!r}", f"The shared generators are: {', '.join(_SHARED)}.")
+        states[_RANDOM + name] = _SHARED[name][0]()
+    where = os.path.abspath(os.fspath(folder))
+    staged = _staged(where)
+    try:
+        os.makedirs(where, exist_ok=True)
+        try:
+            os.mkdir(staged)
+            _write(staged, states, step)
+            path = _place(staged, where)
+        except BaseException:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise
+        _point(where, os.path.basename(path))
+    except OSError as e:
+        not_written(where, e)
+    _prune(where, keep)
+    return path
+
+
+def _state(name: str, part: Any) -> Any:
+    if not name.isidentifier():
+        fail(DataError, f"a part with the name {name!r}", "Names of parts are identifiers.")
+    if hasattr(part, "state_dict"):
+        return dict(part.state_dict())
+    if hasattr(part, "get_state") and hasattr(part, "set_state"):
+        return part.get_state()
+    if isinstance(part, np.random.Generator):
+        return part.bit_generator.state
+    if isinstance(part, python_random.Random):
+        return part.getstate()
+    return part
+
+
+def _restore(part: Any, state: Any) -> bool:
+    """Give an object its state. Return False for plain data, which has none to be given."""
+    if hasattr(part, "load_state_dict"):
+        part.load_state_dict(state)
+    elif hasattr(part, "get_state") and hasattr(part, "set_state"):
+        part.set_state(state)
+    elif isinstance(part, np.random.Generator):
+        part.bit_generator.state = state
+    elif isinstance(part, python_random.Random):
+        part.setstate(state)
+    else:
+        return False
+    return True
+
+
+# -- writing
+
+
+def _write(staged: str, states: Mapping[str, Any], step: int | None) -> None:
+    files = {}
+    for name, state in states.items():
+        file = os.path.join(staged, f"{name}.safetensors")
+        save(file, state)
+        nbytes, crc = _checksum(file)
+        files[name] = {"file": os.path.basename(file), "bytes": nbytes, "crc32": f"{crc:08x}"}
+    manifest = {"format": FORMAT, "version": VERSION, "step": step, "parts": files}
+    text = json.dumps(manifest, indent=1)
+    body = {**manifest, "crc32": f"{zlib.crc32(text.encode()):08x}"}
+    _write_text(os.path.join(staged, MANIFEST), json.dumps(body, indent=1))
+    sync(staged)
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _checksum(file: str) -> tuple[int, int]:
+    nbytes = crc = 0
+    with open(file, "rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+            nbytes += len(chunk)
+    return nbytes, crc
+
+
+def _place(staged: str, where: str) -> str:
+    """Give a complete folder its name: the next number that no other process takes first."""
+    number = max((n for n, _ in _present(where)), default=0)
+    while True:
+        number += 1
+        path = os.path.join(where, f"checkpoint-{number:06d}")
+        if os.path.exists(path):
+            continue
+        try:
+            os.rename(staged, path)  # fails where there is a folder that has something in it
+        except OSError:
+            if not os.path.exists(path):
+                raise
+            continue
+        sync(where)
+        return path
+
+
+def _point(where: str, name: str) -> None:
+    temporary = _staged(where)
+    try:
+        _write_text(temporary, name + "\n")
+        os.replace(temporary, os.path.join(where, LATEST))
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+    sync(where)
+
+
+def _present(where: str) -> list[tuple[int, str]]:
+    """Return the checkpoints in a folder, oldest first."""
+    with contextlib.suppress(FileNotFoundError):
+        found = [(m, name) for name in os.listdir(where) if (m := _NAME.fullmatch(name))]
+        return sorted((int(m[1]), name) for m, name in found)
+    return []
+
+
+def _pointed(where: str) -> str | None:
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(os.path.join(where, LATEST), encoding="utf-8") as file:
+        name = file.read(64).strip()
+        return name if _NAME.fullmatch(name) else None
+    return None
+
+
+def _prune(where: str, keep: int) -> None:
+    """Delete what is older than the last few, and what ended processes left. What cannot be deleted stays."""
+    pointed = _pointed(where)
+    for _, name in _present(where)[:-keep]:
+        if name == pointed:
+            continue
+        # Under another name first: half of a checkpoint is none.
+        gone = os.path.join(where, f"{_GONE}{name}-{uuid.uuid4().hex[:8]}")
+        with contextlib.suppress(OSError):
+            os.rename(os.path.join(where, name), gone)
+            shutil.rmtree(gone, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for name in os.listdir(where):
+            path = os.path.join(where, name)
+            if name.startswith(_GONE) or (name.startswith(_STAGED) and _is_abandoned(name, path)):
+                if os.path.isdir(path):
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    with contextlib.suppress(OSError):
+                        os.unlink(path)
+
+
+def _staged(where: str) -> str:
+    """Return a name for what is not complete, which tells whose it is."""
+    return os.path.join(where, f"{_STAGED}{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:40]
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _is_abandoned(name: str, path: str) -> bool:
+    host, _, rest = name.removeprefix(_STAGED).rpartition("-")[0].rpartition("-")
+    if host == _host() and os.name == "posix" and rest.isdigit():
+        try:
+            os.kill(int(rest), 0)  # asks whether the process is there, and does nothing to it
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+    return _age(path) > _ABANDONED
+
+
+# -- reading
+
+
+def load_checkpoint(folder: Path, **parts: Any) -> Checkpoint | None:
+    """Give objects the states of the last good checkpoint in a folder; None where none was ever saved there.
+
+    Parameters
+    ----------
+    folder: as given to :func:`save_checkpoint`, or one checkpoint in it.
+    parts: the objects by the names under which they were saved; they take their states in place.
+
+    The states of shared generators are restored too. Parts that are plain data, and those that are not given here, are
+    in `values` of the result. The checkpoint is the one that the file `latest` names; where it is not good (a file is
+    missing or its checksum is another) a warning says so, and the newest good one is taken.
+
+    Raises DataError where there are checkpoints and none is good, or the good one lacks a part that is asked for;
+    StateError where a state does not fit its object.
+
+    >>> import tempfile, wengert as wg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     before = wg.train.load_checkpoint(folder)
+    ...     _ = wg.train.save_checkpoint(folder, step=1, losses=[0.5, 0.25])
+    ...     wg.train.load_checkpoint(folder)["losses"]
+    [0.5, 0.25]
+    """
+    where = os.path.abspath(os.fspath(folder))
+    skipped: list[tuple[str, str]] = []
+    tried: set[str] = set()
+    found: tuple[dict[str, Any], dict[str, Any]] | None = None
+    path = where
+    # Another process may delete what it finds too old while it is read here: then there is a newer one.
+    while found is None and (name := _next(where, tried)) is not None:
+        tried.add(name)
+        path = os.path.join(where, name) if name else where
+        try:
+            found = _read(path)
+        except (WengertError, OSError, ValueError, KeyError, TypeError) as e:
+            if os.path.exists(path):
+                skipped.append((path, first_line(e) if isinstance(e, WengertError) else f"{type(e).__name__}: {e}"))
+    told = "; ".join(f"{os.path.basename(p)}: {why}" for p, why in skipped)
+    if found is None:
+        if skipped:
+            fail(DataError, f"{where} has no good checkpoint", told)
+        return None
+    manifest, states = found
+    if skipped:
+        warn(f"checkpoint passed over, {os.path.basename(path)} is loaded in its place: {told}")
+    missing = [name for name in parts if name not in states]
+    if missing:
+        has = ", ".join(n for n in states if not n.startswith(_RANDOM))
+        fail(DataError, f"{path} has no part {', '.join(map(repr, missing))}", f"It has: {has}.")
+    values = {}
+    for name, state in states.items():
+        if name.startswith(_RANDOM):
+            _SHARED[name.removeprefix(_RANDOM)][1](state)
+        elif name not in parts or not _restore(parts[name], state):
+            values[name] = state
+    return Checkpoint(manifest["step"], path, values, tuple(skipped))
+
+
+def _next(where: str, tried: set[str]) -> str | None:
+    """Return the name of the checkpoint to try: the one that `latest` names, then the newest; "" for the folder."""
+    if os.path.exists(os.path.join(where, MANIFEST)):
+        return None if "" in tried else ""
+    pointed = _pointed(where)
+    names = [name for _, name in reversed(_present(where))]
+    first = [pointed] if pointed in names or (pointed is not None and not names) else []
+    return next((name for name in [*first, *names] if name is not None and name not in tried), None)
+
+
+def _read(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the manifest and the states of a checkpoint whose files are what the manifest says."""
+    with open(os.path.join(path, MANIFEST), encoding="utf-8") as file:
+        manifest = json.load(file)
+    crc = manifest.pop("crc32", "")
+    if crc != f"{zlib.crc32(json.dumps(manifest, indent=1).encode()):08x}":
+        fail(DataError, f"{MANIFEST} is damaged: its checksum is another")
+    if manifest["format"] != FORMAT or manifest["version"] != VERSION:
+        fail(DataError, f"{MANIFEST} is of version {manifest['version']}, which is not known")
+    for entry in manifest["parts"].values():
+        nbytes, found = _checksum(os.path.join(path, os.path.basename(entry["file"])))
+        if nbytes != entry["bytes"] or f"{found:08x}" != entry["crc32"]:
+            what = f"{nbytes:,} bytes of {entry['bytes']:,}" if nbytes != entry["bytes"] else "another checksum"
+            fail(DataError, f"{entry['file']} is damaged: it has {what}")
+    states = {
+        name: load(os.path.join(path, os.path.basename(entry["file"]))) for name, entry in manifest["parts"].items()
+    }
+    return manifest, states
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A checkpoint in a folder: its step, its parts and bytes, and what is wrong with it."""
+
+    name: str
+    step: int | None
+    parts: tuple[str, ...]
+    nbytes: int
+    problem: str | None
+
+
+def survey(folder: Path) -> list[Surveyed]:
+    """Return the checkpoints in a folder, oldest first, each read and checked."""
+    where = os.path.abspath(os.fspath(folder))
+    single = os.path.exists(os.path.join(where, MANIFEST))
+    found = []
+    for name in [os.path.basename(where)] if single else [name for _, name in _present(where)]:
+        try:
+            manifest, _ = _read(where if single else os.path.join(where, name))
+        except (WengertError, OSError, ValueError, KeyError, TypeError) as e:
+            found.append(Surveyed(name, None, (), 0, first_line(e) if isinstance(e, WengertError) else str(e)))
+            continue
+        parts = manifest["parts"]
+        found.append(Surveyed(name, manifest["step"], tuple(parts), sum(p["bytes"] for p in parts.values()), None))
+    return found
