@@ -8,7 +8,7 @@ tensor([0., 0.])
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -263,11 +263,15 @@ _TWO: dict[str, Callable[[Any, Any], Any]] = {
 _TWO |= {name: _polynomial(made, False) for name, made in _POLYNOMIALS.items()}
 _TWO |= {f"shifted_chebyshev_polynomial_{kind}": _polynomial(made, True) for kind, made in _CHEBYSHEV.items()}
 
-for _made, _table in ((of_one, _ONE), (of_two, _TWO)):
-    for _names, _fn in _table.items():
-        for _name in _names.split():
-            globals()[_name] = named(_made(_fn), _name, f"Return `{_name}` of each element.")
 
+def _declare(made: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> None:
+    for names, fn in table.items():
+        for name in names.split():
+            globals()[name] = named(made(fn), name, f"Return `{name}` of each element.")
+
+
+_declare(of_one, _ONE)
+_declare(of_two, _TWO)
 logit, polygamma, round = FUNCTIONS["logit"], FUNCTIONS["polygamma"], FUNCTIONS["round"]
 logsumexp, softmax, log_softmax = FUNCTIONS["logsumexp"], FUNCTIONS["softmax"], FUNCTIONS["log_softmax"]
 multigammaln = FUNCTIONS["mvlgamma"]

@@ -63,7 +63,9 @@ def declare(made: Callable[..., Any], table: dict[str, Callable[..., Any]], para
 
 def _sign(x: Any) -> Any:
     x = tensor_of(x)
-    return x if x.dtype.kind == "b" else wg.sign(x)
+    if x.dtype.kind == "b":
+        return x
+    return wg.sign(wg.where(wg.isnan(x), 0, x) if category(x.dtype) == 2 else x)  # of NaN it is 0
 
 
 def _signbit(x: Any) -> Any:
@@ -272,8 +274,7 @@ def _ldexp(x: Any, y: Any) -> Any:
 
 def _heaviside(x: Any, values: Any) -> Any:
     x, values = tensor_of(x), tensor_of(values)
-    step = (x > 0).astype(x.dtype)
-    return wg.where(x == 0, values, wg.where(wg.isnan(x), x, step) if x.spec.inexact else step)
+    return wg.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
 def _copysign(x: Any, y: Any) -> Any:

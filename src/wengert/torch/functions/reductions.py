@@ -486,11 +486,11 @@ def _median(name: str, skip: bool, doc: str) -> None:
         flat = x.reshape((-1,))
         if not flat.shape[0]:
             return placed(wg.full((), math.nan if x.spec.inexact else 0, dtype=x.dtype))
+        if not x.spec.inexact:
+            return placed(wg.take_along_axis(flat, _middle(flat, 0, skip), 0).reshape(()))
         found = wg.take_along_axis(flat.detach(), _middle(flat, 0, skip), 0).reshape(())
-        if not x.requires_grad and not x.is_abstract:
-            return placed(found)
         # Equals share the gradient: what is added is 0, and only its slope is not.
-        equals = (flat == found) & wg.isfinite(flat)
+        equals = ((flat == found) & wg.isfinite(flat)) | (wg.isnan(flat) & wg.isnan(found))
         return placed(found + wg.sum(wg.where(equals, flat - found, 0)) / wg.maximum(wg.sum(equals), 1).astype(x.dtype))
 
     run.__name__ = run.__qualname__ = name
