@@ -296,7 +296,7 @@ def _lay(x: Plain, data: Array, owners: list[Plain], views: list[Plain]) -> None
             continue
         part, offset = view._data, _address(view._data) - start
         low, high = _bounds(part)
-        if part.size and 0 <= offset and low >= start and high <= start + size and _shares(part, whole):
+        if part.size and offset >= 0 and low >= start and high <= start + size and _shares(part, whole):
             windows.append((view, np.ndarray(part.shape, part.dtype, buffer, offset, part.strides)))
     if buffer is not data:
         target = next(w for t, w in windows if t is x) if data.size else None

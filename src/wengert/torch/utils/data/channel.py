@@ -162,7 +162,7 @@ class Sender:
         memory = self._slot.memory
         start, size = memory.__array_interface__["data"][0], len(memory)
         at = [a.__array_interface__["data"][0] - start for a in arrays]
-        return [p if 0 <= p and p + len(a) <= size and len(a) else None for p, a in zip(at, arrays)]
+        return [p if p >= 0 and p + len(a) <= size and len(a) else None for p, a in zip(at, arrays)]
 
 
 class Receiver:
