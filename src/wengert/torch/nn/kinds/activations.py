@@ -265,7 +265,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     smallest = float(wg.finfo(logits.dtype).tiny if logits.dtype.itemsize > 2 else 2.0**-14)
-    drawn = uniform(smallest, 1.0, logits.shape, dtype=logits.dtype)
+    drawn = uniform(tuple(logits.shape), smallest, 1.0, dtype=logits.dtype)
     soft = softmax((logits - wg.log(-wg.log(drawn))) / tau, dim)
     if not hard:
         return soft

@@ -54,7 +54,7 @@ def _alpha_dropout(x: Any, p: float, training: bool, by_channel: bool) -> Any:
         return x * 0.0
     scale = 1.0 / math.sqrt((_FLOOR * _FLOOR * p + 1) * (1 - p))
     kept = plain.dropout(wg.ones(shape, dtype=x.dtype), p, True) > 0
-    return wg.where(kept, x * scale + _FLOOR * scale * p, _FLOOR * scale * (1 + p))
+    return wg.where(kept, x * scale - _FLOOR * scale * p, _FLOOR * scale * (1 - p))
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -138,7 +138,8 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     widths = [(0, 0)] * input.ndim
     widths[1] = (size // 2, (size - 1) // 2)
     squares, channels = wg.pad(input * input, widths), input.shape[1]
-    mean = sum(squares[:, i : i + channels] for i in range(size)) / size
+    total: Any = sum(squares[:, i : i + channels] for i in range(size))
+    mean = total // size if total.dtype.kind in "iu" else total / size  # integers stay integers
     return input / wg.pow(mean * alpha + k, beta)  # type: ignore[no-any-return]
 
 
