@@ -146,7 +146,7 @@ def convert(args: argparse.Namespace) -> int:
     dtype = as_dtype(args.dtype) if args.dtype else None
     if dtype is not None and category(dtype) != 2:
         fail(
-            DataError, f"--dtype {args.dtype}", "Name a floating dtype: float16, bfloat16, float32, float64.", "--dtype"
+            DataError, f"{args.dtype} is no floating dtype", "Name one: float16, bfloat16, float32, float64.", "--dtype"
         )
     found = open_weights(args.file)
     arrays: dict[str, Array] = {}

@@ -110,7 +110,9 @@ class Opened:
             header.pop("__metadata__", None)
             pairs = set(json.loads(self.metadata.get("complex", "[]")))
             self.arrays = {k: _stored(k, entry, data[start:], k in pairs, name) for k, entry in header.items()}
-            self.structure = json.loads(self.metadata[STRUCTURE]) if STRUCTURE in self.metadata else None
+            found = self.metadata.get(STRUCTURE)
+            plain = {"dict": [[k, {"tensor": k}] for k in self.arrays]}
+            self.structure: Any = plain if found is None else json.loads(found)
 
 
 def _stored(name: str, entry: Mapping[str, Any], data: Array, pairs: bool, file: str) -> Stored:
@@ -154,8 +156,6 @@ def load(file: Path, like: Any = None, mmap: bool = False) -> Any:
     found = Opened(file, mmap)
     name = os.fspath(file)
     structure = found.structure
-    if structure is None:
-        structure = {"dict": [[k, {"tensor": k}] for k in found.arrays]}
     with Reading(name):
         arrays = {k: found.arrays[k].read() for k in dict.fromkeys(k for _, k in names_in(structure))}
         return unpack(structure, arrays, like)
