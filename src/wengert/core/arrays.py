@@ -196,6 +196,10 @@ def _saturated(x: Array, dtype: DType) -> Array:
 # -- showing
 
 
+# How `numpy.array2string` shows values; a namespace with settings of its own changes them.
+PRINTING: dict[str, Any] = {"threshold": 1000, "precision": 4}
+
+
 def format_tensor(x: Any) -> str:
     """Return the text `tensor([1., 2.], requires_grad=True)`; dtypes other than the defaults are named."""
     tail = []
@@ -206,8 +210,7 @@ def format_tensor(x: Any) -> str:
     else:
         value = x._data
         shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
-        options: dict[str, Any] = {"separator": ", ", "prefix": "tensor(", "threshold": 1000, "precision": 4}
-        body = np.array2string(shown, **options)
+        body = np.array2string(shown, separator=", ", prefix="tensor(", **PRINTING)
         if value.size == 0:
             body = "[]"
             if value.shape != (0,):

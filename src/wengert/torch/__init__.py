@@ -26,6 +26,7 @@ from . import functions as _functions
 from . import indices as _indices
 from . import serialization as _serialization
 from . import views as _views
+from .compat import NAMES as _NAMES
 from .coverage import reason as _reason
 from .namespace import FUNCTIONS as _FUNCTIONS
 from .tensor import Size, Tensor, device
@@ -33,12 +34,14 @@ from .tensor import Size, Tensor, device
 # What is declared with the ops under PyTorch's names alone: `permute`, `clone`, `index_select` and the like.
 globals().update({name: _PUBLIC[name] for name, home in _HOMES.items() if home == "torch"})
 globals().update(_FUNCTIONS)
+globals().update(_NAMES)
 _MODULES = frozenset(
     {
         "accelerator",
         "amp",
         "autograd",
         "backends",
+        "compiler",
         "cuda",
         "distributions",
         "fft",
@@ -52,6 +55,7 @@ _MODULES = frozenset(
         "signal",
         "special",
         "utils",
+        "version",
     }
 )
 

@@ -17,7 +17,7 @@ import wengert as wg
 
 from ..core import tree
 from ..core.errors import GradientError, ShapeError, StateError, fail
-from .namespace import as_torch, function
+from .namespace import as_torch
 from .nn.module import Module
 from .tensor import Tensor
 
@@ -27,7 +27,6 @@ Argnums = int | tuple[int, ...]
 # -- vmap
 
 
-@function(method=False)
 def vmap(
     func: Callable[..., Any],
     in_dims: Any = 0,

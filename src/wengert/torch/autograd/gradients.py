@@ -11,7 +11,8 @@ import wengert as wg
 from ...core.errors import GradientError, fail
 from ...transforms.derivatives.backward import backward as plain_backward
 from ...transforms.derivatives.backward import gradients
-from ..namespace import as_torch, method
+from ..namespace import as_torch
+from ..tensor import Tensor
 from .anomaly_mode import check, leaves_of
 
 
@@ -132,7 +133,6 @@ def backward(
     check(leaf.grad for leaf in leaves)
 
 
-@method("backward")
 def _backward(
     self: Any,
     gradient: Any = None,
@@ -142,3 +142,6 @@ def _backward(
 ) -> None:
     """Add the gradients of the tensor to the `.grad` of the leaves it was computed from; see :func:`backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+Tensor.backward = _backward

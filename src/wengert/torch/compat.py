@@ -1,0 +1,405 @@
+"""The names around tensors: dtypes and layouts, modes, random state, printing, threads, and what programs ask first.
+
+What has no counterpart here (deterministic algorithms, matrix products of less precision) is taken where leaving it
+out changes no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+from ..core.arrays import PRINTING
+from ..core.errors import DTypeError, fail
+from ..core.spec import bfloat16 as bfloat16_dtype
+from ..core.spec import default_float
+from ..core.tensor import Tensor as Plain
+from .amp import autocast
+from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .autograd.grad_mode import is_inference_mode_enabled
+from .compiler import compile
+from .func import vmap
+from .random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from .tensor import CPU, Tensor, device, dtype_of, on_cpu
+from .version import TorchVersion, __version__
+
+# -- dtypes and layouts
+
+dtype = np.dtype
+DTYPES: dict[str, Any] = {
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+    "half": np.dtype(np.float16),
+    "short": np.dtype(np.int16),
+    "int": np.dtype(np.int32),
+    "long": np.dtype(np.int64),
+    "cfloat": np.dtype(np.complex64),
+    "cdouble": np.dtype(np.complex128),
+}
+
+
+class layout(str):
+    """The layout of a tensor in memory: `torch.strided`, the only one."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class memory_format(str):
+    """An order of axes in memory, `torch.channels_last` and so on: taken, and not seen in a tensor."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+strided = layout("torch.strided")
+contiguous_format = memory_format("torch.contiguous_format")
+preserve_format = memory_format("torch.preserve_format")
+channels_last = memory_format("torch.channels_last")
+channels_last_3d = memory_format("torch.channels_last_3d")
+
+
+class finfo:
+    """The limits of a floating dtype, the default one where none is given.
+
+    `bits`, `eps`, `max`, `min`, `tiny` (or `smallest_normal`), `resolution`, and the dtype's name. Of a complex dtype
+    they are those of its parts. Raises TypeError for other dtypes.
+
+    >>> import wengert.torch as torch
+    >>> torch.finfo(torch.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        found = wg.finfo(default_float() if type is None else dtype_of(type))
+        self.bits, self.eps, self.max, self.min = found.bits, found.eps, found.max, found.min
+        self.tiny = self.smallest_normal = found.smallest_normal
+        self.dtype = np.dtype(found.dtype).name
+        # What decimal digits are good for: ten to the power of how many there are for certain.
+        self.resolution = 10.0 ** -int(-np.log10(found.eps))
+
+    def __repr__(self) -> str:
+        shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in shown)}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype: `bits`, `max`, `min`, and the dtype's name. Raises TypeError for other dtypes.
+
+    >>> import wengert.torch as torch
+    >>> torch.iinfo(torch.int8).max
+    127
+    """
+
+    def __init__(self, type: Any) -> None:
+        found = wg.iinfo(dtype_of(type))
+        self.bits, self.max, self.min, self.dtype = found.bits, found.max, found.min, np.dtype(found.dtype).name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Return whether a result of one dtype may be written to another: never to a lesser kind of number.
+
+    Kinds are booleans, integers, floating and complex numbers; among dtypes of one kind any may be written.
+    """
+    first, second = dtype_of(from_), dtype_of(to)
+    return _KINDS[first.kind] <= _KINDS[second.kind]
+
+
+def is_storage(obj: Any) -> bool:
+    """Return False: memory below tensors cannot be seen."""
+    return False
+
+
+def typename(obj: Any) -> str:
+    """Return the name of an object's type, with its module; of a tensor such as "torch.FloatTensor"."""
+    if isinstance(obj, Plain):
+        return str(obj.type()) if isinstance(obj, Tensor) else "wengert.Tensor"
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None)
+    return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
+
+
+# -- defaults
+
+
+def set_default_dtype(d: Any) -> Any:
+    """Set the dtype of floating numbers that bring none of their own; see :func:`wengert.set_default_dtype`."""
+    return wg.set_default_dtype(dtype_of(d))
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype by the name of a type: "torch.DoubleTensor", `torch.DoubleTensor`."""
+    wg.set_default_dtype(dtype_of(t))
+
+
+def set_default_device(device: Any) -> None:
+    """Take the processor as the default device. Raises DTypeError for another."""
+    on_cpu(device)
+
+
+def get_default_device() -> device:
+    """Return the processor."""
+    return CPU
+
+
+# -- printing
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Say how tensors are shown.
+
+    Parameters
+    ----------
+    precision: digits after the point. threshold: how many elements are shown in full. edgeitems: how many at each end
+        of an axis of more. linewidth: characters in a line.
+    profile: "default", "short" or "full" settings, before the others.
+    sci_mode: False never shows powers of ten, True always.
+    """
+    profiles = {
+        "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": 80},
+        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "max_line_width": 80},
+        "full": {"precision": 4, "threshold": np.iinfo(np.int64).max, "edgeitems": 3, "max_line_width": 80},
+    }
+    if profile is not None:
+        PRINTING.update(profiles[profile])  # type: ignore[arg-type]
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
+    PRINTING.update({k: min(v, np.iinfo(np.int64).max) for k, v in given.items() if v is not None})
+    if sci_mode is not None:
+        PRINTING["suppress_small"] = not sci_mode
+        digits = PRINTING["precision"]
+        PRINTING["formatter"] = {"float_kind": lambda x: f"{x:.{digits}e}"} if sci_mode else None
+
+
+# -- threads, and settings that change no number
+
+
+def get_num_threads() -> int:
+    """Return how many threads compiled functions and large operations use."""
+    return wg.get_num_threads()
+
+
+def set_num_threads(num: int) -> None:
+    """Set how many threads compiled functions and large operations use."""
+    wg.set_num_threads(int(num))
+
+
+class _Settings:
+    """What is set, to be asked for again."""
+
+    def __init__(self) -> None:
+        self.interop, self.deterministic, self.warn_only, self.always = 1, False, False, False
+        self.matmul = "highest"
+
+
+_settings = _Settings()
+
+
+def get_num_interop_threads() -> int:
+    """Return the number that was set last, 1 in the beginning."""
+    return _settings.interop
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Take a number of threads that run operations side by side: there is one pool, of `set_num_threads`."""
+    _settings.interop = int(num)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Take a wish for the same bits in every run: it is always so."""
+    _settings.deterministic, _settings.warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return what :func:`use_deterministic_algorithms` was given last."""
+    return _settings.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Return the `warn_only` that :func:`use_deterministic_algorithms` was given last."""
+    return _settings.warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Take "default", "warn" or "error", or their numbers 0 to 2."""
+    number = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)  # type: ignore[call-overload]
+    use_deterministic_algorithms(number != 0, warn_only=number == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """Return the number of the mode that was set last."""
+    return 0 if not _settings.deterministic else 1 if _settings.warn_only else 2
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Take "highest", "high" or "medium": products are computed in the dtype of their operands."""
+    if precision not in ("highest", "high", "medium"):
+        fail(DTypeError, f"set_float32_matmul_precision({precision!r})", 'It is "highest", "high" or "medium".')
+    _settings.matmul = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Return the precision that was set last."""
+    return _settings.matmul
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Return False: numbers next to 0 are not flushed to it."""
+    return False
+
+
+def set_warn_always(b: bool) -> None:
+    """Take a wish for warnings in every call: which are shown is for Python's `warnings` to say."""
+    _settings.always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what :func:`set_warn_always` was given last."""
+    return _settings.always
+
+
+# -- modes
+
+
+def is_inference(input: Any) -> bool:
+    """Return False: tensors made under `inference_mode` are ordinary ones."""
+    return False
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Return False: operations compute in the dtype of their operands."""
+    return False
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Return False: operations compute in the dtype of their operands."""
+    return False
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Return False: there are no casts to be kept."""
+    return False
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """Return the dtype that PyTorch's autocast has by default on a device."""
+    return bfloat16_dtype() if str(device_type).startswith("cpu") else np.dtype(np.float16)
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """Return the dtype that PyTorch's autocast has by default on a GPU."""
+    return get_autocast_dtype("cuda")
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """Return the dtype that PyTorch's autocast has by default on the processor."""
+    return get_autocast_dtype("cpu")
+
+
+def clear_autocast_cache() -> None:
+    """Do nothing: there are no casts to be kept."""
+
+
+# -- control flow
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Iterable[Any] = ()) -> Any:
+    """Return `true_fn` or `false_fn` of the operands, by a truth that may be a tensor; see :func:`wengert.cond`."""
+    return wg.cond(pred, true_fn, false_fn, *operands)
+
+
+__all__ = [
+    "Generator",
+    "TorchVersion",
+    "__version__",
+    "are_deterministic_algorithms_enabled",
+    "autocast",
+    "can_cast",
+    "channels_last",
+    "channels_last_3d",
+    "clear_autocast_cache",
+    "compile",
+    "cond",
+    "contiguous_format",
+    "default_generator",
+    "dtype",
+    "enable_grad",
+    "finfo",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
+    "get_default_device",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "get_rng_state",
+    "iinfo",
+    "inference_mode",
+    "initial_seed",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_inference",
+    "is_inference_mode_enabled",
+    "is_storage",
+    "is_warn_always_enabled",
+    "layout",
+    "manual_seed",
+    "memory_format",
+    "no_grad",
+    "preserve_format",
+    "seed",
+    "set_default_device",
+    "set_default_dtype",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_grad_enabled",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "set_printoptions",
+    "set_rng_state",
+    "set_warn_always",
+    "strided",
+    "typename",
+    "use_deterministic_algorithms",
+    "vmap",
+]
+
+# All that the top level has of this module; `torch.float` and the like would hide Python's own names here.
+NAMES: dict[str, Any] = {**DTYPES, **{name: globals()[name] for name in __all__}}
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,178 @@
+"""`torch.compile`, which is :func:`wengert.jit`, and what PyTorch offers around it: `torch.compiler`."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from ..core.errors import GraphError
+from ..core.mode import get_mode
+from ..execute.jit import jit
+from .nn.module import Module
+
+
+class Compiled:
+    """A compiled function that goes on without compiling where it needs what only Python has.
+
+    PyTorch's compiler breaks the graph at `print`, `item()` and the like; here the whole function then runs eagerly,
+    with a warning, unless `fullgraph=True`. The rest is :func:`wengert.jit`'s: `graph`, `kernels`, `trace(...)`.
+    """
+
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool, name: str | None = None) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self.fn, self.fullgraph, self.eager = fn, fullgraph, False
+        self.compiled = jit(fn, name=name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if self.eager:
+            return self.fn(*args, **kwargs)
+        try:
+            return self.compiled(*args, **kwargs)
+        except GraphError as e:
+            if self.fullgraph:
+                raise
+            found = self.fn(*args, **kwargs)  # what is wrong with it in any case, it says itself
+            self.eager = True
+            why = str(e).partition("\n")[0]
+            text = f"torch.compile: {getattr(self.fn, '__name__', self.fn)} runs eagerly: {why}"
+            warnings.warn(text, stacklevel=2)
+            return found
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("compiled", "fn"):
+            raise AttributeError(name)
+        return getattr(self.compiled, name)
+
+
+class OptimizedModule(Module):
+    """A module whose calls are compiled; everything else is the module's own, `_orig_mod`.
+
+    Its parameters are the module's, under paths that begin with `_orig_mod`, as in PyTorch.
+    """
+
+    def __init__(self, module: Any, fullgraph: bool = False) -> None:
+        super().__init__()
+        self._orig_mod = module
+        object.__setattr__(self, "compiled_call", Compiled(module, fullgraph, type(module).__name__))
+        self.training = module.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the module, compiled."""
+        return self.compiled_call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_orig_mod", "_modules", "_parameters", "_buffers"):
+            raise AttributeError(name)
+        return getattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._orig_mod[index]
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: Any = None,
+    name: str | None = None,
+    disable: bool = False,
+    **_: Any,
+) -> Any:
+    """Return a function or a module compiled by :func:`wengert.jit`; without one, a decorator.
+
+    Parameters
+    ----------
+    model: a function, or a module, whose calls are compiled and which stays a module.
+    fullgraph: raise GraphError where the function needs what only Python has, such as `item()`; else it then runs
+        eagerly, with a warning.
+    backend: "eager" and False-like ones compile nothing. The others, `mode`, `dynamic` and `options`, are not read.
+    disable: compile nothing.
+
+    >>> import wengert.torch as torch
+    >>> @torch.compile
+    ... def f(x):
+    ...     return torch.sin(x) ** 2 + torch.cos(x) ** 2
+    >>> f(torch.tensor([0.5, 1.0]))
+    tensor([1., 1.])
+    """
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, backend=backend, name=name, disable=disable)
+    if disable or backend == "eager" or getattr(model, "_compile_disabled", False):
+        return model
+    return OptimizedModule(model, fullgraph) if isinstance(model, Module) else Compiled(model, fullgraph, name)
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Return the function, to be left as it is where `compile` is asked for it; a decorator without one.
+
+    Inside of another compiled function it is compiled with it.
+    """
+    if fn is None:
+        return disable
+    fn._compile_disabled = True
+    return fn
+
+
+def is_compiling() -> bool:
+    """Return whether a function is being traced."""
+    return get_mode().tracing
+
+
+def is_dynamo_compiling() -> bool:
+    """Return whether a function is being traced."""
+    return get_mode().tracing
+
+
+def is_exporting() -> bool:
+    """Return False: graphs are not exported under this name."""
+    return False
+
+
+def reset() -> None:
+    """Do nothing: programs belong to their functions, whose `clear_cache()` forgets them."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Do nothing: there is no GPU."""
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Return the function: whatever it does is part of the graph."""
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Return the function."""
+    return fn
+
+
+__all__ = [
+    "Compiled",
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "reset",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
