@@ -190,7 +190,7 @@ def set_printoptions(
         "full": {"precision": 4, "threshold": np.iinfo(np.int64).max, "edgeitems": 3, "max_line_width": 80},
     }
     if profile is not None:
-        PRINTING.update(profiles[profile])  # type: ignore[arg-type]
+        PRINTING.update(profiles[profile])
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
     PRINTING.update({k: min(v, np.iinfo(np.int64).max) for k, v in given.items() if v is not None})
     if sci_mode is not None:
@@ -213,7 +213,7 @@ def set_num_threads(num: int) -> None:
 
 
 class _Settings:
-    """What is set, to be asked for again."""
+    """Settings, to be asked for again."""
 
     def __init__(self) -> None:
         self.interop, self.deterministic, self.warn_only, self.always = 1, False, False, False
@@ -250,7 +250,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Take "default", "warn" or "error", or their numbers 0 to 2."""
-    number = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)  # type: ignore[call-overload]
+    number = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)  # type: ignore[arg-type]
     use_deterministic_algorithms(number != 0, warn_only=number == 1)
 
 

@@ -17,7 +17,7 @@ from ..namespace import as_torch
 
 
 class FunctionCtx(Context):
-    """What `forward` leaves for `backward`, with PyTorch's further methods."""
+    """The context that `forward` leaves for `backward`, with PyTorch's further methods."""
 
     def mark_dirty(self, *args: Any) -> None:
         """Raise GradientError: an argument of a custom function is a value, which the function cannot write to."""
@@ -64,7 +64,7 @@ class Function(PlainFunction):
         if "forward" in cls.__dict__ and cls.setup_context is not Function.setup_context:
             cls.forward = staticmethod(_with_setup(cls, cls.forward))  # type: ignore[method-assign]
         if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
-            cls.backward = cls.vjp  # type: ignore[method-assign, assignment]
+            cls.backward = cls.vjp  # type: ignore[method-assign]
         for name in ("backward", "jvp"):
             if name in cls.__dict__:
                 setattr(cls, name, staticmethod(_rule(name, getattr(cls, name))))

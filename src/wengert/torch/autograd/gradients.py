@@ -144,4 +144,4 @@ def _backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-Tensor.backward = _backward
+Tensor.backward = _backward  # type: ignore[method-assign]

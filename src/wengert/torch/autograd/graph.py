@@ -1,4 +1,4 @@
-"""What PyTorch offers around the recorded graph, under its path: `torch.autograd.graph`."""
+"""Hooks and contexts around the recorded graph, under PyTorch's path: `torch.autograd.graph`."""
 
 from __future__ import annotations
 

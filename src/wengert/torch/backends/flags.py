@@ -1,4 +1,4 @@
-"""What every backend of PyTorch's has: settings that are taken, and contexts that set them for a while."""
+"""The parts of every backend of PyTorch's: settings that are taken, and contexts that set them for a while."""
 
 from __future__ import annotations
 

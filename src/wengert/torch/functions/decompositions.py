@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import wengert as wg
 
@@ -10,39 +10,10 @@ from ...core.errors import GradientError, ShapeError, fail
 from ...core.spec import show
 from ...ops.linalg.base import adjoint
 from ...ops.linalg.lu import geqrf as packed_qr
-from .. import linalg
+from .. import return_types
+from ..linalg import functions as linalg
 from ..namespace import as_torch, function
 from ..tensor import Tensor
-
-
-class svd_result(NamedTuple):
-    """The result of :func:`svd`."""
-
-    U: Tensor
-    S: Tensor
-    V: Tensor
-
-
-class triangular_solve_result(NamedTuple):
-    """The result of :func:`triangular_solve`."""
-
-    solution: Tensor
-    cloned_coefficient: Tensor
-
-
-class geqrf_result(NamedTuple):
-    """The result of :func:`geqrf`."""
-
-    a: Tensor
-    tau: Tensor
-
-
-class lu_unpack_result(NamedTuple):
-    """The result of :func:`lu_unpack`."""
-
-    P: Tensor
-    L: Tensor
-    U: Tensor
 
 
 @function(out=True)
@@ -56,7 +27,7 @@ def trace(input: Any) -> Tensor:
 @function()
 def det(input: Any) -> Tensor:
     """Return the determinants of square matrices."""
-    return linalg.det(input)
+    return linalg.det(input)  # type: ignore[no-any-return]
 
 
 @function()
@@ -69,37 +40,37 @@ def logdet(input: Any) -> Tensor:
 @function(out=True)
 def slogdet(input: Any) -> Any:
     """Return the signs of determinants and the logarithms of their magnitudes."""
-    return linalg.slogdet(input)
+    return return_types.slogdet(*linalg.slogdet(input))
 
 
 @function(out=True)
 def inverse(input: Any) -> Tensor:
     """Return the inverses of square matrices. Raises LinAlgError for a singular one."""
-    return linalg.inv(input)
+    return linalg.inv(input)  # type: ignore[no-any-return]
 
 
 @function()
 def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
     """Return the Moore-Penrose inverses; singular values up to `rcond` times the largest count as 0."""
-    return linalg.pinv(input, rtol=rcond)
+    return linalg.pinv(input, rtol=rcond)  # type: ignore[no-any-return]
 
 
 @function(out=True)
 def matrix_power(input: Any, n: int) -> Tensor:
     """Return square matrices to an integer power; a negative one is of the inverse."""
-    return linalg.matrix_power(input, n)
+    return linalg.matrix_power(input, n)  # type: ignore[no-any-return]
 
 
 @function()
 def matrix_exp(input: Any) -> Tensor:
     """Return the exponentials of square matrices."""
-    return linalg.matrix_exp(input)
+    return linalg.matrix_exp(input)  # type: ignore[no-any-return]
 
 
 @function(out=True)
 def cholesky(input: Any, upper: bool = False) -> Tensor:
     """Return the triangular factors of positive definite matrices. Raises LinAlgError where one is not."""
-    return linalg.cholesky(input, upper=upper)
+    return linalg.cholesky(input, upper=upper)  # type: ignore[no-any-return]
 
 
 @function(out=True)
@@ -119,11 +90,11 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Tensor:
 @function(out=True)
 def qr(input: Any, some: bool = True) -> Any:
     """Return matrices as Q R; with `some=False` Q is square."""
-    return linalg.qr(input, "reduced" if some else "complete")
+    return return_types.qr(*linalg.qr(input, "reduced" if some else "complete"))
 
 
 @function(out=True)
-def svd(input: Any, some: bool = True, compute_uv: bool = True) -> svd_result:
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """Return matrices as U diag(S) V^H: V itself, not its adjoint.
 
     With `some=False` U and V are square; with `compute_uv=False` they are zeros.
@@ -133,9 +104,9 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> svd_result:
         lead = tuple(input.shape[:-2])
         zeros = (as_torch(wg.zeros((*lead, k, k), dtype=input.dtype)) for k in (m, n))
         left, right = zeros
-        return svd_result(left, linalg.svdvals(input), right)
+        return return_types.svd(left, linalg.svdvals(input), right)
     u, s, vh = linalg.svd(input, full_matrices=not some)
-    return svd_result(u, s, adjoint(vh))
+    return return_types.svd(u, s, adjoint(vh))
 
 
 @function(method=False)
@@ -160,14 +131,14 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     """Return the principal components of a matrix' rows, less their mean where `center`; see :func:`svd_lowrank`."""
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
-    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)  # type: ignore[no-any-return]
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
 @function()
 def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """Return both triangular factors in one and the exchanges of rows; with `get_infos` where a pivot is 0."""
     found = linalg.lu_factor_ex(A, pivot=pivot)
-    made = tuple(found) if get_infos else linalg.LUFactor(*found[:2])
+    made = tuple(found) if get_infos else return_types.linalg_lu_factor(*found[:2])
     if out is not None:
         for o, m in zip(out, made):
             o.assign_(m)
@@ -177,43 +148,43 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> 
 @function(out=True)
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     """Return the solution x of a x = input from the LU factors of a."""
-    return linalg.lu_solve(LU_data, LU_pivots, input)
+    return linalg.lu_solve(LU_data, LU_pivots, input)  # type: ignore[no-any-return]
 
 
 @function(method=False, out=True)
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> lu_unpack_result:
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """Return the permutation and both triangular factors from what :func:`lu` gave; those not asked for are empty."""
     lower, upper = linalg.triangles(LU_data)
     empty = as_torch(wg.zeros(0, dtype=LU_data.dtype))
     rows = linalg.permutation(LU_pivots, LU_data) if unpack_pivots else empty
-    return lu_unpack_result(rows, lower, upper) if unpack_data else lu_unpack_result(rows, empty, empty)
+    return return_types.lu_unpack(rows, lower, upper) if unpack_data else return_types.lu_unpack(rows, empty, empty)
 
 
 @function(out=True)
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> triangular_solve_result:
+) -> Any:
     """Return the solution x of a x = input for a triangular a, or of its transpose; and a."""
     factor = A.mT if transpose else A
     found = wg.linalg.solve_triangular(factor, input, upper=upper != transpose, unitriangular=unitriangular)
-    return triangular_solve_result(as_torch(found), A)
+    return return_types.triangular_solve(as_torch(found), A)
 
 
 @function(out=True)
-def geqrf(input: Any) -> geqrf_result:
+def geqrf(input: Any) -> Any:
     """Return the upper factor of Q R with the vectors of reflections below it, and their scales.
 
     It has no derivative: raises GradientError where one is asked for. :func:`qr` has.
     """
     if input.requires_grad:
         fail(GradientError, "geqrf of a tensor that requires gradients", "torch.linalg.qr has a derivative.")
-    return geqrf_result(*as_torch(packed_qr(input)))
+    return return_types.geqrf(*as_torch(packed_qr(input)))
 
 
 @function(out=True)
 def orgqr(input: Any, tau: Any) -> Tensor:
     """Return the columns of Q from what :func:`geqrf` gave."""
-    return linalg.householder_product(input, tau)
+    return linalg.householder_product(input, tau)  # type: ignore[no-any-return]
 
 
 @function(out=True)

@@ -73,7 +73,7 @@ def inner(input: Any, other: Any) -> Tensor:
     """Return the sums of products along the last axis of both; with a 0-d tensor, the product."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other  # type: ignore[no-any-return]
-    return wg.tensordot(input, other, axes=([-1], [-1]))  # type: ignore[return-value]
+    return wg.tensordot(input, other, axes=([-1], [-1]))  # type: ignore[arg-type, return-value]
 
 
 @function("ger", out=True)
@@ -235,7 +235,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least."""
     given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
     made = given[0].clone() if len(given) == 1 else wg.linalg.multi_dot(given)
-    return made if out is None else out.assign_(made)  # type: ignore[no-any-return]
+    return made if out is None else out.assign_(made)  # type: ignore[return-value]
 
 
 # -- distances
@@ -261,7 +261,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Tensor:
     by_product = compute_mode in (1, "use_mm_for_euclid_dist")
     if p == 2.0 and (by_product or (many and compute_mode in (None, 0, "use_mm_for_euclid_dist_if_necessary"))):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :] - 2.0 * (x1 @ x2.mT)
-        return _root(wg.clip(squares, 0.0))  # type: ignore[arg-type]
+        return _root(wg.clip(squares, 0.0))
     gaps = wg.abs(x1[..., :, None, :] - x2[..., None, :, :])
     return distance(gaps, p)
 
@@ -338,9 +338,9 @@ def corrcoef(input: Any) -> Tensor:
     if found.ndim == 0:
         return found / found  # type: ignore[return-value]
     scale = wg.sqrt(wg.real(wg.diagonal(found)))
-    found = found / scale[:, None] / scale[None, :]
+    found = found / scale[:, None] / scale[None, :]  # type: ignore[assignment]
     if found.is_complex():
-        return found.real.clip(-1.0, 1.0) + 1j * found.imag.clip(-1.0, 1.0)  # type: ignore[no-any-return]
+        return found.real.clip(-1.0, 1.0) + 1j * found.imag.clip(-1.0, 1.0)  # type: ignore[return-value]
     return wg.clip(found, -1.0, 1.0)  # type: ignore[return-value]
 
 

@@ -82,7 +82,7 @@ def set_fusion_strategy(strategy: Any) -> None:
 
 
 class Future:
-    """What :func:`fork` gives: a value that is there already."""
+    """A value that is there already, as :func:`fork` gives it."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

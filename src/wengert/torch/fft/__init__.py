@@ -12,10 +12,10 @@ from typing import Any
 
 import wengert as wg
 
-from ..core.errors import DTypeError, fail
-from ..core.spec import show
-from .namespace import as_torch, function
-from .tensor import Tensor, dtype_of, on_cpu
+from ...core.errors import DTypeError, fail
+from ...core.spec import show
+from ..namespace import as_torch, function
+from ..tensor import Tensor, dtype_of, on_cpu
 
 FFT: dict[str, Callable[..., Any]] = {}
 
@@ -64,13 +64,13 @@ _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def _hermitian(input: Any, s: Any, dim: Any, norm: str) -> Tensor:
-    return wg.fft.irfftn(wg.conj(input), s, dim, _OPPOSITE[norm])  # type: ignore[return-value, arg-type]
+    return wg.fft.irfftn(wg.conj(input), s, dim, _OPPOSITE[norm])  # type: ignore[no-any-return]
 
 
 def _half_of_hermitian(input: Any, s: Any, dim: Any, norm: str) -> Tensor:
     if input.is_complex():
         fail(DTypeError, f"ihfftn of {show(input.shape, input.dtype)}", "It takes real numbers.")
-    return wg.conj(wg.fft.rfftn(input, s, dim, _OPPOSITE[norm]))  # type: ignore[return-value, arg-type]
+    return wg.conj(wg.fft.rfftn(input, s, dim, _OPPOSITE[norm]))  # type: ignore[return-value]
 
 
 _hermitian.__doc__ = "Return the real spectrum of a signal with conjugate symmetry, along several axes."
@@ -110,13 +110,13 @@ for _name in ("fftfreq", "rfftfreq"):
 @_listed
 def fftshift(input: Any, dim: Any = None) -> Tensor:
     """Return `input` with frequency 0 moved to the middle of the axes, all of them unless some are named."""
-    return wg.fft.fftshift(input, axes=dim)  # type: ignore[return-value]
+    return wg.fft.fftshift(input, axes=dim)  # type: ignore[no-any-return]
 
 
 @_listed
 def ifftshift(input: Any, dim: Any = None) -> Tensor:
     """Return the inverse of :func:`fftshift`."""
-    return wg.fft.ifftshift(input, axes=dim)  # type: ignore[return-value]
+    return wg.fft.ifftshift(input, axes=dim)  # type: ignore[no-any-return]
 
 
 globals().update(FFT)

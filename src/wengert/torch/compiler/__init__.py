@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from ..core.errors import GraphError
-from ..core.mode import get_mode
-from ..execute.jit import jit
-from .nn.module import Module
+from ...core.errors import GraphError
+from ...core.mode import get_mode
+from ...execute.jit import jit
+from ..nn.module import Module
 
 
 class Compiled:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import asarray, of_class
-from ..ops.random.generator import Generator as PlainGenerator
-from ..ops.random.generator import default_generator
-from .tensor import CPU, Tensor, on_cpu
-from .tensor import device as device_class
+from ...core.tensor import asarray, of_class
+from ...ops.random.generator import Generator as PlainGenerator
+from ...ops.random.generator import default_generator
+from ..tensor import CPU, Tensor, on_cpu
+from ..tensor import device as device_class
 
 # The seed that PyTorch's generators begin with, before they are given one.
 _FIRST = 67280421310721

@@ -15,11 +15,11 @@ from typing import Any
 
 import wengert as wg
 
-from ..core import tree
-from ..core.errors import GradientError, ShapeError, StateError, fail
-from .namespace import as_torch
-from .nn.module import Module
-from .tensor import Tensor
+from ...core import tree
+from ...core.errors import GradientError, ShapeError, StateError, fail
+from ..namespace import as_torch
+from ..nn.module import Module
+from ..tensor import Tensor
 
 Argnums = int | tuple[int, ...]
 

@@ -1,32 +1,26 @@
-"""Linear algebra with PyTorch's names and keywords: `torch.linalg`.
-
-Matrices stand in the last two axes. Every function has derivatives of any order where :mod:`wengert.linalg` says so.
-
->>> import wengert.torch as torch
->>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
-tensor([1., 3.])
-"""
+"""The functions of `torch.linalg`, with PyTorch's parameters and results."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import wengert as wg
 
-from ..core.errors import GradientError, GraphError, ShapeError, fail
-from ..core.spec import show
-from ..core.tensor import Tensor as Plain
-from ..core.tensor import asarray
-from ..linalg import EighResult, EigResult, LinAlgError, LstsqResult, QRResult, SlogdetResult, SVDResult
-from ..ops.linalg.base import adjoint as _adjoint
-from ..ops.linalg.lu import lu as packed_lu
-from ..ops.linalg.lu import pivoted_rows
-from .namespace import as_torch, function, tensor_of
-from .tensor import Tensor, dtype_of
+from ...core.errors import GradientError, GraphError, ShapeError, fail
+from ...core.spec import show
+from ...core.tensor import Tensor as Plain
+from ...core.tensor import asarray
+from ...linalg import LinAlgError
+from ...ops.linalg.base import adjoint as _adjoint
+from ...ops.linalg.lu import lu as packed_lu
+from ...ops.linalg.lu import pivoted_rows
+from .. import return_types
+from ..namespace import as_torch, function, tensor_of
+from ..tensor import Tensor, dtype_of
 
 LINALG: dict[str, Callable[..., Any]] = {}
 
@@ -36,50 +30,6 @@ def _listed(fn: Any) -> Any:
     made = function(method=False, top=False, out=True)(fn)
     LINALG[fn.__name__] = made
     return made
-
-
-class CholeskyEx(NamedTuple):
-    """The result of :func:`cholesky_ex`."""
-
-    L: Tensor
-    info: Tensor
-
-
-class InvEx(NamedTuple):
-    """The result of :func:`inv_ex`."""
-
-    inverse: Tensor
-    info: Tensor
-
-
-class SolveEx(NamedTuple):
-    """The result of :func:`solve_ex`."""
-
-    result: Tensor
-    info: Tensor
-
-
-class LU(NamedTuple):
-    """The result of :func:`lu`."""
-
-    P: Tensor
-    L: Tensor
-    U: Tensor
-
-
-class LUFactor(NamedTuple):
-    """The result of :func:`lu_factor`."""
-
-    LU: Tensor
-    pivots: Tensor
-
-
-class LUFactorEx(NamedTuple):
-    """The result of :func:`lu_factor_ex`."""
-
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
 
 
 def _by_triangle(x: Any, upper: bool) -> Any:
@@ -144,9 +94,9 @@ def det(A: Any) -> Tensor:
 
 
 @_listed
-def slogdet(A: Any) -> SlogdetResult:
+def slogdet(A: Any) -> Any:
     """Return the signs of determinants and the logarithms of their magnitudes."""
-    return wg.linalg.slogdet(A)
+    return return_types.linalg_slogdet(*wg.linalg.slogdet(A))
 
 
 @_listed
@@ -281,7 +231,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Tensor:
 
 
 @_listed
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return the triangular factors, and for each matrix 0 or the number of the minor that is not positive.
 
     The factor of a matrix that is not positive definite is NaN. In a trace such a matrix raises LinAlgError when it
@@ -290,7 +240,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
     sound = _by_triangle(A, upper)
     if A.is_abstract:
         found = wg.linalg.cholesky(sound, upper=upper)
-        return CholeskyEx(found, as_torch(wg.zeros(A.shape[:-2], dtype=wg.int32)))  # type: ignore[arg-type]
+        return return_types.linalg_cholesky_ex(found, as_torch(wg.zeros(A.shape[:-2], dtype=wg.int32)))
     try:
         made = wg.linalg.cholesky(sound, upper=upper)
     except LinAlgError:
@@ -299,16 +249,16 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
             _raise_for(info, "cholesky_ex: a leading minor is not positive")
         made = wg.linalg.cholesky(sound, upper=upper)
         made = wg.where((info == 0)[..., None, None], made, wg.nan)
-        return CholeskyEx(made, info)  # type: ignore[arg-type]
-    return CholeskyEx(made, as_torch(wg.zeros(A.shape[:-2], dtype=wg.int32)))  # type: ignore[arg-type]
+        return return_types.linalg_cholesky_ex(made, info)
+    return return_types.linalg_cholesky_ex(made, as_torch(wg.zeros(A.shape[:-2], dtype=wg.int32)))
 
 
 @_listed
-def qr(A: Any, mode: str = "reduced") -> QRResult:
+def qr(A: Any, mode: str = "reduced") -> Any:
     """Return matrices as Q R; `mode` is "reduced", "complete", or "r", which leaves Q empty."""
     if mode == "r":
-        return QRResult(_empty(A), wg.linalg.qr(A).R)
-    return wg.linalg.qr(A, mode=mode)  # type: ignore[arg-type]
+        return return_types.linalg_qr(_empty(A), wg.linalg.qr(A).R)
+    return return_types.linalg_qr(*wg.linalg.qr(A, mode=mode))  # type: ignore[arg-type]
 
 
 def triangles(packed: Any) -> tuple[Tensor, Tensor]:
@@ -333,7 +283,7 @@ def _check_pivot(pivot: bool) -> None:
 
 
 @_listed
-def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """Return both triangular factors in one, the exchanges of rows, and which pivot is 0 (0 where none is)."""
     _check_pivot(pivot)
     packed, pivots = as_torch(packed_lu(A))
@@ -344,23 +294,23 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> L
         info = wg.zeros(zeros.shape[:-1], dtype=wg.int32)
     if check_errors:
         _raise_for(info, "lu_factor_ex: a pivot is 0")
-    return LUFactorEx(packed, pivots, as_torch(info))
+    return return_types.linalg_lu_factor_ex(packed, pivots, as_torch(info))
 
 
 @_listed
-def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
+def lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """Return both triangular factors in one, and the exchanges of rows, counted from 1. Raises LinAlgError."""
     found = lu_factor_ex(A, pivot=pivot)
     if A.shape[-1] == A.shape[-2]:
         _raise_for(found.info, "lu_factor: a pivot is 0, the matrix is singular")
-    return LUFactor(found.LU, found.pivots)
+    return return_types.linalg_lu_factor(found.LU, found.pivots)
 
 
 @_listed
-def lu(A: Any, *, pivot: bool = True) -> LU:
+def lu(A: Any, *, pivot: bool = True) -> Any:
     """Return the permutation and the lower and upper factors of matrices: A = P L U."""
     packed, pivots, _ = lu_factor_ex(A, pivot=pivot)
-    return LU(permutation(pivots, packed), *triangles(packed))
+    return return_types.linalg_lu(permutation(pivots, packed), *triangles(packed))
 
 
 @_listed
@@ -395,9 +345,9 @@ def householder_product(A: Any, tau: Any) -> Tensor:
 
 
 @_listed
-def eigh(A: Any, UPLO: str = "L") -> EighResult:
+def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices; `UPLO` says which triangle is read."""
-    return wg.linalg.eigh(_by_triangle(A, UPLO.upper() == "U"))
+    return return_types.linalg_eigh(*wg.linalg.eigh(_by_triangle(A, UPLO.upper() == "U")))
 
 
 @_listed
@@ -407,9 +357,9 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
 
 
 @_listed
-def eig(A: Any) -> EigResult:
+def eig(A: Any) -> Any:
     """Return the eigenvalues and eigenvectors of square matrices, complex. Their order is LAPACK's choice."""
-    return wg.linalg.eig(A)
+    return return_types.linalg_eig(*wg.linalg.eig(A))
 
 
 @_listed
@@ -419,9 +369,9 @@ def eigvals(A: Any) -> Tensor:
 
 
 @_listed
-def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Return matrices as U diag(S) Vh; with `full_matrices=False` without the columns that belong to no S."""
-    return wg.linalg.svd(A, full_matrices=full_matrices)
+    return return_types.linalg_svd(*wg.linalg.svd(A, full_matrices=full_matrices))
 
 
 @_listed
@@ -529,19 +479,19 @@ def _or_nan(what: str, A: Any, check_errors: bool, compute: Callable[[Any], Any]
 
 
 @_listed
-def inv_ex(A: Any, *, check_errors: bool = False) -> InvEx:
+def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """Return the inverses, NaN of a singular matrix, and for each matrix 0 or the number of a pivot that is 0."""
-    return InvEx(*_or_nan("inv_ex", A, check_errors, inv))
+    return return_types.linalg_inv_ex(*_or_nan("inv_ex", A, check_errors, inv))
 
 
 @_listed
-def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveEx:
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """Return the solutions, NaN for a singular matrix, and for each matrix 0 or the number of a pivot that is 0."""
-    return SolveEx(*_or_nan("solve_ex", A, check_errors, lambda x: solve(x, B, left=left)))
+    return return_types.linalg_solve_ex(*_or_nan("solve_ex", A, check_errors, lambda x: solve(x, B, left=left)))
 
 
 @_listed
-def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> LstsqResult:
+def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
     """Return the shortest of the x that minimise the norm of A x - B.
 
     Parameters
@@ -564,7 +514,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Ls
     residuals: Any = found.residuals if full else wg.zeros(0, dtype=found.residuals.dtype)
     if vector and full:
         residuals = residuals[..., 0] if residuals.ndim > A.ndim - 2 else residuals
-    return LstsqResult(
+    return return_types.linalg_lstsq(
         found.solution[..., 0] if vector else found.solution,
         as_torch(residuals),
         as_torch(wg.zeros(0, dtype=wg.int64)) if driver == "gels" else rank,
@@ -609,8 +559,4 @@ def _refused(name: str) -> Any:
 
 ldl_factor, ldl_factor_ex, ldl_solve = map(_refused, ("ldl_factor", "ldl_factor_ex", "ldl_solve"))
 
-__all__ = sorted({"LinAlgError", "ldl_factor", "ldl_factor_ex", "ldl_solve", *LINALG})
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+LINALG.update(ldl_factor=ldl_factor, ldl_factor_ex=ldl_factor_ex, ldl_solve=ldl_solve)
