@@ -1,4 +1,4 @@
-"""What rules are written with: functions that NumPy arrays, Python numbers and tensors in a trace share; checks."""
+"""Functions that rules are written with: they take NumPy arrays, Python numbers and tensors in a trace."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core.errors import DTypeError, GraphError, ShapeError, StateError, fail
-from ..core.state.capture import get_capture
 from ..core.tensor import Tensor
-from .optimizer import Group, Optimizer
+from .optimizer import Group, Optimizer, refuse_in_trace
 
 __all__ = [
     "CosineAnnealingLR",
@@ -514,17 +513,6 @@ class ReduceLROnPlateau(LRScheduler):
         if self.threshold_mode == "abs":
             return sign * value < sign * self.best - self.threshold
         return sign * value < sign * self.best * (1.0 - sign * self.threshold)
-
-
-def refuse_in_trace(schedule: Any) -> None:
-    """Raise GraphError for a schedule's step inside a compiled function."""
-    if get_capture() is not None:
-        fail(
-            GraphError,
-            f"{type(schedule).__name__}.step() inside a compiled function",
-            "It would run once, when the function is traced. Call it after the compiled step: the next one sees the "
-            "new rate.",
-        )
 
 
 def _positive(name: str, value: Any) -> None:

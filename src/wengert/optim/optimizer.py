@@ -21,6 +21,7 @@ from ..core.mode import enable_grad, no_grad
 from ..core.ops.record import same_value
 from ..core.spec import DType, category, float32, float64, real_dtype
 from ..core.standins import present, weak
+from ..core.state.capture import get_capture
 from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
@@ -537,10 +538,23 @@ def is_on(option: Any) -> bool:
 
 
 def without_params(group: Mapping[str, Any]) -> Group:
+    """Return a group's options alone, lists and tensors among them as copies."""
     return {k: copy.copy(v) for k, v in group.items() if k != "params"}
 
 
+def refuse_in_trace(schedule: Any) -> None:
+    """Raise GraphError for a schedule's step inside a compiled function."""
+    if get_capture() is not None:
+        fail(
+            GraphError,
+            f"{type(schedule).__name__}.step() inside a compiled function",
+            "It would run once, when the function is traced. Call it after the compiled step: the next one sees the "
+            "new rate.",
+        )
+
+
 def require(group: Group, name: str, test: Callable[[Any], bool], wanted: str) -> None:
+    """Make an option a float. Raises ShapeError for what is no number, or fails the test."""
     value = group[name]
     # Written so that NaN, which fails every test, is refused.
     if isinstance(value, Tensor):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.errors import ShapeError, fail
 from ...optim import lr_scheduler as plain
+from ...optim.optimizer import refuse_in_trace
 from .schedule import LRScheduler, State, attributes_of, check_optimizer, give, per_group
 
 
@@ -40,7 +41,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Advance by one epoch, or go to `epoch`, which may be a fraction. Raises ValueError below 0."""
-        plain.refuse_in_trace(self)
+        refuse_in_trace(self)
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

@@ -15,6 +15,7 @@ from typing import Any
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.tensor import Tensor as Plain
 from ...optim import lr_scheduler as plain
+from ...optim.optimizer import refuse_in_trace
 from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .schedule import LRScheduler, State, attributes_of, check_optimizer, give, per_group, values_of, warn_of_epoch
 
@@ -349,7 +350,7 @@ class SequentialLR(_OfSchedules):
 
     def step(self) -> None:  # type: ignore[override]
         """Advance by one epoch."""
-        plain.refuse_in_trace(self)
+        refuse_in_trace(self)
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
         now = self._schedulers[i]
@@ -440,7 +441,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take the metric, a number or a tensor with one element, of another epoch."""
-        plain.refuse_in_trace(self)
+        refuse_in_trace(self)
         value = float(metrics.detach() if isinstance(metrics, Plain) else metrics)
         if epoch is not None:
             warn_of_epoch()
@@ -475,7 +476,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction was so recent that nothing is counted."""
+        """True where a reduction was so recent that nothing is counted."""
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.tensor import Tensor as Plain
 from ...optim import lr_scheduler as plain
-from ...optim.optimizer import Optimizer
+from ...optim.optimizer import Optimizer, refuse_in_trace
 
 State = dict[str, Any]
 
@@ -83,7 +83,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Advance by one epoch, or go to `epoch` by the closed form. Raises GraphError in a compiled function."""
-        plain.refuse_in_trace(self)
+        refuse_in_trace(self)
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first rate of the schedule is "
