@@ -68,8 +68,15 @@ RULES = [
     lambda p: wg.optim.AdamW(p, lr=0.1),
     lambda p: wg.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
     lambda p: wg.optim.Adagrad(p, lr=0.1),
+    lambda p: wg.optim.Adadelta(p, weight_decay=0.1),
+    lambda p: wg.optim.Adamax(p, lr=0.1),
+    lambda p: wg.optim.NAdam(p, lr=0.1, decoupled_weight_decay=True, weight_decay=0.1),
+    lambda p: wg.optim.RAdam(p, lr=0.1, betas=(0.9, 0.99)),
+    lambda p: wg.optim.ASGD(p, lr=0.1, t0=2),
+    lambda p: wg.optim.Rprop(p, lr=0.1),
 ]
 RULE_NAMES = ["sgd", "nesterov", "adam", "adamw", "rmsprop", "adagrad"]
+RULE_NAMES += ["adadelta", "adamax", "nadam", "radam", "asgd", "rprop"]
 every_rule = pytest.mark.parametrize("make", RULES, ids=RULE_NAMES)
 
 
@@ -561,3 +568,74 @@ def test_bad_schedules():
         lr_scheduler.LambdaLR(opt, [abs, abs])
     with pytest.raises(TypeError, match="without a metric"):
         lr_scheduler.ReduceLROnPlateau(opt).step()
+
+
+def rosenbrock(w):
+    return 100 * (w[1] - w[0] ** 2) ** 2 + (1 - w[0]) ** 2
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lbfgs_finds_the_end_of_a_valley_and_is_continued(compiled):
+    found = []
+    for interrupted in (False, True):
+        w = leaf([-1.2, 1.0])
+        opt = wg.optim.LBFGS([w], line_search_fn="strong_wolfe", max_iter=5)
+
+        def loss(w=w, zero_grad=opt.zero_grad):
+            zero_grad()
+            value = rosenbrock(w)
+            value.backward()
+            return value
+
+        closure = wg.jit(loss) if compiled else loss
+        for _ in range(12):
+            opt.step(closure)
+            if interrupted:
+                saved = pickle.loads(pickle.dumps(opt.state_dict()))
+                opt = wg.optim.LBFGS([w], line_search_fn="strong_wolfe", max_iter=5)
+                opt.load_state_dict(saved)
+        found.append(w.detach().numpy())
+    np.testing.assert_allclose(found[0], [1.0, 1.0], atol=1e-3)
+    np.testing.assert_array_equal(*found)
+
+
+def test_lbfgs_errors():
+    w = leaf([1.0, 2.0])
+    opt = wg.optim.LBFGS([w])
+    with pytest.raises(wg.GraphError, match="without a closure"):
+        opt.step()
+    with pytest.raises(wg.ShapeError, match="several parameter groups"):
+        opt.add_param_group({"params": [leaf([1.0])]})
+    with pytest.raises(wg.ShapeError, match="line_search_fn"):
+        wg.optim.LBFGS([w], line_search_fn="weak")
+    opt.step(lambda: (setattr(w, "grad", wg.tensor([1.0, 1.0], dtype="float64")), 1.0)[1])
+    with pytest.raises(wg.StateError, match="3 elements"):
+        wg.optim.LBFGS([leaf([1.0, 2.0, 3.0])]).load_state_dict(opt.state_dict())
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Muon"])
+def test_matrices_in_a_compiled_step_and_continued(name):
+    start, target = np.linspace(-1, 1, 12).reshape(4, 3), np.eye(4, 3)
+    found = []
+    for compiled in (False, True):
+        w = leaf(start)
+        opt = getattr(wg.optim, name)([w], lr=0.05)
+
+        def step(w=w, opt=opt):
+            opt.zero_grad()
+            ((w - wg.tensor(target)) ** 2).sum().backward()
+            opt.step()
+
+        step = wg.jit(step) if compiled else step
+        for _ in range(3):
+            step()
+        other = getattr(wg.optim, name)([w], lr=0.05)
+        other.load_state_dict(opt.state_dict())
+        for _ in range(3):
+            w.grad = wg.tensor(2 * (w.detach().numpy() - target))
+            other.step()
+        found.append(w.detach().numpy())
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    assert ((found[0] - target) ** 2).sum() < ((start - target) ** 2).sum()
+    with pytest.raises((wg.DTypeError, wg.ShapeError)):
+        getattr(wg.optim, name)([wg.tensor([[1j]], requires_grad=True)])

@@ -121,6 +121,14 @@ class LBFGS(Optimizer):
         first: State = self.state.setdefault(self._all()[0], {})
         return first
 
+    def _loaded(self, entries: Mapping[str, Any], p: Tensor, what: str, wrong: list[str]) -> State:
+        count = sum(n for _, n in self._parts())
+        made = {name: arrays_of(value) for name, value in entries.items()}
+        found = [a for v in made.values() for a in (v if isinstance(v, list) else [v]) if isinstance(a, np.ndarray)]
+        if any(a.shape not in ((), (count,)) for a in found):
+            wrong.append(f"{what}: vectors that are not of {count} elements, as the parameters are together")
+        return made
+
     def _iterate(self, evaluate: Callable[[], tuple[float, Array]], state: State) -> None:
         group = self._resolved(self.param_groups[0])
         state.setdefault("func_evals", 0)
@@ -300,6 +308,14 @@ def _cubic(a: _Point, b: _Point, bounds: tuple[float, float]) -> float:
 
 def _largest(x: Array) -> float:
     return float(np.abs(x).max()) if x.size else 0.0
+
+
+def arrays_of(value: Any) -> Any:
+    """Return what was saved, with arrays in the place of tensors, and numbers in that of those without an axis."""
+    if isinstance(value, Tensor):
+        array = np.array(value.detach().numpy())
+        return array if array.shape else array.item()
+    return list(map(arrays_of, value)) if isinstance(value, list) else value
 
 
 def _reals(a: Array) -> Array:

@@ -403,7 +403,7 @@ class Optimizer:
         """Return the states of parameters that have made equally many steps, together."""
         parts: dict[int, list[State]] = {}
         for p in self._all():
-            if p in self.state:
+            if "step" in self.state.get(p, ()):
                 parts.setdefault(self.state[p]["step"], []).append(self.state[p])
         return list(parts.values())
 
@@ -467,10 +467,7 @@ class Optimizer:
         """Return options and buffers as plain data, with parameters numbered in order (PyTorch's layout)."""
         numbers = {id(p): i for i, p in enumerate(self._all())}
         groups = [{**without_params(g), "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        state = {
-            numbers[id(p)]: {k: wrap(v.copy()) if isinstance(v, np.ndarray) else v for k, v in s.items()}
-            for p, s in self.state.items()
-        }
+        state = {numbers[id(p)]: {k: _saved(v) for k, v in s.items()} for p, s in self.state.items()}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -530,6 +527,13 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _saved(value: Any) -> Any:
+    """Return a copy of what a state holds, with tensors in the place of arrays."""
+    if isinstance(value, np.ndarray):
+        return wrap(value.copy())
+    return list(map(_saved, value)) if isinstance(value, list) else value
 
 
 def is_on(option: Any) -> bool:

@@ -13,6 +13,7 @@ from ... import optim as plain
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class
+from ...optim.lbfgs import arrays_of
 from ...optim.optimizer import Array, is_on
 from ..tensor import Tensor
 from .optimizer import Group, Optimizer, State
@@ -176,16 +177,9 @@ def _tensors(value: Any) -> Any:
     return [_tensors(v) for v in value] if isinstance(value, list) else value
 
 
-def _arrays(value: Any) -> Any:
-    if isinstance(value, Plain):
-        found: Array = value.detach().numpy()
-        return found.item() if not found.shape else found
-    return [_arrays(v) for v in value] if isinstance(value, list) else value
-
-
 def _iterate(self: Any, evaluate: Callable[[], tuple[float, Array]], state: State) -> None:
     # The history is computed with as arrays, and kept as tensors.
-    known = {name: _arrays(value) for name, value in state.items()}
+    known = {name: arrays_of(value) for name, value in state.items()}
     try:
         plain.LBFGS._iterate(self, evaluate, known)
     finally:
