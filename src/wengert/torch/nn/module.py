@@ -81,7 +81,7 @@ class Module(plain.Module):
     ...     def forward(self, x):
     ...         return x * self.w
     >>> Line()(torch.tensor([3.0]))
-    tensor([6.], grad_fn=multiply)
+    tensor([6.], grad_fn=<MultiplyBackward>)
     """
 
     _modules = view("_modules")
