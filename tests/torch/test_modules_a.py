@@ -372,6 +372,19 @@ def test_lists_and_dicts_of_parameters() -> None:
         named[3] = torch.ones(1)
 
 
+def test_inner_paths() -> None:
+    from wengert.torch.nn.modules.batchnorm import _BatchNorm
+    from wengert.torch.nn.modules.loss import _Loss
+
+    assert isinstance(nn.BatchNorm3d(2), _BatchNorm)
+    assert not isinstance(nn.InstanceNorm1d(2), _BatchNorm)
+    assert isinstance(nn.InstanceNorm1d(2), nn.modules.batchnorm._NormBase)
+    assert isinstance(nn.CTCLoss(), _Loss)
+    assert isinstance(nn.Conv2d(1, 1, 1), nn.modules.conv._ConvNd)
+    assert nn.modules.activation.ReLU is nn.ReLU
+    assert nn.modules.Linear is nn.Linear
+
+
 # -- crossings
 
 

@@ -51,3 +51,7 @@ __all__ = sorted({"Buffer", "Module", "Parameter", "functional", "init", "utils"
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+# The paths inside have what stands above.
+import_module(".modules", __package__)

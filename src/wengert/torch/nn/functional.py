@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 _KINDS = (
@@ -18,18 +17,15 @@ _KINDS = (
     "vision",
     "convolution",
     "sparse",
-    "recurrent",
     "transformer",
-    "lazy",
 )
 
 _plain: Any = import_module("wengert.nn.functional")
 # What no kind defines means in PyTorch what it does in Wengert.
 _FUNCTIONS: dict[str, Any] = {name: getattr(_plain, name) for name in _plain.__all__}
 for _kind in _KINDS:
-    if find_spec(f"{__package__}.kinds.{_kind}") is not None:
-        _module = import_module(f".kinds.{_kind}", __package__)
-        _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
+    _module = import_module(f".kinds.{_kind}", __package__)
+    _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
 globals().update(_FUNCTIONS)
 
 if TYPE_CHECKING:

@@ -1,4 +1,39 @@
-"""The layers under the path that programs sometimes import them from; see :mod:`wengert.torch.nn`."""
+"""The layers under the paths that programs sometimes import them from; see :mod:`wengert.torch.nn`."""
+
+import sys
+from types import ModuleType
+from typing import Any
 
 from .. import *
 from .. import __all__
+from ..layers.convolution import ConvBase
+from ..layers.loss import Loss, WeightedLoss
+from ..layers.norm import BatchNorm, InstanceNorm, NormBase
+from . import module, utils
+
+# The paths of PyTorch's modules, each with the bases that are asked for by `isinstance` under PyTorch's names.
+_PATHS: dict[str, dict[str, Any]] = {
+    "activation": {},
+    "batchnorm": {"_NormBase": NormBase, "_BatchNorm": BatchNorm},
+    "container": {},
+    "conv": {"_ConvNd": ConvBase},
+    "distance": {},
+    "dropout": {},
+    "flatten": {},
+    "instancenorm": {"_InstanceNorm": InstanceNorm},
+    "linear": {},
+    "loss": {"_Loss": Loss, "_WeightedLoss": WeightedLoss},
+    "normalization": {},
+    "padding": {},
+    "pooling": {},
+    "rnn": {},
+    "sparse": {},
+    "transformer": {},
+    "upsampling": {},
+}
+
+# Every path has all layers: a program imports by name, and each name is one class.
+for _name, _bases in _PATHS.items():
+    _made = ModuleType(f"{__name__}.{_name}", f"Layers under PyTorch's inner path {_name}.")
+    _made.__dict__.update({name: globals()[name] for name in __all__}, **_bases)
+    sys.modules[_made.__name__] = globals()[_name] = _made
