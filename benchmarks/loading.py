@@ -92,8 +92,9 @@ def cases(rows: int, folder: str) -> list[Case]:
             "2 workers": {"num_workers": 2},
             "2 workers that stay": {"num_workers": 2, "persistent_workers": True},
         }.items():
-            loaders = {n: lib.utils.data.DataLoader(dataset(lib), BATCH, sampler=order, **more) for n, lib in
-                       libraries.items()}
+            loaders = {
+                n: lib.utils.data.DataLoader(dataset(lib), BATCH, sampler=order, **more) for n, lib in libraries.items()
+            }
             found.append(
                 Case(
                     f"{name}, {title}",

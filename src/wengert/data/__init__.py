@@ -2,8 +2,9 @@
 
 from .files import load_digits, read_idx
 from .loader import batches
+from .readers import Csv, ImageFolder, NumpyFiles, Parquet
 
-__all__ = ["batches", "load_digits", "read_idx"]
+__all__ = ["Csv", "ImageFolder", "NumpyFiles", "Parquet", "batches", "load_digits", "read_idx"]
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.errors import RangeError, ShapeError, fail
+from ..core.spec import promote
 
 # Arrays begin at multiples of it, as vector instructions and cache lines like.
 ALIGNMENT = 64
@@ -72,7 +73,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def stacked(arrays: Sequence[Array]) -> Array:
-    """Return arrays of one shape along a new first axis, in the dtype that all of theirs fit.
+    """Return arrays of one shape along a new first axis, in the dtype of an operation on all of them.
 
     Raises ShapeError for different shapes.
     """
@@ -86,7 +87,7 @@ def stacked(arrays: Sequence[Array]) -> Array:
                 "Make them alike in the dataset, or give a collate_fn that pads them.",
             )
         if a.dtype != dtype:
-            dtype = np.result_type(dtype, a.dtype)
+            dtype = promote(dtype, a.dtype)
     out = empty((len(arrays), *shape), dtype)
     if shape:
         # Side by side along the axis that is there: NumPy's stack would first make a view of each.
@@ -100,7 +101,8 @@ def rows_of(array: Array, indices: Any) -> Array:
     """Return the rows of an array at indices, which may count from the end. Raises RangeError."""
     at = np.asarray(indices)
     if at.dtype.kind not in "iu" and at.size:
-        return array[at]
+        taken: Array = array[at]
+        return taken
     at = at.astype(np.intp, copy=False)
     count = len(array)
     if at.size:

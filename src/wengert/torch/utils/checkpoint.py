@@ -36,12 +36,12 @@ def checkpoint(
 ) -> Any:
     """Return `function(*args, **kwargs)`, whose inner values are computed again for the backward pass, not kept.
 
-    See :func:`wengert.checkpoint`. What is computed again is what was recorded: random numbers are those of the first time,
-    whatever `preserve_rng_state`. `use_reentrant` decides nothing but whether keywords for the function are taken;
-    `determinism_check`, `debug` and `early_stop` are taken.
+    See :func:`wengert.checkpoint`. What is computed again is what was recorded: random numbers are those of the first
+    time, whatever `preserve_rng_state`. `use_reentrant` decides nothing but whether keywords for the function are
+    taken; `determinism_check`, `debug` and `early_stop` are taken.
 
-    Raises GradientError for a `context_fn`: what to keep is a policy of :func:`wengert.checkpoint`. Raises DTypeError for
-    keywords with `use_reentrant=True`.
+    Raises GradientError for a `context_fn`: what to keep is a policy of :func:`wengert.checkpoint`. Raises DTypeError
+    for keywords with `use_reentrant=True`.
 
     >>> import wengert.torch as torch
     >>> x = torch.tensor([0.5], requires_grad=True)
@@ -68,7 +68,11 @@ def _in_turn(functions: Sequence[Callable[[Any], Any]], x: Any) -> Any:
 
 
 def checkpoint_sequential(
-    functions: Iterable[Callable[[Any], Any]], segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+    functions: Iterable[Callable[[Any], Any]],
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
 ) -> Any:
     """Return functions, or the layers of a `Sequential`, applied one after the other, in checkpointed segments.
 

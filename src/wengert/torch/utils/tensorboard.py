@@ -42,7 +42,7 @@ class SummaryWriter(PlainWriter):
         """Return the folder of the event files."""
         return self.log_dir
 
-    def add_scalar(  # type: ignore[override]
+    def add_scalar(
         self,
         tag: str,
         scalar_value: Any,
@@ -54,7 +54,7 @@ class SummaryWriter(PlainWriter):
         """Add a point of the curve `tag`. Raises ShapeError, DTypeError for anything but one real number."""
         super().add_scalar(tag, scalar_value, global_step, walltime)
 
-    def add_histogram(  # type: ignore[override]
+    def add_histogram(
         self,
         tag: str,
         values: Any,
@@ -67,7 +67,7 @@ class SummaryWriter(PlainWriter):
         count = {"bins": bins} if isinstance(bins, int) else {}
         super().add_histogram(tag, values, global_step, walltime=walltime, **count)
 
-    def add_hparams(  # type: ignore[override]
+    def add_hparams(
         self,
         hparam_dict: Any,
         metric_dict: Any,
@@ -78,7 +78,7 @@ class SummaryWriter(PlainWriter):
         """Add hyperparameters and the final values of metrics, which TensorBoard compares over runs."""
         super().add_hparams(hparam_dict, metric_dict)
 
-    def add_graph(  # type: ignore[override]
+    def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
         """Add the graph that a model computes for an input, or a tuple of them."""

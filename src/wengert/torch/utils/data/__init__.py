@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import collate, dataloader, dataset, distributed, sampler
+from . import chance, collate, dataloader, dataset, distributed, sampler
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader
 from .dataset import (

@@ -111,7 +111,7 @@ class Sender:
         file = BytesIO()
         buffers: list[pickle.PickleBuffer] = []
         # By position: its class takes nothing by name. Protocol 5 is the one with buffers apart.
-        reduction.ForkingPickler(file, 5, True, buffers.append).dump(content)  # type: ignore[call-arg]
+        reduction.ForkingPickler(file, 5, True, buffers.append).dump(content)
         arrays = [np.frombuffer(b.raw(), np.uint8) for b in buffers]
         body = np.frombuffer(file.getbuffer(), np.uint8)
         if len(body) + sum(len(a) + 16 for a in arrays) <= _SMALL:
@@ -147,7 +147,7 @@ class Sender:
         name = found if isinstance(found, str) else None
         self._connection.send((head, slot.number, dropped, None if found is None else (len(slot.memory), name), places))
         if isinstance(found, int):
-            reduction.send_handle(self._connection, found, None)  # type: ignore[arg-type]
+            reduction.send_handle(self._connection, found, None)
             os.close(found)
 
     def _put_back(self) -> None:
@@ -188,7 +188,7 @@ class Receiver:
             if name is not None:
                 pages = mmap.mmap(-1, nbytes, tagname=name)  # type: ignore[call-arg, unused-ignore]
             else:
-                descriptor = reduction.recv_handle(self.connection)  # type: ignore[arg-type]
+                descriptor = reduction.recv_handle(self.connection)
                 try:
                     pages = mmap.mmap(descriptor, nbytes)
                 finally:
@@ -206,7 +206,7 @@ class Receiver:
         owner = slot.memory[:]
         begin = aligned(start + length)
         table = owner[begin : begin + 16 * count].view(np.int64).reshape(count, 2).tolist()
-        view = memoryview(owner)  # type: ignore[arg-type]
+        view = memoryview(owner)  # type: ignore[arg-type, unused-ignore]
         body = bytes(view[start : start + length])
         if len(self._slots) > _MOST_LENT:
             content = pickle.loads(body, buffers=[bytearray(view[at : at + n]) for at, n in table])

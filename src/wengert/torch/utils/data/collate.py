@@ -144,8 +144,8 @@ def is_default(collate_fn: Any) -> bool:
 def default_collate(batch: Sequence[Any]) -> Any:
     """Return samples as a batch: tensors, arrays and numbers as tensors with a new first axis.
 
-    Dicts, tuples and lists keep their structure (a tuple becomes a list, a named tuple stays one), texts are in a list or
-    tuple as they come.
+    Dicts, tuples and lists keep their structure (a tuple becomes a list, a named tuple stays one), texts are in a
+    list or tuple as they come.
 
     Raises ShapeError for samples of different shapes or lengths, DTypeError for other kinds of samples.
 

@@ -115,8 +115,8 @@ def _quietly() -> Iterator[Any]:
 class Crew:
     """Workers who share the batches of one pass after the other.
 
-    A pass numbers its batches, and gives each to the next worker that still has samples. What comes back has the order of
-    the numbers, or where `in_order` is False that in which it is made.
+    A pass numbers its batches, and gives each to the next worker that still has samples. What comes back has the order
+    of the numbers, or where `in_order` is False that in which it is made.
     """
 
     def __init__(self, job: Job, context: Any, timeout: float, in_order: bool) -> None:
@@ -262,7 +262,8 @@ class Crew:
         pid = worker.process.pid
         self.close(at_once=True)
         raise RuntimeError(
-            f"DataLoader worker {worker.number} (pid(s) {pid}) exited unexpectedly: it {how} ({user_location()})\n{advice}"
+            f"DataLoader worker {worker.number} (pid(s) {pid}) exited unexpectedly: it {how} ({user_location()})\n"
+            f"{advice}"
         ) from None
 
 

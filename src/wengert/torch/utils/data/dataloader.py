@@ -1,4 +1,4 @@
-"""`DataLoader`: a dataset's samples as batches, made here or by workers, in an order that a state dict can go on with."""
+"""`DataLoader`: a dataset's samples as batches, made here or by workers; a state dict goes on in their midst."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ class DataLoader(Generic[T_co]):
     persistent_workers: keep the workers from one pass to the next.
     in_order: False gives batches as they come.
     seed_batches: seed the default generators of Wengert, Python and NumPy for each batch anew while it is made, so that
-        what a dataset draws is the same for any number of workers, and after :meth:`load_state_dict`. Else worker `i` is
-        seeded once, with a seed drawn for the pass plus `i`.
+        what a dataset draws is the same for any number of workers, and after :meth:`load_state_dict`. Else worker `i`
+        is seeded once, with a seed drawn for the pass plus `i`.
 
-    :meth:`state_dict` and :meth:`load_state_dict` go on in the middle of a pass. An exception in a worker is raised here, its
-    text with the user's line first and the worker's traceback after it; a worker that the system ended is a RuntimeError.
+    :meth:`state_dict` and :meth:`load_state_dict` go on in the middle of a pass. An exception in a worker is raised
+    here, its text with the user's line first and the worker's traceback after it; a worker that the system ended is a
+    RuntimeError.
 
     Raises DataError for parameters that exclude each other.
 
@@ -101,13 +102,22 @@ class DataLoader(Generic[T_co]):
             (num_workers < 0, f"num_workers={num_workers}: there are 0 or more"),
             (timeout < 0, f"timeout={timeout}: seconds are 0 or more"),
             (num_workers == 0 and prefetch_factor is not None, "prefetch_factor without workers"),
-            (prefetch_factor is not None and prefetch_factor < 1, f"prefetch_factor={prefetch_factor}: it is at least 1"),
+            (
+                prefetch_factor is not None and prefetch_factor < 1,
+                f"prefetch_factor={prefetch_factor}: it is at least 1",
+            ),
             (num_workers == 0 and persistent_workers, "persistent_workers without workers"),
             (num_workers == 0 and multiprocessing_context is not None, "multiprocessing_context without workers"),
             (num_workers == 0 and timeout > 0, "timeout without workers"),
-            (not by_number and bool(shuffle), f"shuffle={shuffle} of an IterableDataset, which has an order of its own"),
+            (
+                not by_number and bool(shuffle),
+                f"shuffle={shuffle} of an IterableDataset, which has an order of its own",
+            ),
             (not by_number and sampler is not None, "a sampler for an IterableDataset, which has no indices"),
-            (not by_number and batch_sampler is not None, "a batch_sampler for an IterableDataset, which has no indices"),
+            (
+                not by_number and batch_sampler is not None,
+                "a batch_sampler for an IterableDataset, which has no indices",
+            ),
             (sampler is not None and bool(shuffle), "shuffle beside a sampler, which is the order"),
             (
                 batch_sampler is not None and (batch_size != 1 or bool(shuffle) or sampler is not None or drop_last),
@@ -126,13 +136,13 @@ class DataLoader(Generic[T_co]):
         self.worker_init_fn, self.generator, self.in_order = worker_init_fn, generator, in_order
         self.seed_batches = seed_batches
         self.multiprocessing_context = multiprocessing_context
-        if sampler is None:
-            if not by_number:
-                sampler = _Endless()
-            else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if sampler is None and by_number:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        elif sampler is None:
+            sampler = _Endless()
         if batch_size is not None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            order: Any = sampler
+            batch_sampler = BatchSampler(order, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.persistent_workers = persistent_workers
@@ -200,7 +210,11 @@ class DataLoader(Generic[T_co]):
         Raises StateError with `in_order=False`, where the batches so far are not the first ones.
         """
         if not self.in_order:
-            fail(StateError, "state_dict() of a DataLoader with in_order=False", "Its batches have no order to go on with.")
+            fail(
+                StateError,
+                "state_dict() of a DataLoader with in_order=False",
+                "Its batches have no order to go on with.",
+            )
         if self._resumed is not None:
             return dict(self._resumed)
         now = self._progress
@@ -220,10 +234,11 @@ class DataLoader(Generic[T_co]):
         if set(state) != {"batches", "begin", "workers"}:
             fail(StateError, f"entries {', '.join(map(str, state))}: not the state of a DataLoader")
         own = self._generators()
-        if len(state["begin"]["generators"]) != len(own):
+        given = state["begin"]["generators"]
+        if len(given) != len(own):
             fail(
                 StateError,
-                f"the state of a DataLoader with {len(state['begin']['generators'])} generators, for one with {len(own)}",
+                f"the state of a DataLoader with {len(given)} generators, for one with {len(own)}",
                 "Give generator= (or the samplers' own) as it was given there.",
             )
         if not self._by_number and state["batches"] and state["workers"] != self.num_workers:
@@ -232,25 +247,27 @@ class DataLoader(Generic[T_co]):
                 f"the state of a DataLoader with {state['workers']} workers, for one with {self.num_workers}",
                 "Of an iterable dataset each worker has samples of its own: go on with as many workers.",
             )
-        for generator, at in zip(own, state["begin"]["generators"]):
+        for generator, at in zip(own, given):
             generator.set_state(at)
         self._progress = None
-        self._resumed = state if state["batches"] else None
+        self._resumed = state if "defaults" in state["begin"] else None
 
     def _generators(self) -> list[Any]:
-        inner = getattr(self.batch_sampler, "sampler", None)
-        return chance.generators_of([self, self.sampler, self.batch_sampler, inner])
+        return chance.generators_of([self, *self._samplers()])
+
+    def _samplers(self) -> list[Any]:
+        return [self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)]
 
     def _begun(self) -> State:
         """Return what a pass that begins now depends on."""
         found: State = {"defaults": chance.now(), "generators": [g.get_state() for g in self._generators()]}
-        for sampler in (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)):
+        for sampler in self._samplers():
             if hasattr(sampler, "set_epoch") and hasattr(sampler, "epoch"):
                 found["epoch"] = sampler.epoch
         return found
 
     def _begin_again(self, begin: State) -> None:
-        for sampler in (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)):
+        for sampler in self._samplers():
             if "epoch" in begin and hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(begin["epoch"])
         for generator, at in zip(self._generators(), begin["generators"]):
@@ -287,7 +304,7 @@ class _Progress:
     """How far a pass is: apart from it, so that a loader knows it when the pass is no more."""
 
     def __init__(self, begin: State, position: int) -> None:
-        # The number after that of the last batch that was given, those of the pass that this one goes on with among them.
+        # The number after that of the last batch that was given, in the pass that this one goes on with, too.
         self.begin, self.position = begin, position
         self.is_done = False
 
@@ -353,8 +370,8 @@ class _Pass:
         told = self._loader._told_length
         if told is not None and self._given > told and not self._loader._by_number:
             warnings.warn(
-                f"the dataset said that it has {told} samples, and has given {self._given} batches: each worker gives all of "
-                "it, unless its __iter__ asks get_worker_info() for a part",
+                f"the dataset said that it has {told} samples, and has given {self._given} batches: each worker gives "
+                "all of it, unless its __iter__ asks get_worker_info() for a part",
                 stacklevel=2,
             )
         return batch

@@ -1,8 +1,8 @@
 """Datasets: samples by number, or one after the other, and what is made of other datasets.
 
 A dataset may have a method `gathered(indices)`, which gives the samples at indices as they are after
-`default_collate`, but with arrays for tensors, or None where it cannot: the loader asks it first. It counts only where it
-stands in the class that has `__getitem__`, so that a subclass with samples of its own is asked for these.
+`default_collate`, but with arrays for tensors, or None where it cannot: the loader asks it first. It counts only
+where it stands in the class that has `__getitem__`, so that a subclass with samples of its own is asked for these.
 """
 
 from __future__ import annotations
@@ -226,8 +226,8 @@ class Subset(Dataset[T_co]):
 def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = None) -> list[Subset[Any]]:
     """Return disjoint subsets of these lengths, or of these fractions, which sum to 1, drawn by chance.
 
-    Of fractions, what rounding down leaves goes one by one to the first subsets. Raises ShapeError for lengths that do not
-    sum to the dataset's.
+    Of fractions, what rounding down leaves goes one by one to the first subsets. Raises ShapeError for lengths that
+    do not sum to the dataset's.
 
     >>> import wengert.torch as torch
     >>> [len(part) for part in torch.utils.data.random_split(range(10), [0.5, 0.25, 0.25])]

@@ -224,9 +224,7 @@ def work(number: int, job: Job | None, tasks: Any, results: Any, mask: Any) -> N
         _info = None
 
 
-def _made(
-    job: Job, fetch: Fetcher, seed: int, which: int, indices: Any, skip: bool, sender: Sender
-) -> tuple[int, Any]:
+def _made(job: Job, fetch: Fetcher, seed: int, which: int, indices: Any, skip: bool, sender: Sender) -> tuple[int, Any]:
     """Return the kind and the content of the answer to a task."""
     try:
         if job.seed_batches:
