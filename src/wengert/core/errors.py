@@ -63,7 +63,7 @@ class StateError(WengertError, KeyError):
 
 
 class DataError(WengertError, ValueError):
-    """An error for a data file that is missing, truncated or not what it claims to be."""
+    """An error for a data file that is missing, truncated or not what it claims to be, or for how data is loaded."""
 
 
 @cache

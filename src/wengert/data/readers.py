@@ -63,7 +63,7 @@ class NumpyFiles:
 
     @property
     def arrays(self) -> Any:
-        """What the files hold: an array, a tuple of them, or a dict."""
+        """The content of the files: an array, a tuple of them, or a dict."""
         if self._arrays is None:
             try:
                 loaded = [np.load(p, mmap_mode="r", allow_pickle=False) for p in self.paths]

@@ -1,4 +1,4 @@
-"""What a loader draws by chance, and the states of the generators that it draws from."""
+"""Draws by chance of a loader and its samplers, and the states of the generators that they are from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers send: pickles of which the arrays lie in shared memory, so that they are not copied on the way.
+"""The way of batches from workers: pickles of which the arrays lie in shared memory, so that nothing copies them.
 
 A worker places a batch in a slot, a piece of memory without a name: it is a file that only the two processes have, and
 the system takes it back when both are gone, however they went. The main process makes arrays over the slot; when the

@@ -24,7 +24,7 @@ _TO_FINISH, _TO_GO = 5.0, 5.0
 
 
 class WorkerError(Exception):
-    """What a worker's dataset raised for the batch of this number."""
+    """An exception of a worker's dataset, for the batch of this number."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         self.number, self.error = number, error
@@ -141,7 +141,7 @@ class Crew:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are workers."""
+        """True while there are workers."""
         return self._close.alive
 
     def close(self, at_once: bool = False) -> None:

@@ -166,7 +166,7 @@ class DataLoader(Generic[T_co]):
 
     @property
     def multiprocessing_context(self) -> BaseContext | None:
-        """How workers start; None is Python's default. Raises DataError or DTypeError for what is no context."""
+        """The way workers start; None is Python's default. Raises DataError or DTypeError for what is no context."""
         return self._context
 
     @multiprocessing_context.setter
@@ -301,7 +301,7 @@ class DataLoader(Generic[T_co]):
 
 
 class _Progress:
-    """How far a pass is: apart from it, so that a loader knows it when the pass is no more."""
+    """The position of a pass: apart from it, so that a loader knows it when the pass is no more."""
 
     def __init__(self, begin: State, position: int) -> None:
         # The number after that of the last batch that was given, in the pass that this one goes on with, too.

@@ -27,7 +27,7 @@ _PARENT = 5.0
 
 @dataclass
 class WorkerInfo:
-    """What a worker knows of itself: its number, how many there are, its seed, and its copy of the dataset."""
+    """A worker's knowledge of itself: its number, how many there are, its seed, and its copy of the dataset."""
 
     id: int
     num_workers: int
@@ -54,7 +54,7 @@ def default_worker_init(worker_id: int) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """What the workers of a loader are told at their start."""
+    """The task of a loader's workers, which they are told at their start."""
 
     dataset: Any
     by_number: bool
