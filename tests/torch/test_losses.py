@@ -130,6 +130,22 @@ def test_ctc_crossings() -> None:
         F.ctc_loss(scores, targets, [6, 4], counts)
 
 
+def test_adaptive_log_softmax() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.AdaptiveLogSoftmaxWithLoss(6, 10, [3, 7], div_value=2.0, dtype=torch.float64)
+    assert [tuple(p.shape) for p in layer.parameters()] == [(5, 6), (3, 6), (4, 3), (1, 6), (3, 1)]
+    x, y = torch.randn(5, 6, dtype=torch.float64), torch.tensor([0, 3, 9, 6, 2])
+    scores = layer.log_prob(x).detach().numpy()
+    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1.0, rtol=1e-12)
+    output, loss = layer(x, y)
+    np.testing.assert_allclose(output.detach().numpy(), scores[np.arange(5), y.numpy()], rtol=1e-12)
+    assert loss.item() == pytest.approx(-output.detach().numpy().mean(), rel=1e-12)
+    assert layer.predict(x).tolist() == scores.argmax(axis=1).tolist()
+    for wrong in ([7, 3], [0, 4], [3, 10], []):
+        with pytest.raises(RangeError):
+            torch.nn.AdaptiveLogSoftmaxWithLoss(6, 10, wrong)
+
+
 # -- crossings
 
 SMOOTH = {

@@ -372,6 +372,14 @@ def test_lists_and_dicts_of_parameters() -> None:
         named[3] = torch.ones(1)
 
 
+def test_one_device() -> None:
+    inner = nn.Linear(2, 1)
+    outer = nn.DataParallel(inner)
+    assert outer.module is inner
+    assert list(outer.state_dict()) == ["module.weight", "module.bias"]
+    np.testing.assert_array_equal(outer(torch.ones(1, 2)).detach(), inner(torch.ones(1, 2)).detach())
+
+
 def test_inner_paths() -> None:
     from wengert.torch.nn.modules.batchnorm import _BatchNorm
     from wengert.torch.nn.modules.loss import _Loss

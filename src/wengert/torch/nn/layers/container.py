@@ -12,7 +12,7 @@ from ..module import Module
 from ..parameter import Parameter
 from ..registry import Registry
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["DataParallel", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 class Sequential(Module, plain.Sequential):
@@ -132,6 +132,23 @@ class ModuleDict(Module, plain.ModuleDict):
         """Remove all modules."""
         for key in list(self):
             del self[key]
+
+
+class DataParallel(Module):
+    """A module as `module`, which it calls: there is one device, so nothing is spread over others.
+
+    Its state dict's names begin with `module.`.
+    """
+
+    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+        super().__init__()
+        self.module = module
+        self.device_ids: list[Any] = []
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Call the module."""
+        return self.module(*inputs, **kwargs)
 
 
 def _shown(value: Any) -> str:

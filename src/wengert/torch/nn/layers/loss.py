@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from .... import argmax, concat
 from ....core.errors import RangeError, fail
 from ....nn.layers import loss as plain
 from ...namespace import tensor_of
@@ -12,9 +14,11 @@ from ...tensor import dtype_of, on_cpu
 from .. import functional as F
 from ..arguments import reduction_of
 from ..module import Module
+from .container import ModuleList, Sequential
 from .linear import Linear
 
 __all__ = [
+    "AdaptiveLogSoftmaxWithLoss",
     "BCELoss",
     "BCEWithLogitsLoss",
     "CTCLoss",
@@ -26,6 +30,7 @@ __all__ = [
     "KLDivLoss",
     "L1Loss",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -175,6 +180,17 @@ class CrossEntropyLoss(WeightedLoss, plain.CrossEntropyLoss):
         )
 
 
+@dataclass(frozen=True)
+class LinearCrossEntropyOptions:
+    """The ways in which PyTorch splits a linear cross-entropy. They change no number, and nothing here."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+
 class LinearCrossEntropyLoss(Module):
     """A linear layer and the cross-entropy of what it gives.
 
@@ -236,6 +252,92 @@ class LinearCrossEntropyLoss(Module):
             ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
         )
+
+
+class Adapted(NamedTuple):
+    """The log-probabilities of the targets, and their mean with the sign turned."""
+
+    output: Any
+    loss: Any
+
+
+class AdaptiveLogSoftmaxWithLoss(Module):
+    """A softmax over many classes by frequency: the rarer ones stand in clusters, with smaller projections.
+
+    Parameters
+    ----------
+    in_features: the size of the last axis of the input.
+    n_classes: how many classes there are, the most frequent first.
+    cutoffs: where the clusters begin, rising.
+    div_value: by what the projection of each cluster is smaller than that of the one before.
+    head_bias: whether the layer of the most frequent classes has a bias.
+
+    Source: Grave et al. 2016, arXiv:1609.04309.
+
+    Raises RangeError for cutoffs that do not rise between 1 and the last class.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        Module.__init__(self)
+        bounds = [int(c) for c in cutoffs]
+        if not bounds or bounds != sorted({*bounds}) or bounds[0] <= 0 or bounds[-1] > n_classes - 1:
+            fail(
+                RangeError, f"cutoffs {bounds} of {n_classes} classes", "They rise, from 1 at least to the last class."
+            )
+        self.in_features = in_features
+        self.n_classes = n_classes
+        self.cutoffs = [*bounds, n_classes]
+        self.div_value = div_value
+        self.head_bias = head_bias
+        self.shortlist_size = bounds[0]
+        self.n_clusters = len(bounds)
+        self.head_size = self.shortlist_size + self.n_clusters
+        self.head = Linear(in_features, self.head_size, head_bias, device, dtype)
+        self.tail = ModuleList()
+        for i, (low, high) in enumerate(zip(self.cutoffs, self.cutoffs[1:])):
+            inner = int(in_features // div_value ** (i + 1))
+            first = Linear(in_features, inner, False, device, dtype)
+            self.tail.append(Sequential(first, Linear(inner, high - low, False, device, dtype)))
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        for layer in self.modules():
+            if isinstance(layer, Linear):
+                layer.reset_parameters()
+
+    def _parts(self, input: Any) -> tuple[Any, list[Any]]:
+        """Return log-probabilities: of the head, and of each cluster's classes among all."""
+        head = F.log_softmax(self.head(input), dim=-1)
+        clusters = enumerate(self.tail)
+        return head, [
+            F.log_softmax(part(input), dim=-1) + head[..., self.shortlist_size + i : self.shortlist_size + i + 1]
+            for i, part in clusters
+        ]
+
+    def log_prob(self, input: Any) -> Any:
+        """Return the log-probabilities of all classes, (N, n_classes)."""
+        head, tails = self._parts(input)
+        return concat([head[..., : self.shortlist_size], *tails], axis=-1)
+
+    def predict(self, input: Any) -> Any:
+        """Return the most probable class of each row."""
+        return argmax(self.log_prob(input), axis=-1)
+
+    def forward(self, input: Any, target: Any) -> Adapted:
+        """Map (N, in_features) and class ids (N,) to log-probabilities and a loss."""
+        scores = self.log_prob(input)
+        # The loss of a class is checked to be one.
+        output = -F.nll_loss(scores, target, reduction="none")
+        return Adapted(output, -output.mean())
 
 
 class BCELoss(WeightedLoss, plain.BCELoss):
