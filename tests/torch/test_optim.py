@@ -292,6 +292,22 @@ def test_hooks_are_called_around_a_step() -> None:
     ]
 
 
+def test_a_step_that_calls_the_one_it_overrides_is_one() -> None:
+    from wengert.torch.optim.sgd import SGD
+
+    class Loud(SGD):  # type: ignore[misc]
+        def step(self, closure: Any = None) -> Any:
+            log.append("begun")
+            return super().step(closure)
+
+    p, log = torch.ones(1, requires_grad=True), []
+    optimizer = Loud([p], lr=0.5)
+    optimizer.register_step_post_hook(lambda o, args, kwargs: log.append("done"))
+    p.grad = torch.ones(1)
+    optimizer.step()
+    assert (p.item(), log) == (0.5, ["begun", "done"])
+
+
 def test_groups_and_names() -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.Adam(model.named_parameters(), lr=0.1)

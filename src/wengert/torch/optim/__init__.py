@@ -1,5 +1,8 @@
 """Optimisers with PyTorch's parameters, state and hooks: `import wengert.torch.optim as optim`."""
 
+import sys as _sys
+from types import ModuleType as _ModuleType
+
 from . import lr_scheduler, swa_utils
 from .optimizer import Optimizer
 from .rules import (
@@ -40,6 +43,12 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+# PyTorch has a module for each optimiser: `from torch.optim.adamw import AdamW`.
+for _rule in (Adadelta, Adagrad, Adam, Adamax, AdamW, ASGD, LBFGS, NAdam, RAdam, RMSprop, Rprop, SGD):
+    _module = _ModuleType(f"{__name__}.{_rule.__name__.lower()}", f"The optimiser {_rule.__name__}.")
+    setattr(_module, _rule.__name__, _rule)
+    globals()[_rule.__name__.lower()] = _sys.modules[_module.__name__] = _module
 
 
 def __dir__() -> list[str]:
