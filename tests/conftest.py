@@ -37,6 +37,7 @@ SETTINGS = kernels.kernels, wg.get_num_threads(), wg.get_default_dtype()
 # Of a test with many cases it is the first, or the cases that are named. `pytest -m fast` takes less than two minutes
 # on one core, and calls functions of every module (project/test_fast.py).
 FAST: dict[str, tuple[str, ...]] = {
+    "cli/test_weights": (),
     "core/test_array_subclasses": (),
     "core/test_deprecation": (),
     "core/test_errors": ("test_data_files",),
@@ -142,7 +143,10 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_ridge_regression_against_normal_equations[CG]",
         "test_saddles_and_negative_curvature_are_left",
     ),
+    "storage/test_storage": (),
     "symbolic/test_symbolic": ("test_textbook_derivatives", "test_the_derivative_is_an_ordinary_graph"),
+    "torch/test_serialization": (),
+    "train/test_checkpoints": ("test_all_kinds_of_parts", "test_the_pointer"),
     "transforms/test_batch": (),
     "transforms/test_broadcast_in_traces": (),
     "transforms/test_checkpoint": ("test_named_values_are_kept",),

@@ -48,9 +48,9 @@ def model_of(value: float) -> wg.nn.Module:
     return model
 
 
-def flip(file: Path) -> None:
+def flip(file: Path, at: float = 0.5) -> None:
     data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[int(len(data) * at)] ^= 1
     file.write_bytes(bytes(data))
 
 
@@ -60,6 +60,7 @@ def truncate(file: Path) -> None:
 
 DAMAGE: dict[str, Callable[[Path], None]] = {
     "a flipped bit": lambda folder: flip(folder / "model.safetensors"),
+    "a flipped bit of a value": lambda folder: flip(folder / "model.safetensors", 0.99),
     "a file cut short": lambda folder: truncate(folder / "model.safetensors"),
     "a missing file": lambda folder: (folder / "model.safetensors").unlink(),
     "a flipped bit of the manifest": lambda folder: flip(folder / "manifest.json"),
