@@ -233,16 +233,11 @@ def test_hostile_zips(tmp_path: Path) -> None:
 
 def test_a_compressed_archive_that_grows(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("w.npy", "w") as member:
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (100_000_000,)})
-        member.write(header.getvalue())
-        for _ in range(400):
-            member.write(bytes(1_000_000))
-    assert path.stat().st_size < 1_000_000
-    with pytest.raises(DataError, match="asks for 400,000,128 bytes of memory"):
-        load_weights(path)
-    assert list(load_weights(path, limit=1 << 30)) == ["w"]
+    np.savez_compressed(path, w=np.zeros(2_000_000, np.float32), v=np.zeros(2_000_000, np.float32))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match=r"(?s)v.npy in .* asks for 8,000,128 bytes of memory.*limit=bytes"):
+        load_weights(path, limit=10_000_000)
+    assert list(load_weights(path)) == ["w", "v"]
 
 
 def test_objects_in_numpy_files_are_not_made(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What all formats share: arrays that stand in files, bounds on what a file may ask for, and files written at once."""
+"""The common part of all formats: arrays that stand in files, bounds on what a file may ask for, staged writing."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Value:
 
 
 class Inert:
-    """What stands for an object of a class that is not made: a pickle may do with it what it likes."""
+    """A stand-in for an object of a class that is not made: a pickle may do with it what it likes."""
 
     def __init__(self, *_: Any) -> None:
         pass

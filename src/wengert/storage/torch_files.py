@@ -78,7 +78,7 @@ class Storage:
 
 
 class Makers:
-    """What is made of the parts of a file: here NumPy arrays; tensors in a subclass."""
+    """The makers of the parts of a file: NumPy arrays here, tensors in a subclass."""
 
     def tensor(self, array: Array, requires_grad: bool) -> Any:
         """Return a tensor."""

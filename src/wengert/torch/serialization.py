@@ -193,7 +193,7 @@ def load(
     >>> torch.save(model.state_dict(), file)
     >>> _ = file.seek(0)
     >>> model.load_state_dict(torch.load(file, weights_only=True))
-    Incompatible(missing_keys=[], unexpected_keys=[])
+    <All keys matched successfully>
     """
     _check_location(map_location)
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
