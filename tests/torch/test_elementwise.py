@@ -59,6 +59,11 @@ CALLS = [
     "torch.maximum(edges, torch.ones(8, dtype=torch.float64))",
     "torch.add(x, y, alpha=2.5)",
     "torch.add(input=x, other=y)",
+    "x.mul(other=y), x.eq(other=y), i.bitwise_and(other=j), x.maximum(other=row)",
+    "b.clamp_min(a), b.clamp_max(a)",
+    "x.clone().copy_(row, non_blocking=True)",
+    "i.clone().copy_(f)",
+    "torch.is_same_size(x, y), torch.is_signed(w), x.is_conj()",
     "torch.sub(x, 1, alpha=3)",
     "torch.rsub(x, y, alpha=2)",
     "torch.div(x, y, rounding_mode='trunc')",
@@ -148,6 +153,8 @@ def test_results_are_of_the_namespace_and_of_the_users_line():
     assert "test_elementwise.py" in str(y.source)
     assert type(torch.maximum(wg.ones(2), wg.ones(2))) is torch.Tensor
     assert torch.where(torch.tensor(True), 1.0, 0.0).dtype == torch.float32
+    assert torch.result_type(torch.ones(2), torch.tensor(1.0, dtype=torch.float64)) == torch.float32
+    assert torch.result_type(torch.arange(2), 1.0) == torch.result_type(1, 2.0) == torch.float32
 
 
 def test_functions_are_mapped_over_examples():

@@ -50,12 +50,12 @@ def of_two(fn: Callable[[Any, Any], Any]) -> Any:
 def declare(made: Callable[..., Any], table: dict[str, Callable[..., Any]], parameters: str) -> None:
     """Declare functions by a table of their names, several where the key has several, through one kind of front.
 
-    A method that Wengert's tensors have under that name means the same, and stays.
+    A method of one tensor that Wengert's tensors have under that name means the same, and stays.
     """
     for names, fn in table.items():
         for name in names.split():
             run = named(made(fn), name, f"Return `{name}` of each element. Parameters are `{parameters}` and `out`.")
-            function(method=not hasattr(Plain, name))(run)
+            function(method=made is not of_one or not hasattr(Plain, name))(run)
 
 
 # -- of one tensor
@@ -325,8 +325,6 @@ declare(
     },
     "input, other",
 )
-for _name in ("copysign", "floor_divide", "remainder"):
-    setattr(Tensor, _name, FUNCTIONS[_name])
 
 
 @function(out=True)
@@ -414,12 +412,16 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Tensor:
 @function(out=True)
 def clamp_min(input: Any, min: Any) -> Tensor:
     """Return `input`, but at least `min`."""
+    if isinstance(min, Plain) and min.dtype.kind == tensor_of(input).dtype.kind == "b":
+        return placed(wg.maximum(input, min))
     return placed(wg.clip(input, min, None))
 
 
 @function(out=True)
 def clamp_max(input: Any, max: Any) -> Tensor:
     """Return `input`, but at most `max`."""
+    if isinstance(max, Plain) and max.dtype.kind == tensor_of(input).dtype.kind == "b":
+        return placed(wg.minimum(input, max))
     return placed(wg.clip(input, None, max))
 
 
@@ -602,6 +604,15 @@ def result_type(tensor1: Any, tensor2: Any) -> Any:
     return promote_tensors("result_type", tensor1, tensor2)[0].dtype
 
 
+for _name in ("is_same_size", "is_signed", "is_inference"):
+    function(method=False)(getattr(Tensor, _name))
+for _name, _doc in {
+    "is_conj": "Return False: conjugates are computed, not marked.",
+    "is_neg": "Return False: negatives are computed, not marked.",
+}.items():
+    function()(named(lambda input: False, _name, _doc))
+
+
 # -- in place
 
 for _names in (
@@ -614,6 +625,12 @@ for _names in (
 ):
     for _name in _names.split():
         in_place(_name)
+
+
+@method()
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Give the tensor the values of `src`, which broadcasts to it and is cast to its dtype, and return it."""
+    return Plain.copy_(self, src)  # type: ignore[return-value]
 
 
 def _drawn(x: Tensor, name: str, of: Callable[[Any], Any], generator: Any) -> Tensor:

@@ -17,6 +17,8 @@ from .. import return_types
 from ..namespace import NO_AXES, all_placed, function, in_place, placed, tensor_of
 from ..tensor import Tensor, dtype_of
 
+_upto = range  # a parameter of that name hides it
+
 # What stands for a parameter that was not given, where None means something.
 _ABSENT: Any = object()
 
@@ -624,6 +626,24 @@ def _added_up(place: Any, size: int, weight: Any) -> Any:
     return wg.index_add(wg.zeros(size, dtype=ones.dtype), 0, place, ones)
 
 
+def _edges(x: Any, bins: Any, low: Any, high: Any) -> Any:
+    """Return the edges of equal parts of the bounds, or those given."""
+    if isinstance(bins, Plain):
+        return bins.astype(x.dtype)
+    low, high = _range(x, low, high, 0.5)
+    steps = wg.arange(int(bins) + 1, dtype=wg.float64)
+    edges = (low + steps * ((high - low) / int(bins))).astype(x.dtype)
+    return wg.where(steps == int(bins), high, edges).astype(x.dtype)
+
+
+def _bin(x: Any, edges: Any) -> Any:
+    """Return between which edges elements lie, the last edge among them; as many as there are for those outside."""
+    n = edges.shape[0] - 1
+    place = wg.searchsorted(edges, x, side="right") - 1
+    place = wg.where(x == edges[-1], n - 1, place)
+    return wg.where((place < 0) | (place >= n) | wg.isnan(x), n, place)
+
+
 @function(out=True)
 def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Return how many elements fall between neighbouring edges, and the edges.
@@ -632,23 +652,42 @@ def histogram(input: Any, bins: Any, *, range: Any = None, weight: Any = None, d
     `weight` counts for each element instead of 1; with `density` the integral is 1.
     """
     x = tensor_of(input).detach().reshape((-1,))
-    if isinstance(bins, Plain):
-        edges = bins.astype(x.dtype)
-    else:
-        low, high = (0.0, 0.0) if range is None else range
-        low, high = _range(x, low, high, 0.5)
-        steps = wg.arange(int(bins) + 1, dtype=wg.float64)
-        edges = (low + steps * ((high - low) / int(bins))).astype(x.dtype)
-        edges = wg.where(steps == int(bins), high, edges).astype(x.dtype)
-    n = edges.shape[0] - 1
-    place = wg.searchsorted(edges, x, side="right") - 1
-    place = wg.where(x == edges[-1], n - 1, place)
-    place = wg.where((place < 0) | (place >= n) | wg.isnan(x), n, place)
+    edges = _edges(x, bins, *((0.0, 0.0) if range is None else range))
     weights = wg.ones_like(x) if weight is None else tensor_of(weight).reshape((-1,))
-    counts = _added_up(place, n + 1, weights)[:n]
+    counts = _added_up(_bin(x, edges), edges.shape[0], weights)[:-1]
     if density:
         counts = counts / (wg.sum(counts) * (edges[1:] - edges[:-1]))
     return all_placed(return_types.histogram(counts, edges))
+
+
+@function()
+def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Return how many points, the rows of the last axis, fall into each cell of a grid, and the edges of each axis.
+
+    `bins` is a number, one for each axis, or a tensor of edges for each; `range` has two bounds for each axis.
+    """
+    points = tensor_of(input).detach()
+    points = points.reshape((-1, points.shape[-1]))
+    dims = points.shape[1]
+    many = [bins] * dims if isinstance(bins, int) else list(bins)
+    bounds = [(0.0, 0.0)] * dims if range is None else list(zip(range[::2], range[1::2], strict=True))
+    edges = [_edges(points[:, d], many[d], *bounds[d]) for d in _upto(dims)]
+    place: Any = 0
+    inside: Any = True
+    cells = 1
+    for d in _upto(dims):
+        n = edges[d].shape[0] - 1
+        found = _bin(points[:, d], edges[d])
+        place, inside, cells = place * n + found, (found < n) & inside, cells * n
+    weights = wg.ones_like(points[:, 0]) if weight is None else tensor_of(weight).reshape((-1,))
+    counts = _added_up(wg.where(inside, place, cells), cells + 1, weights)[:cells]
+    counts = counts.reshape(tuple(e.shape[0] - 1 for e in edges))
+    if density:
+        total = wg.sum(counts)
+        for d in _upto(dims):
+            counts = counts / (edges[d][1:] - edges[d][:-1]).reshape((-1, *(1,) * (dims - 1 - d)))
+        counts = counts / total
+    return return_types.histogramdd(placed(counts), tuple(placed(e) for e in edges))
 
 
 @function()
