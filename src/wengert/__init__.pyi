@@ -77,6 +77,7 @@ from . import random as random
 from . import solve as solve
 from . import sparse as sparse
 from . import special as special
+from . import storage as storage
 from . import symbolic as symbolic
 from . import torch as torch
 from . import train as train
