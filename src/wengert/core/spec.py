@@ -295,7 +295,8 @@ def spec_of(shape: Shape, dtype: DType) -> Spec:
 
 def show(shape: Shape, dtype: DType | None = None) -> str:
     """Return a shape, and a dtype, as error messages print them: `(3, 4) float32`."""
-    return f"{shape}" if dtype is None else f"{shape} {dtype.name}"
+    sizes = tuple(shape)  # not the class of a shape that a namespace has
+    return f"{sizes}" if dtype is None else f"{sizes} {dtype.name}"
 
 
 def normalize_axis(axis: int, ndim: int, what: str = "axis") -> int:

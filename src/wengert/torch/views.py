@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import GradientError, fail
+from ..core.errors import GradientError, WriteError, fail
 from ..core.mode import get_mode
 from ..core.node import Hooked, Node
 from ..core.ops.op import Op
@@ -168,7 +168,7 @@ class Through:
     def _reaches_traced(self, chain: list[Plain], what: str) -> bool:
         grad = get_mode().grad
         for part, whole in zip(chain, chain[1:]):
-            steps = _steps(part, whole)
+            steps = _way(part, whole)
             if steps is None or any(op.name == "broadcast" for op, *_ in steps):
                 return False
             detached = any(op.name == "stop_gradient" for op, *_ in steps)
@@ -193,7 +193,8 @@ class Through:
             note_write(x, False)
             x._data = new._data
             return True
-        if x._data is None or new._data is None or root._data is None:
+        if x._data is None or new._data is None or any(t._data is None for t in owners):
+            self._refuse_unknown([x, *owners])
             self._write_traced(x, new, owners, views)
         else:
             _write_values(x, new, owners, views)
@@ -215,11 +216,19 @@ class Through:
             new, x._data = x._data, old
             _lay(x, new, [], views)
 
+    def _refuse_unknown(self, chain: list[Plain]) -> None:
+        if any(_way(part, whole) is None for part, whole in zip(chain, chain[1:])):
+            fail(
+                WriteError,
+                f"an abstract value written to a view of {show(chain[-1].shape, chain[-1].dtype)}",
+                "What it was taken by is no slice. Write to the tensor itself: x[...] = v.",
+            )
+
     def _write_traced(self, x: Plain, new: Plain, owners: list[Plain], views: list[Plain]) -> None:
         chain = [x, *owners]
         # How each view is taken from its nearest owner, by what both are now.
         ways = [(v, *found) for v in views if v is not x and (found := _from_owner(v)) is not None]
-        up = [_steps(part, whole) for part, whole in zip(chain, chain[1:])]
+        up = [_way(part, whole) for part, whole in zip(chain, chain[1:])]
         value = new
         made: list[tuple[Plain, Plain]] = []
         for whole, steps in zip(owners, up):
@@ -327,7 +336,8 @@ def _bounds(x: Array) -> tuple[int, int]:
 
 def _slices(part: Array, whole: Array) -> Any:
     """Return the entries of a slice that gives the window of `part` in an array; None where no slice does."""
-    offset, entries, axis = _address(part) - _address(whole), [], 0
+    entries: list[Any] = []
+    offset, axis = _address(part) - _address(whole), 0
     for n, step in zip(whole.shape, whole.strides):
         first = offset // step if step else 0
         if not 0 <= first < n:
@@ -388,18 +398,33 @@ def _put(owner: Plain, part: Array, value: Plain) -> Any:
 
 # -- ops undone
 
+# An op with its attributes and the number of the result that was taken, if it has several.
 Step = tuple[Op, Any, int | None]
 
 
-def _steps(part: Plain, whole: Plain) -> list[Step] | None:
-    """Return the ops by which an abstract view was taken from its owner, in order; None where that is not known."""
-    node, goal, found = part.node, whole.node, []
+def _way(part: Plain, whole: Plain) -> list[Step] | None:
+    """Return the ops by which a view is taken from its owner, in order; None where that is not known."""
+    found: list[Step] = []
+    node, goal = part.node, whole.node
+    if part._data is not None and whole._data is not None:
+        if not part._data.size or not _shares(part._data, whole._data) or part.dtype != whole.dtype:
+            return None
+        entries = _slices(part._data, whole._data)
+        if entries is not None:
+            return [(slice_op, {"entries": entries}, None)]
+        return [(index_op, {"places": _positions(part._data, whole._data)}, None)]
     if part._data is not None or whole._data is not None:
         return None
     while node is not goal:
         if not isinstance(node, Node):
             return None
         output = None
+        if node.op is index_op and isinstance(node.inputs[-1], np.ndarray) and len(node.inputs) == 2:
+            if node.attrs["axis"] != -1 or len(node.inputs[0].spec.shape) != 1:
+                return None
+            found.append((index_op, {"places": asarray(node.inputs[-1], copy=False)}, None))
+            node = node.inputs[0]
+            continue
         if node.op.name == "output":
             output, node = int(node.attrs["index"]), node.inputs[0]
         if not (node.op.view or node.op.name in _SAME_ORDER):
@@ -411,13 +436,16 @@ def _steps(part: Plain, whole: Plain) -> list[Step] | None:
 
 def _from_owner(view: Plain) -> tuple[Plain, list[Step]] | None:
     owners = _owners(view)
-    steps = _steps(view, owners[0]) if owners else None
+    steps = _way(view, owners[0]) if owners else None
     return None if steps is None else (owners[0], steps)
 
 
 def _done(steps: list[Step], whole: Plain) -> Any:
     value: Any = whole
     for op, attrs, output in steps:
+        if op is index_op:
+            value = bind(op, (reshaped(value, (value.spec.size,)), attrs["places"]), {"axis": -1})
+            continue
         value = bind(op, (value,), attrs)
         value = value if output is None else value[output]
     return value if steps else same_value(whole)
@@ -444,10 +472,29 @@ def _undone_one(op: Op, attrs: Any, output: int | None, source: Plain, value: An
         back = sorted(range(-len(axes), 0), key=lambda i: axes[i])
         return bind(permute_op, (value,), {"axes": tuple(back[i] for i in range(len(axes)))})
     count = source.spec.size
-    at = op.forward(np.arange(count).reshape(shape), **attrs)
-    places = asarray(np.ascontiguousarray(at if output is None else at[output]).reshape(-1), copy=False)
+    if op is index_op:
+        places = reshaped(attrs["places"], (attrs["places"].spec.size,))
+    else:
+        at = op.forward(np.arange(count).reshape(shape), **attrs)
+        places = asarray(np.ascontiguousarray(at if output is None else at[output]).reshape(-1), copy=False)
     flat = bind(index_update, (reshaped(source, (count,)), reshaped(value, (places.spec.size,)), places), {"axis": -1})
     return reshaped(flat, shape)
+
+
+def layout(x: Plain) -> Array | None:
+    """Return an array that lies in memory as an abstract view does in PyTorch; None where that is unknown."""
+    owners = _owners(x)
+    if not owners:
+        return np.empty(tuple(x.shape), np.uint8)
+    whole, steps = layout(owners[0]), _way(x, owners[0])
+    if whole is None or steps is None:
+        return None
+    for op, attrs, output in steps:
+        if op is index_op:
+            return None
+        whole = op.forward(whole, **attrs)
+        whole = whole if output is None else whole[output]
+    return whole
 
 
 Tensor.writes_through = Through()

@@ -202,7 +202,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     Raises ShapeError for a number of parts below 1 or an axis that does not exist.
 
     >>> import wengert as wg
-    >>> [c.shape for c in wg.torch.chunk(wg.ones(2, 7), 3, axis=1)]
+    >>> [tuple(c.shape) for c in wg.torch.chunk(wg.ones(2, 7), 3, axis=1)]
     [(2, 3), (2, 3), (2, 1)]
     """
     x = as_operand(x)

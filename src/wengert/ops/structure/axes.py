@@ -125,7 +125,7 @@ def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
 
     >>> import wengert as wg
     >>> wg.torch.transpose(wg.ones(2, 3, 4), 1, 2).shape
-    (2, 4, 3)
+    torch.Size([2, 4, 3])
     """
     if isinstance(dim0, (tuple, list)):
         fail(DTypeError, "transpose exchanges two axes", "Write permute_dims(x, axes) for a whole permutation.")
@@ -186,7 +186,7 @@ def t(x: Any) -> Tensor:
 
     >>> import wengert as wg
     >>> wg.torch.t(wg.ones(2, 3)).shape
-    (3, 2)
+    torch.Size([3, 2])
     """
     x = as_operand(x)
     if x.ndim > 2:

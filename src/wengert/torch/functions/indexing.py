@@ -26,7 +26,7 @@ from .joining import diagonal
 from .shaping import axis_alias, axis_of, copies, sizes_of
 
 
-def _places(index: Any, what: str) -> Tensor:
+def _places(index: Any, what: str) -> Any:
     """Return integers as a tensor. Raises DTypeError for any other dtype."""
     found = tensor_of(index)
     if found.dtype.kind not in "iu":
@@ -36,16 +36,16 @@ def _places(index: Any, what: str) -> Tensor:
     return found if found.dtype == int64 else found.to(int64)
 
 
-def _spread(x: Tensor, shape: Any) -> Any:
+def _spread(x: Any, shape: Any) -> Any:
     return x if tuple(x.shape) == tuple(shape) else bind(broadcast, (x,), {"shape": tuple(shape)})
 
 
-def positions(shape: Any) -> Tensor:
+def positions(shape: Any) -> Any:
     """Return the number of each element, in row-major order, in a tensor of a shape."""
     return tensor_of(asarray(np.arange(math.prod(shape)).reshape(tuple(shape)), copy=False))
 
 
-def put_at(x: Tensor, at: Tensor, values: Any, accumulate: bool = False) -> Tensor:
+def put_at(x: Any, at: Any, values: Any, accumulate: bool = False) -> Any:
     """Return `x` with the elements at flat positions replaced by, or increased by, what broadcasts to their shape."""
     v = _spread(value_for(x, values, "a write"), at.shape)
     v, at = reshaped(v, (at.numel(),)), reshaped(at, (at.numel(),))
@@ -54,13 +54,13 @@ def put_at(x: Tensor, at: Tensor, values: Any, accumulate: bool = False) -> Tens
         new = flat + bind(index_transpose, (v, at), {"axis": -1, "sizes": (count,)})
     else:
         new = bind(index_update, (flat, v, at), {"axis": -1})
-    return as_torch(reshaped(new, tuple(x.shape)))  # type: ignore[no-any-return]
+    return as_torch(reshaped(new, tuple(x.shape)))
 
 
 # -- gather and take
 
 
-def _widened(x: Tensor, index: Tensor, what: str) -> tuple[Tensor, Tensor]:
+def _widened(x: Any, index: Any, what: str) -> Any:
     """Return a tensor and its index with an axis at least. Raises ShapeError where the numbers of axes differ."""
     x, index = (t if t.ndim else t.reshape(1) for t in (x, index))
     if x.ndim != index.ndim and index.numel():
@@ -70,7 +70,7 @@ def _widened(x: Tensor, index: Tensor, what: str) -> tuple[Tensor, Tensor]:
 
 @function(out=True)
 @axis_alias
-def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Tensor:
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return `out[i][j] = input[index[i][j]][j]` along axis 0, and so on for other axes.
 
     Raises ShapeError, RangeError for an index outside the axis.
@@ -85,31 +85,31 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Te
         return x.reshape(-1)[:0].reshape(at.shape)
     wide, found = _widened(x, at, "gather")
     out = as_torch(PUBLIC["gather"](wide, axis_of(dim, wide.ndim), found))
-    return out if at.ndim else out.reshape(())  # type: ignore[no-any-return]
+    return out if at.ndim else out.reshape(())
 
 
 @function(out=True)
 @axis_alias
-def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Tensor:
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements that indices pick along an axis, aligned with the others; flattened without one."""
     x, at = tensor_of(input), _places(indices, "take_along_dim")
     if dim is None:
-        return take(x.reshape(-1), at.reshape(-1))  # type: ignore[no-any-return]
-    return as_torch(PUBLIC["take_along_axis"](x, at, dim))  # type: ignore[no-any-return]
+        return take(x.reshape(-1), at.reshape(-1))
+    return as_torch(PUBLIC["take_along_axis"](x, at, dim))
 
 
 @function(out=True)
-def take(input: Any, index: Any) -> Tensor:
+def take(input: Any, index: Any) -> Any:
     """Return the elements at positions in the flattened tensor, in the shape of the index. Raises RangeError."""
     x, at = tensor_of(input), _places(index, "take")
     if not at.numel():
         return x.reshape(-1)[:0].reshape(at.shape)
-    return as_torch(PUBLIC["take"](x.reshape(-1), at, 0))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["take"](x.reshape(-1), at, 0))
 
 
 @function(out=True)
 @axis_alias
-def index_select(input: Any, dim: int, index: Any) -> Tensor:
+def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return the slices at a vector of integers along an axis. Raises ShapeError, RangeError.
 
     >>> import wengert.torch as torch
@@ -119,8 +119,8 @@ def index_select(input: Any, dim: int, index: Any) -> Tensor:
     """
     x, at = tensor_of(input), _places(index, "index_select")
     if not x.ndim:
-        return as_torch(PUBLIC["index_select"](x.reshape(1), 0, at)).reshape(())  # type: ignore[no-any-return]
-    return as_torch(PUBLIC["index_select"](x, dim, at))  # type: ignore[no-any-return]
+        return as_torch(PUBLIC["index_select"](x.reshape(1), 0, at)).reshape(())
+    return as_torch(PUBLIC["index_select"](x, dim, at))
 
 
 # -- scatter
@@ -131,7 +131,7 @@ _NAMES = {"add": "sum", "multiply": "prod"}
 
 @function(out=True)
 @axis_alias
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None) -> Tensor:
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None) -> Any:
     """Return the tensor with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes.
 
     Parameters
@@ -157,12 +157,12 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     source = value_for(x, given, "scatter")
     if source.ndim == 0 and isinstance(given, Plain) and found.numel() == 1:
         source = reshaped(source, (1,) * found.ndim)
-    return as_torch(PUBLIC["scatter"](wide, axis_of(dim, wide.ndim), found, source)).reshape(x.shape)  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["scatter"](wide, axis_of(dim, wide.ndim), found, source)).reshape(x.shape)
 
 
 @function(out=True)
 @axis_alias
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return the tensor with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes.
 
     Raises ShapeError, RangeError for an index outside the axis.
@@ -171,12 +171,12 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Tensor:
     >>> torch.scatter_add(torch.zeros(3), 0, torch.tensor([0, 2, 2]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([1., 0., 5.])
     """
-    return scatter(input, dim, index, src, reduce="add")  # type: ignore[no-any-return]
+    return scatter(input, dim, index, src, reduce="add")
 
 
 @function(out=True)
 @axis_alias
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return the tensor with what `src` brings to each place reduced: "sum", "prod", "mean", "amax" or "amin".
 
     Without `include_self` what is there already counts only where nothing comes. Raises ShapeError, RangeError.
@@ -192,7 +192,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     return _reduced(x, dim, at, value_for(x, src, "scatter_reduce"), reduce, include_self)
 
 
-def _reduced(x: Tensor, dim: int, at: Tensor, src: Any, reduce: str, include_self: bool) -> Tensor:
+def _reduced(x: Any, dim: int, at: Any, src: Any, reduce: str, include_self: bool) -> Any:
     """Return a scatter that reduces, along the axis `dim`."""
     wide, at = _widened(x, at, f"scatter ({reduce})")
     axis = axis_of(dim, wide.ndim) - wide.ndim
@@ -204,49 +204,49 @@ def _reduced(x: Tensor, dim: int, at: Tensor, src: Any, reduce: str, include_sel
     reducer = _REDUCERS.get(reduce)
     if reducer is None:
         fail(DTypeError, f"scatter_reduce: reduce={reduce!r}", f"It is one of {', '.join(map(repr, _REDUCERS))}.")
-    return reducer(wide, at, src, axis, include_self).reshape(x.shape)  # type: ignore[no-any-return]
+    return reducer(wide, at, src, axis, include_self).reshape(x.shape)
 
 
-def _added(x: Tensor, at: Tensor, src: Tensor, axis: int) -> Tensor:
-    return as_torch(PUBLIC["scatter_add"](x, axis, at, src))  # type: ignore[no-any-return]
+def _added(x: Any, at: Any, src: Any, axis: int) -> Any:
+    return as_torch(PUBLIC["scatter_add"](x, axis, at, src))
 
 
-def _placed(x: Tensor, at: Tensor, src: Tensor, axis: int) -> Tensor:
-    return as_torch(PUBLIC["scatter"](x, axis, at, src))  # type: ignore[no-any-return]
+def _placed(x: Any, at: Any, src: Any, axis: int) -> Any:
+    return as_torch(PUBLIC["scatter"](x, axis, at, src))
 
 
-def _counts(x: Tensor, at: Tensor, axis: int) -> Tensor:
+def _counts(x: Any, at: Any, axis: int) -> Any:
     """Return how many elements the index brings to each place."""
     zeros, ones = (tensor_of(f(tuple(t.shape), dtype=int64)) for f, t in ((wg.zeros, x), (wg.ones, at)))
     return _added(zeros, at, ones, axis)
 
 
-def _kept(x: Tensor, at: Tensor, axis: int, include_self: bool, neutral: Any) -> Tensor:
+def _kept(x: Any, at: Any, axis: int, include_self: bool, neutral: Any) -> Any:
     """Return what is there already, the neutral element where it does not count."""
-    return x if include_self else wg.where(_counts(x, at, axis) > 0, neutral, x)  # type: ignore[return-value]
+    return x if include_self else wg.where(_counts(x, at, axis) > 0, neutral, x)
 
 
-def _sum(x: Tensor, at: Tensor, src: Tensor, axis: int, include_self: bool) -> Tensor:
+def _sum(x: Any, at: Any, src: Any, axis: int, include_self: bool) -> Any:
     if x.dtype.kind == "b":
         return _extreme(x, at, src, axis, include_self)
     return _added(_kept(x, at, axis, include_self, 0), at, src, axis)
 
 
-def _mean(x: Tensor, at: Tensor, src: Tensor, axis: int, include_self: bool) -> Tensor:
+def _mean(x: Any, at: Any, src: Any, axis: int, include_self: bool) -> Any:
     total, count = _sum(x, at, src, axis, include_self), _counts(x, at, axis)
-    count = count + 1 if include_self else wg.where(count > 0, count, 1)  # type: ignore[assignment]
-    return total / count if x.dtype.kind in "fc" else (total // count).to(x.dtype)  # type: ignore[no-any-return]
+    count = count + 1 if include_self else wg.where(count > 0, count, 1)
+    return total / count if x.dtype.kind in "fc" else (total // count).to(x.dtype)
 
 
-def _sorted_by(key: Any, axis: int, *others: Tensor) -> list[Tensor]:
+def _sorted_by(key: Any, axis: int, *others: Any) -> Any:
     order = wg.argsort(key, axis)
     return [as_torch(wg.take_along_axis(t, order, axis)) for t in others]
 
 
-def _prod(x: Tensor, at: Tensor, src: Tensor, axis: int, include_self: bool) -> Tensor:
+def _prod(x: Any, at: Any, src: Any, axis: int, include_self: bool) -> Any:
     # A running product over each place's elements, brought side by side, by doubling steps: the last write has all.
     if x.dtype.kind == "b":
-        return ~_extreme(~x, at, ~src, axis, include_self)  # type: ignore[no-any-return]
+        return ~_extreme(~x, at, ~src, axis, include_self)
     at, src = _sorted_by(at, axis, at, src)
     size, step = at.shape[axis], 1
     while step < size:
@@ -258,35 +258,35 @@ def _prod(x: Tensor, at: Tensor, src: Tensor, axis: int, include_self: bool) -> 
         src = as_torch(wg.concat([head, wg.where(same, after * before, after)], axis))
         step *= 2
     ones = tensor_of(wg.ones(tuple(x.shape), dtype=x.dtype))
-    return _kept(x, at, axis, include_self, 1) * _placed(ones, at, src, axis)  # type: ignore[no-any-return]
+    return _kept(x, at, axis, include_self, 1) * _placed(ones, at, src, axis)
 
 
-def _extreme(x: Tensor, at: Tensor, src: Tensor, axis: int, include_self: bool) -> Tensor:
+def _extreme(x: Any, at: Any, src: Any, axis: int, include_self: bool) -> Any:
     """Return the largest of what comes to each place; elements of one size share its gradient."""
     values, own = src.detach(), x.detach()
     places, ordered = _sorted_by(values, axis, at, values)
     came = _counts(x, at, axis) > 0
     found = _placed(own, places, ordered, axis)  # the last write, which is the largest, stays
     if include_self:
-        found = wg.where(came, wg.maximum(found, own), own)  # type: ignore[assignment]
+        found = wg.where(came, wg.maximum(found, own), own)
     if not (src.requires_grad or x.requires_grad or src.is_abstract or x.is_abstract) or x.dtype.kind != "f":
         return found
     mine = (own == found) & (include_self | ~came)
     theirs = values == gather(found, axis, at)
     zero = tensor_of(wg.zeros(tuple(x.shape), dtype=x.dtype))
     count = mine.to(x.dtype) + _added(zero, at, theirs.to(x.dtype), axis)
-    total = wg.where(mine, x, 0.0) + _added(zero, at, wg.where(theirs, src, 0.0), axis)  # type: ignore[arg-type]
+    total = wg.where(mine, x, 0.0) + _added(zero, at, wg.where(theirs, src, 0.0), axis)
     mean = total / wg.where(count > 0, count, 1.0)
     # The mean of equal numbers may miss them by a rounding, and that of infinities: the value is the largest itself.
-    return mean + wg.where(wg.isfinite(mean), found - mean, found).detach()  # type: ignore[no-any-return]
+    return mean + wg.where(wg.isfinite(mean), found - mean, found).detach()
 
 
-def _least(x: Tensor, at: Tensor, src: Tensor, axis: int, include_self: bool) -> Tensor:
+def _least(x: Any, at: Any, src: Any, axis: int, include_self: bool) -> Any:
     turned = (lambda t: ~t) if x.dtype.kind in "biu" else (lambda t: -t)
-    return turned(_extreme(turned(x), at, turned(src), axis, include_self))  # type: ignore[no-any-return]
+    return turned(_extreme(turned(x), at, turned(src), axis, include_self))
 
 
-_REDUCERS: dict[str, Callable[..., Tensor]] = {
+_REDUCERS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
     "prod": _prod,
     "mean": _mean,
@@ -298,7 +298,7 @@ _REDUCERS: dict[str, Callable[..., Tensor]] = {
 # -- slices at a vector of integers
 
 
-def _along(x: Tensor, dim: int, index: Any, what: str) -> tuple[Tensor, int, Tensor]:
+def _along(x: Any, dim: int, index: Any, what: str) -> Any:
     """Return a tensor with an axis at least, the axis from the right, and a vector of places on it."""
     wide, at = (t if t.ndim else t.reshape(1) for t in (x, _places(index, what)))
     if at.ndim != 1:
@@ -309,7 +309,7 @@ def _along(x: Tensor, dim: int, index: Any, what: str) -> tuple[Tensor, int, Ten
     return wide, axis - wide.ndim, at
 
 
-def _source(wide: Tensor, axis: int, at: Tensor, source: Any, what: str) -> Any:
+def _source(wide: Any, axis: int, at: Any, source: Any, what: str) -> Any:
     """Return the source of a write to slices in the tensor's dtype. Raises ShapeError where it is of another shape."""
     v = value_for(wide, source, what)
     if v.ndim == 0:
@@ -322,7 +322,7 @@ def _source(wide: Tensor, axis: int, at: Tensor, source: Any, what: str) -> Any:
 
 @function(out=True)
 @axis_alias
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return the tensor with `alpha` times the slices of `source` added at a vector of integers along an axis.
 
     Raises ShapeError, RangeError.
@@ -333,37 +333,37 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     if alpha != 1:
         v = v * alpha
     if x.dtype.kind == "b":
-        return index_reduce(x, dim, index, v, "amax")  # type: ignore[no-any-return]
+        return index_reduce(x, dim, index, v, "amax")
     added = bind(index_transpose, (v, at), {"axis": axis, "sizes": (wide.shape[axis],)})
-    return as_torch(reshaped(wide + added, tuple(x.shape)))  # type: ignore[no-any-return]
+    return as_torch(reshaped(wide + added, tuple(x.shape)))
 
 
 @function(out=True)
 @axis_alias
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Tensor:
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return the tensor with the slices at a vector of integers along an axis replaced. Raises ShapeError."""
     x = tensor_of(input)
     wide, axis, at = _along(x, dim, index, "index_copy")
     new = bind(index_update, (wide, _source(wide, axis, at, source, "index_copy"), at), {"axis": axis})
-    return as_torch(reshaped(new, tuple(x.shape)))  # type: ignore[no-any-return]
+    return as_torch(reshaped(new, tuple(x.shape)))
 
 
 @function()
 @axis_alias
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Tensor:
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Return the tensor with one number in its slices at a vector of integers along an axis. Raises RangeError."""
     x = tensor_of(input)
     wide, axis, at = _along(x, dim, index, "index_fill")
     v = value_for(x, value, "index_fill")
     if v.ndim:
         fail(ShapeError, f"index_fill: a value of shape {tuple(v.shape)}", "It is a number.")
-    v = _spread(v, with_size(tuple(wide.shape), axis, at.shape[0]))  # type: ignore[arg-type]
-    return as_torch(reshaped(bind(index_update, (wide, v, at), {"axis": axis}), tuple(x.shape)))  # type: ignore[no-any-return]
+    v = _spread(v, with_size(tuple(wide.shape), axis, at.shape[0]))
+    return as_torch(reshaped(bind(index_update, (wide, v, at), {"axis": axis}), tuple(x.shape)))
 
 
 @function(out=True)
 @axis_alias
-def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return the tensor with what `source` brings to slices reduced: "prod", "mean", "amax" or "amin".
 
     Raises ShapeError, RangeError.
@@ -374,7 +374,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     if not at.numel():
         return x.clone()
     spread = _spread(at.reshape(-1, *(1,) * (-axis - 1)), v.shape)
-    return _reduced(wide, axis, tensor_of(spread), v, reduce, include_self).reshape(x.shape)  # type: ignore[no-any-return]
+    return _reduced(wide, axis, tensor_of(spread), v, reduce, include_self).reshape(x.shape)
 
 
 # -- places in all axes at once
@@ -385,7 +385,7 @@ def _as_index(indices: Any) -> tuple[Any, ...]:
 
 
 @function()
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Return the tensor with the elements at `input[indices]` replaced or, with `accumulate`, increased.
 
     None among the indices stands for all of an axis. Raises ShapeError, RangeError.
@@ -399,7 +399,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 @function()
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Return the tensor with the elements at positions in its flattened form replaced or increased by `source`'s."""
     x, at = tensor_of(input), _places(index, "put")
     if not at.numel():
@@ -411,18 +411,18 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor
 
 
 @function()
-def masked_fill(input: Any, mask: Any, value: Any) -> Tensor:
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """Return the tensor with one number where the mask, which broadcasts with it, holds. Raises DTypeError.
 
     >>> import wengert.torch as torch
     >>> torch.masked_fill(torch.tensor([1.0, 2.0]), torch.tensor([True, False]), 0.0)
     tensor([0., 2.])
     """
-    return as_torch(PUBLIC["masked_fill"](tensor_of(input), tensor_of(mask), value))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["masked_fill"](tensor_of(input), tensor_of(mask), value))
 
 
 @function(out=True)
-def masked_select(input: Any, mask: Any) -> Tensor:
+def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where the mask holds, which broadcasts with the tensor, as a vector.
 
     Raises GraphError for an abstract mask.
@@ -431,13 +431,14 @@ def masked_select(input: Any, mask: Any) -> Tensor:
     shape = np.broadcast_shapes(tuple(x.shape), tuple(found.shape))
     if found.dtype.kind != "b":
         fail(DTypeError, f"masked_select: a mask of {show(found.shape, found.dtype)}", "Compare, such as x > 0.")
-    return x.expand(shape).reshape(-1)[found.expand(shape).reshape(-1)]  # type: ignore[no-any-return]
+    return x.expand(shape).reshape(-1)[found.expand(shape).reshape(-1)]
 
 
 @function()
-def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """Return the tensor with the elements of `source`, in order, where the mask holds. Raises ShapeError."""
-    x, found = tensor_of(input), tensor_of(mask)
+    x: Any = tensor_of(input)
+    found: Any = tensor_of(mask)
     if found.dtype.kind != "b":
         fail(DTypeError, f"masked_scatter: a mask of {show(found.shape, found.dtype)}", "Compare, such as x > 0.")
     v = value_for(x, source, "masked_scatter")
@@ -449,7 +450,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
         return x.clone()
     order = wg.cumulative_sum(reshaped(found, (found.numel(),)).to(int64)) - 1
     values = PUBLIC["take"](reshaped(v, (v.numel(),)), wg.clip(order, 0, v.numel() - 1), 0)
-    return as_torch(wg.where(found, reshaped(values, tuple(shape)), x))  # type: ignore[no-any-return]
+    return as_torch(wg.where(found, reshaped(values, tuple(shape)), x))
 
 
 # -- where elements are
@@ -475,13 +476,13 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 
 @function()
-def argwhere(input: Any) -> Tensor:
+def argwhere(input: Any) -> Any:
     """Return the places of the elements that are not 0, a row each. Raises GraphError for an abstract tensor."""
-    return nonzero(input)  # type: ignore[no-any-return]
+    return nonzero(input)
 
 
 @function(out=True)
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """Return `size` rows of places of elements that are not 0, with `fill_value` where there are fewer."""
     x = tensor_of(input)
     flat = (x != 0).reshape(-1).to(int64)
@@ -492,11 +493,11 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
     slots = tensor_of(wg.full((size + 1,), -1, dtype=int64))
     at = as_torch(PUBLIC["scatter"](slots, 0, rank, positions((x.numel(),))))[:size]
     rows = wg.stack(unravel_index(wg.clip(at, 0), tuple(x.shape)), 1)
-    return as_torch(wg.where((at < 0).reshape(-1, 1), fill_value, rows))  # type: ignore[no-any-return]
+    return as_torch(wg.where((at < 0).reshape(-1, 1), fill_value, rows))
 
 
 @function(method=False)
-def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: Any, shape: Any) -> Any:
     """Return the places along each axis of a shape that positions in the flattened tensor mean. Raises RangeError."""
     rest, sizes = _places(indices, "unravel_index"), sizes_of((shape,) if isinstance(shape, int) else tuple(shape))
     if rest._data is not None and rest.numel():
@@ -517,26 +518,28 @@ def searchsorted(
     right: bool = False,
     side: str | None = None,
     sorter: Any = None,
-) -> Tensor:
+) -> Any:
     """Return where elements would be inserted into a sorted tensor to keep it sorted along its last axis.
 
     Raises ShapeError; ValueError for another side than "left" or "right".
     """
+    if side not in (None, "left", "right"):
+        raise ValueError(f'side must be "left" or "right", not {side!r}')
     ordered, values = tensor_of(sorted_sequence), tensor_of(input)
     if ordered.dtype.kind == "b":
         ordered, values = ordered.to(int32), values.to(int32)
-    found = wg.searchsorted(ordered, values, right=right, side="left" if side is None else side, sorter=sorter)  # type: ignore[arg-type]
-    return as_torch(found.astype(int32) if out_int32 else found)  # type: ignore[no-any-return]
+    found = wg.searchsorted(ordered, values, right=right or side == "right", sorter=sorter)
+    return as_torch(found.astype(int32) if out_int32 else found)
 
 
 @function(out=True)
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Return the number of the bucket between sorted boundaries that each element falls into. Raises ShapeError."""
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)  # type: ignore[no-any-return]
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 @function(method=False, out=True)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Return for each element whether it is among the others, or with `invert` whether it is not."""
     x, others = wg.asarray(elements), wg.asarray(test_elements).reshape(-1)
     dtype = wg.result_type(x, others)
@@ -546,7 +549,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     ordered = wg.sort(others, 0)
     at = wg.minimum(wg.searchsorted(ordered, x), others.numel() - 1)
     found = as_torch(PUBLIC["take"](ordered, at, 0)) == x
-    return ~found if invert else found  # type: ignore[no-any-return]
+    return ~found if invert else found
 
 
 # -- parts
@@ -554,7 +557,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 @function()
 @axis_alias
-def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """Return `length` slices from `start` on along an axis. Raises RangeError where the axis ends before.
 
     >>> import wengert.torch as torch
@@ -567,20 +570,20 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
     if not -size <= first <= size or length < 0 or (first + size if first < 0 else first) + length > size:
         fail(RangeError, f"narrow from {first} on by {length} along axis {axis} of {show(x.shape, x.dtype)}")
     first = first + size if first < 0 else first
-    return x[(slice(None),) * axis + (slice(first, first + length),)]  # type: ignore[no-any-return]
+    return x[(slice(None),) * axis + (slice(first, first + length),)]
 
 
 @function()
 @axis_alias
-def select(input: Any, dim: int, index: Any) -> Tensor:
+def select(input: Any, dim: int, index: Any) -> Any:
     """Return one slice along an axis, without that axis. Raises RangeError."""
     x = tensor_of(input)
-    return x[(slice(None),) * axis_of(dim, x.ndim) + (index if isinstance(index, Plain) else int(index),)]  # type: ignore[no-any-return]
+    return x[(slice(None),) * axis_of(dim, x.ndim) + (index if isinstance(index, Plain) else int(index),)]
 
 
-def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     x = tensor_of(input)
-    return x[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)]  # type: ignore[no-any-return]
+    return x[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)]
 
 
 for _fn in (narrow, select):
@@ -589,7 +592,7 @@ copies(_slice, "slice_copy")
 
 
 def _scatters(name: str, at: Callable[..., Any], says: str) -> None:
-    def scatters(input: Any, src: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
+    def scatters(input: Any, src: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         x = tensor_of(input)
         places = at(positions(x.shape), *args, **kwargs)
         v = value_for(x, src, name)
@@ -610,7 +613,7 @@ _scatters("diagonal_scatter", diagonal, "a diagonal")
 # -- other views of the memory
 
 
-def _strided(shape: tuple[int, ...], size: Any, stride: Any, storage_offset: Any) -> Tensor:
+def _strided(shape: tuple[int, ...], size: Any, stride: Any, storage_offset: Any) -> Any:
     sizes, steps = sizes_of((size,)), sizes_of((stride,))
     at = np.full((1,) * len(sizes), int(storage_offset or 0))
     for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
@@ -625,7 +628,7 @@ def _strided(shape: tuple[int, ...], size: Any, stride: Any, storage_offset: Any
 
 
 @function()
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Return the elements at steps in memory, the tensor's own in row-major order. Raises RangeError beyond them.
 
     It is a value: a write to the result is refused as long as the tensor lives.
@@ -634,7 +637,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     at = _strided(tuple(x.shape), size, stride, storage_offset)
     out = as_torch(bind(index_op, (reshaped(x, (x.numel(),)), at), {"axis": -1}))
     out._base = base_of(x, None, 0)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 copies(as_strided, "as_strided_copy")
@@ -646,7 +649,7 @@ _scatters(
 
 
 @method()
-def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     """Return the windows of a size along an axis, every `step`, as a new last axis. Raises ShapeError.
 
     >>> import wengert.torch as torch
@@ -666,7 +669,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if not self.ndim:
         out = out.reshape(size)
     out._base = base_of(self, None, 0)
-    return out  # type: ignore[return-value]
+    return out
 
 
 copies(unfold, "unfold_copy")
@@ -694,17 +697,17 @@ for _name in (
 
 
 @function()
-def fill(input: Any, value: Any) -> Tensor:
+def fill(input: Any, value: Any) -> Any:
     """Return a tensor of the same shape and dtype with one number, through which gradients flow. Raises ShapeError."""
     x = tensor_of(input)
     v = value_for(x, value, "fill")
     if v.ndim:
         fail(ShapeError, f"fill: a value of shape {tuple(v.shape)}", "It is a number.")
-    return as_torch(wg.where(tensor_of(wg.ones(tuple(x.shape), dtype=bool)), v, x))  # type: ignore[no-any-return]
+    return as_torch(wg.where(tensor_of(wg.ones(tuple(x.shape), dtype=bool)), v, x))
 
 
 @method()
-def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     """Give the main diagonal one number, with `wrap` also again below it in a tall matrix. Returns the tensor.
 
     Raises ShapeError for a vector, or more than two axes that are not of one size.
@@ -715,4 +718,4 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     step = sum(math.prod(shape[i + 1 :]) for i in range(len(shape)))
     end = math.prod(shape) if wrap or len(shape) > 2 else min(math.prod(shape), shape[1] * shape[1])
     at = tensor_of(np.arange(0, end, step))
-    return update(self, "fill_diagonal_", lambda old: put_at(old, at, fill_value))  # type: ignore[arg-type, return-value]
+    return update(self, "fill_diagonal_", lambda old: put_at(old, at, fill_value))

@@ -22,7 +22,7 @@ from ..tensor import Tensor
 from .shaping import axis_alias, axis_of, copies, own, sizes_of
 
 
-def _several(tensors: Any, what: str) -> list[Tensor]:
+def _several(tensors: Any, what: str) -> Any:
     found = [tensor_of(t) for t in (unbind(tensors) if isinstance(tensors, Plain) else tensors)]
     if not found:
         fail(ShapeError, f"{what} of no tensors", "Give at least one.")
@@ -34,7 +34,7 @@ def _several(tensors: Any, what: str) -> list[Tensor]:
 
 @function("concat", "concatenate", method=False, out=True)
 @axis_alias
-def cat(tensors: Any, dim: int = 0) -> Tensor:
+def cat(tensors: Any, dim: int = 0) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError.
 
     >>> import wengert.torch as torch
@@ -47,12 +47,12 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     out = kept[0].clone() if len(kept) == 1 and kept[0].ndim else as_torch(PUBLIC["concat"](kept, dim))
     if len(kept) < len(found):  # what is left out promotes all the same
         out = out.to(wg.result_type(*found))
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 @function(method=False, out=True)
 @axis_alias
-def stack(tensors: Any, dim: int = 0) -> Tensor:
+def stack(tensors: Any, dim: int = 0) -> Any:
     """Return tensors of one shape joined along a new axis. Raises ShapeError.
 
     >>> import wengert.torch as torch
@@ -60,15 +60,15 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
     tensor([[0., 1.],
             [0., 1.]])
     """
-    return as_torch(PUBLIC["stack"](_several(tensors, "stack"), dim))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["stack"](_several(tensors, "stack"), dim))
 
 
 def _stacks(name: str, ndim: int, axis: int, *aliases: str) -> None:
     raised = FUNCTIONS[f"atleast_{ndim}d"]
 
-    def stacked(tensors: Any) -> Tensor:
+    def stacked(tensors: Any) -> Any:
         found = [raised(t) for t in _several(tensors, name)]
-        return cat(found, 0 if axis and found[0].ndim == 1 else axis)  # type: ignore[no-any-return]
+        return cat(found, 0 if axis and found[0].ndim == 1 else axis)
 
     stacked.__name__ = stacked.__qualname__ = name
     stacked.__doc__ = f"Return tensors of at least {ndim} axes joined along axis {axis}. Raises ShapeError."
@@ -81,14 +81,14 @@ _stacks("dstack", 3, 2)
 
 
 @function(method=False, out=True)
-def column_stack(tensors: Any) -> Tensor:
+def column_stack(tensors: Any) -> Any:
     """Return tensors joined along axis 1, vectors and numbers as columns. Raises ShapeError."""
     found = _several(tensors, "column_stack")
-    return cat([t if t.ndim > 1 else t.reshape(t.numel(), 1) for t in found], 1)  # type: ignore[no-any-return]
+    return cat([t if t.ndim > 1 else t.reshape(t.numel(), 1) for t in found], 1)
 
 
 @function(method=False)
-def block_diag(*tensors: Any) -> Tensor:
+def block_diag(*tensors: Any) -> Any:
     """Return a matrix with matrices, vectors and numbers along its diagonal, and zeros elsewhere. Raises ShapeError."""
     found = [FUNCTIONS["atleast_2d"](t) for t in tensors] or [tensor_of(np.zeros((1, 0), np.float32))]
     for t in found:
@@ -100,11 +100,11 @@ def block_diag(*tensors: Any) -> Tensor:
         left, right = (wg.zeros((t.shape[0], n), dtype=dtype) for n in (before, width - before - t.shape[1]))
         rows.append(PUBLIC["concat"]([left, t.to(dtype), right], 1))
         before += t.shape[1]
-    return as_torch(PUBLIC["concat"](rows, 0))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["concat"](rows, 0))
 
 
 @function(method=False)
-def meshgrid(*tensors: Any, indexing: Any = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: Any = "ij") -> Any:
     """Return coordinate tensors of the grid that vectors span: "ij" has the first vector along the first axis.
 
     Raises ShapeError for more than one axis.
@@ -115,7 +115,7 @@ def meshgrid(*tensors: Any, indexing: Any = "ij") -> tuple[Tensor, ...]:
 
 
 @function(method=False)
-def cartesian_prod(*tensors: Any) -> Tensor:
+def cartesian_prod(*tensors: Any) -> Any:
     """Return the rows that one element of each vector makes, in order; of one vector itself. Raises ShapeError."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     found = [tensor_of(t) for t in given]
@@ -124,11 +124,11 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             fail(ShapeError, f"cartesian_prod of {show(t.shape, t.dtype)}", "It takes vectors.")
     if len(found) == 1:
         return found[0]
-    return stack([g.reshape(-1) for g in meshgrid(*found)], 1)  # type: ignore[no-any-return]
+    return stack([g.reshape(-1) for g in meshgrid(*found)], 1)
 
 
 @function()
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Return the rows of `r` elements of a vector, each in the vector's order. Raises ShapeError for other shapes."""
     x = tensor_of(input)
     if x.ndim != 1 or r < 0:
@@ -138,7 +138,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
     chosen = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(
         range(x.shape[0]), r
     )
-    return x[tensor_of(np.array(list(chosen), np.int64).reshape(-1, r))]  # type: ignore[no-any-return]
+    return x[tensor_of(np.array(list(chosen), np.int64).reshape(-1, r))]
 
 
 # -- splitting
@@ -146,9 +146,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
 
 @function("unsafe_split")
 @axis_alias
-def split(
-    input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
-) -> tuple[Tensor, ...]:
+def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
     """Return the parts of a tensor along an axis: of one size, the last perhaps smaller, or of a size each.
 
     Raises ShapeError where the sizes do not fill the axis.
@@ -162,43 +160,43 @@ def split(
         size = list(size)
     elif size == 0 and x.shape[dim] == 0:
         size = 1
-    return PUBLIC["split"](x, size, dim)  # type: ignore[no-any-return]
+    return PUBLIC["split"](x, size, dim)
 
 
 @function("unsafe_split_with_sizes")
 @axis_alias
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
     """Return the parts of a tensor along an axis, of a size each. Raises ShapeError."""
-    return split(input, list(split_sizes), dim)  # type: ignore[no-any-return]
+    return split(input, list(split_sizes), dim)
 
 
 @function("unsafe_chunk")
 @axis_alias
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     """Return at most `chunks` parts of one size along an axis, the last perhaps smaller. Raises ShapeError."""
-    return PUBLIC["chunk"](tensor_of(input), chunks, dim)  # type: ignore[no-any-return]
+    return PUBLIC["chunk"](tensor_of(input), chunks, dim)
 
 
 @function()
 @alias(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     """Return so many parts along an axis, of sizes that differ by at most 1, or those between indices."""
     x, cuts = tensor_of(input), indices_or_sections
     if isinstance(cuts, Plain):
         cuts = cuts.tolist()
-    return PUBLIC["array_split"](x, list(cuts) if isinstance(cuts, (tuple, list)) else cuts, dim)  # type: ignore[no-any-return]
+    return PUBLIC["array_split"](x, list(cuts) if isinstance(cuts, (tuple, list)) else cuts, dim)
 
 
 def _splits(name: str, least: int, axis: int) -> None:
     @alias(indices="indices_or_sections", sections="indices_or_sections")
-    def splits(input: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def splits(input: Any, indices_or_sections: Any) -> Any:
         x = tensor_of(input)
         if x.ndim < least:
             fail(ShapeError, f"{name} of {show(x.shape, x.dtype)}", f"It takes at least {least} axes.")
         at = axis if x.ndim > 1 else 0
         if isinstance(indices_or_sections, int) and (indices_or_sections < 1 or x.shape[at] % indices_or_sections):
             fail(ShapeError, f"{name} into {indices_or_sections} parts along an axis of size {x.shape[at]}")
-        return tensor_split(x, indices_or_sections, at)  # type: ignore[no-any-return]
+        return tensor_split(x, indices_or_sections, at)
 
     splits.__name__ = splits.__qualname__ = name
     splits.__doc__ = f"Return equal parts, or those between indices, along axis {axis}. Raises ShapeError."
@@ -212,9 +210,9 @@ _splits("dsplit", 3, 2)
 
 @function()
 @axis_alias
-def unbind(input: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def unbind(input: Any, dim: int = 0) -> Any:
     """Return the slices along an axis, without that axis. Raises ShapeError."""
-    return wg.unstack(tensor_of(input), dim)  # type: ignore[no-any-return]
+    return wg.unstack(tensor_of(input), dim)
 
 
 copies(unbind, "unbind_copy")
@@ -226,17 +224,17 @@ copies(split_with_sizes, "split_with_sizes_copy")
 
 
 @function()
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Return a diagonal of the matrices in two axes, as the last axis of the result. Raises ShapeError."""
     x = tensor_of(input)
-    return as_torch(PUBLIC["diagonal"](x, offset, axis_of(dim1, x.ndim), axis_of(dim2, x.ndim)))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["diagonal"](x, offset, axis_of(dim1, x.ndim), axis_of(dim2, x.ndim)))
 
 
 copies(diagonal, "diagonal_copy")
 
 
 @function()
-def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Return square matrices in two new axes with the last axis on a diagonal, zeros elsewhere. Raises ShapeError."""
     x = tensor_of(input)
     if not x.ndim:
@@ -247,11 +245,11 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
         fail(ShapeError, f"diag_embed: dim1 {dim1} and dim2 {dim2} are one axis")
     out = bind(embed_diagonal, (x,), {"offset": int(offset), "rows": size, "columns": size})
     at_end = (rows, columns) == (ndim - 2, ndim - 1)
-    return as_torch(out) if at_end else own(as_torch(wg.moveaxis(out, (-2, -1), (rows, columns))))  # type: ignore[no-any-return]
+    return as_torch(out) if at_end else own(as_torch(wg.moveaxis(out, (-2, -1), (rows, columns))))
 
 
 @function(out=True)
-def diag(input: Any, diagonal: int = 0) -> Tensor:
+def diag(input: Any, diagonal: int = 0) -> Any:
     """Return the diagonal of a matrix, or the square matrix with a vector on it. Raises ShapeError.
 
     >>> import wengert.torch as torch
@@ -259,20 +257,20 @@ def diag(input: Any, diagonal: int = 0) -> Tensor:
     tensor([[1, 0],
             [0, 2]])
     """
-    return own(as_torch(PUBLIC["diag"](tensor_of(input), diagonal)))  # type: ignore[no-any-return]
+    return own(as_torch(PUBLIC["diag"](tensor_of(input), diagonal)))
 
 
 @function()
-def diagflat(input: Any, offset: int = 0) -> Tensor:
+def diagflat(input: Any, offset: int = 0) -> Any:
     """Return the square matrix that has the elements on a diagonal."""
-    return diag_embed(tensor_of(input).reshape(-1), offset)  # type: ignore[no-any-return]
+    return diag_embed(tensor_of(input).reshape(-1), offset)
 
 
 def _triangle(name: str) -> None:
     compute = PUBLIC[name]
 
-    def triangle(input: Any, diagonal: int = 0) -> Tensor:
-        return as_torch(compute(tensor_of(input), diagonal))  # type: ignore[no-any-return]
+    def triangle(input: Any, diagonal: int = 0) -> Any:
+        return as_torch(compute(tensor_of(input), diagonal))
 
     side = "lower" if name == "tril" else "upper"
     triangle.__name__ = triangle.__qualname__ = name
@@ -287,7 +285,7 @@ _triangle("triu")
 def _indices(name: str, pick: Any) -> None:
     def indices(
         row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None, layout: Any = None
-    ) -> Tensor:
+    ) -> Any:
         return tensor_of(asarray(np.stack(pick(row, offset, col)).astype(dtype)))
 
     indices.__name__ = indices.__qualname__ = f"{name}_indices"
@@ -300,6 +298,6 @@ _indices("triu", np.triu_indices)
 
 
 @function(out=True)
-def kron(input: Any, other: Any) -> Tensor:
+def kron(input: Any, other: Any) -> Any:
     """Return the Kronecker product: every element of the one times all of the other."""
-    return as_torch(wg.kron(tensor_of(input), tensor_of(other)))  # type: ignore[no-any-return]
+    return as_torch(wg.kron(tensor_of(input), tensor_of(other)))

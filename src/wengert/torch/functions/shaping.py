@@ -22,6 +22,7 @@ from ...ops.index.inplace import check_write, old_version
 from ...ops.structure.shapes import int_args, reshaped
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
 from ..tensor import TYPES, Size, Tensor, dtype_of
+from ..views import layout
 
 axis_alias = alias(axis="dim")
 
@@ -58,16 +59,23 @@ def as_method(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # -- reshape and view
 
 
-def _taken(out: Tensor, x: Tensor) -> Tensor:
+def _taken(out: Any, x: Any) -> Any:
     """Return a reshaped tensor as one of its own, where its elements had to be copied, as PyTorch copies them too."""
-    data, whole = out._data, x._data
-    if data is not None and whole is not None and x._base is not None and not np.may_share_memory(data, whole):
+    if x._base is None:
+        return out
+    whole, shape = x._data, tuple(out.shape)
+    if whole is None:
+        whole = layout(x)
+        data = whole if whole is None else whole.reshape(shape)
+    else:
+        data = out._data
+    if data is not None and not np.may_share_memory(data, whole):
         out._base = None
     return out
 
 
 @function(method=False)
-def reshape(input: Any, shape: Any) -> Tensor:
+def reshape(input: Any, shape: Any) -> Any:
     """Return the elements in another shape, one size of which may be -1. Raises ShapeError.
 
     >>> import wengert.torch as torch
@@ -80,12 +88,12 @@ def reshape(input: Any, shape: Any) -> Tensor:
 
 
 @as_method("reshape")
-def reshape_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
     """Return the elements in another shape, whose sizes come one by one or as a sequence. Raises ShapeError."""
     return _taken(METHODS["reshape"](self, sizes_of((named["shape"],) if named else shape)), self)
 
 
-def laid_out(x: Tensor) -> Tensor:
+def laid_out(x: Any) -> Any:
     """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it is one."""
     data = x._data
     if data is not None and x._base is None and not data.flags.c_contiguous and not isinstance(x, DataView):
@@ -94,7 +102,7 @@ def laid_out(x: Tensor) -> Tensor:
 
 
 @as_method("view")
-def view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+def view(self: Any, *shape: Any, **named: Any) -> Any:
     """Return the elements in another shape, whose sizes come one by one or as a sequence; or read as another dtype.
 
     Writes to the result reach the tensor. Raises ShapeError, and DTypeError for a dtype of another size whose elements
@@ -106,13 +114,13 @@ def view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     return METHODS["reshape"](laid_out(self), sizes_of((given,) if type(given) is int else tuple(given)))
 
 
-def _read_as(x: Tensor, dtype: Any) -> Tensor:
+def _read_as(x: Any, dtype: Any) -> Any:
     if dtype == x.dtype:
         return METHODS["reshape"](x, x.shape)
     if dtype.kind == "c" and x.dtype.kind == "f" and dtype.itemsize == 2 * x.dtype.itemsize:
-        return as_torch(wg.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)))  # type: ignore[no-any-return]
+        return as_torch(wg.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)))
     if dtype.kind == "f" and x.dtype.kind == "c" and 2 * dtype.itemsize == x.dtype.itemsize:
-        return as_torch(wg.view_as_real(x)).reshape(*x.shape[:-1], -1)  # type: ignore[no-any-return]
+        return as_torch(wg.view_as_real(x)).reshape(*x.shape[:-1], -1)
     if x._data is None:
         fail(
             GraphError,
@@ -123,19 +131,19 @@ def _read_as(x: Tensor, dtype: Any) -> Tensor:
         bits = np.ascontiguousarray(x._data).reshape(x.shape).view(dtype)
     except (ValueError, TypeError) as e:
         fail(DTypeError, f"view() of {show(x.shape, x.dtype)} as {dtype}: {e}")
-    out: Tensor = as_torch(asarray(bits.copy(), copy=False))
+    out: Any = as_torch(asarray(bits.copy(), copy=False))
     out._base = base_of(x, None, 0)
     return out
 
 
 @as_method("view_as")
-def view_as(self: Tensor, other: Plain) -> Tensor:
+def view_as(self: Any, other: Any) -> Any:
     """Return the elements in the shape of `other`. Raises ShapeError."""
-    return self.view(other.shape)  # type: ignore[no-any-return]
+    return self.view(other.shape)
 
 
 @function()
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Return the axes from `start_dim` to `end_dim`, inclusive, merged into one. Raises ShapeError.
 
     >>> import wengert.torch as torch
@@ -150,45 +158,48 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @function()
-def ravel(input: Any) -> Tensor:
+def ravel(input: Any) -> Any:
     """Return the elements as one axis."""
-    return flatten(input)  # type: ignore[no-any-return]
+    return flatten(input)
 
 
 @function()
 @axis_alias
-def unflatten(input: Any, dim: int, sizes: Any) -> Tensor:
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Return one axis split into several of the given sizes, one of which may be -1. Raises ShapeError."""
     x = tensor_of(input)
     return _taken(as_torch(PUBLIC["unflatten"](x, dim, sizes_of((sizes,)))), x)
 
 
 @as_method("contiguous")
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(self: Any, memory_format: Any = None) -> Any:
     """Return the tensor itself where its elements lie in order, else a copy."""
     if self._data is None:
-        return METHODS["reshape"](self, self.shape) if self._base is not None else self
+        lies = layout(self)
+        if lies is None:
+            return METHODS["reshape"](self, self.shape)
+        return self if lies.flags.c_contiguous else PUBLIC["clone"](self)
     if self._data.flags.c_contiguous or self._base is None:
         return self
     out = as_torch(PUBLIC["clone"](self))
     out._data = np.ascontiguousarray(self._data).reshape(self.shape)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 @function()
-def clone(input: Any, *, memory_format: Any = None) -> Tensor:
+def clone(input: Any, *, memory_format: Any = None) -> Any:
     """Return a copy, to which gradients flow through."""
-    return PUBLIC["clone"](tensor_of(input))  # type: ignore[no-any-return]
+    return PUBLIC["clone"](tensor_of(input))
 
 
-def view_as_real(input: Any) -> Tensor:
+def view_as_real(input: Any) -> Any:
     """Return complex numbers as pairs of real ones along a new last axis. Raises DTypeError."""
-    return as_torch(wg.view_as_real(laid_out(tensor_of(input))))  # type: ignore[no-any-return]
+    return as_torch(wg.view_as_real(laid_out(tensor_of(input))))
 
 
-def view_as_complex(input: Any) -> Tensor:
+def view_as_complex(input: Any) -> Any:
     """Return pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError."""
-    return as_torch(wg.view_as_complex(laid_out(tensor_of(input))))  # type: ignore[no-any-return]
+    return as_torch(wg.view_as_complex(laid_out(tensor_of(input))))
 
 
 function(method=False)(view_as_real)
@@ -200,7 +211,7 @@ function(method=False)(view_as_complex)
 
 @function()
 @axis_alias
-def squeeze(input: Any, dim: Any = None) -> Tensor:
+def squeeze(input: Any, dim: Any = None) -> Any:
     """Return the tensor without those axes, or the given ones among them, that have size 1. Others stay.
 
     >>> import wengert.torch as torch
@@ -209,30 +220,30 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
     """
     x = tensor_of(input)
     if dim is None:
-        return as_torch(PUBLIC["squeeze"](x))  # type: ignore[no-any-return]
+        return as_torch(PUBLIC["squeeze"](x))
     axes = {axis_of(d, x.ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))}
-    return as_torch(PUBLIC["squeeze"](x, tuple(sorted(a for a in axes if x.ndim and x.shape[a] == 1))))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["squeeze"](x, tuple(sorted(a for a in axes if x.ndim and x.shape[a] == 1))))
 
 
 @function()
 @axis_alias
-def unsqueeze(input: Any, dim: int) -> Tensor:
+def unsqueeze(input: Any, dim: int) -> Any:
     """Return the tensor with a new axis of size 1 at `dim`. Raises ShapeError.
 
     >>> import wengert.torch as torch
     >>> torch.unsqueeze(torch.zeros(3), 0).shape
     torch.Size([1, 3])
     """
-    return as_torch(PUBLIC["expand_dims"](tensor_of(input), dim))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["expand_dims"](tensor_of(input), dim))
 
 
 def _at_least(ndim: int) -> None:
-    def raised(x: Tensor) -> Tensor:
+    def raised(x: Any) -> Any:
         if x.ndim >= ndim:
             return x
         if ndim == 3 and x.ndim == 2:
-            return unsqueeze(x, 2)  # type: ignore[no-any-return]
-        return x.reshape((1,) * (ndim - 1 - (ndim == 3)) + (x.numel(),) + (1,) * (ndim == 3))  # type: ignore[no-any-return]
+            return unsqueeze(x, 2)
+        return x.reshape((1,) * (ndim - 1 - (ndim == 3)) + (x.numel(),) + (1,) * (ndim == 3))
 
     def make(*tensors: Any) -> Any:
         if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
@@ -253,17 +264,17 @@ for _ndim in (1, 2, 3):
 
 
 @function()
-def permute(input: Any, *dims: Any, **named: Any) -> Tensor:
+def permute(input: Any, *dims: Any, **named: Any) -> Any:
     """Return the tensor with its axes in another order, given one by one or as a sequence. Raises ShapeError."""
-    return as_torch(PUBLIC["permute"](tensor_of(input), *((named["dims"],) if named else dims)))  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["permute"](tensor_of(input), *((named["dims"],) if named else dims)))
 
 
 def _exchange(name: str, first: str, second: str) -> None:
-    def exchange(input: Any, dim0: int, dim1: int) -> Tensor:
+    def exchange(input: Any, dim0: int, dim1: int) -> Any:
         x = tensor_of(input)
         if not x.ndim:
             return x.view(()) if axis_of(dim0, 0) == axis_of(dim1, 0) else x
-        return as_torch(PUBLIC["swapaxes"](x, axis_of(dim0, x.ndim), axis_of(dim1, x.ndim)))  # type: ignore[no-any-return]
+        return as_torch(PUBLIC["swapaxes"](x, axis_of(dim0, x.ndim), axis_of(dim1, x.ndim)))
 
     exchange.__name__ = exchange.__qualname__ = name
     exchange.__doc__ = "Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."
@@ -276,55 +287,55 @@ _exchange("swapaxes", "axis0", "axis1")
 
 
 @function("moveaxis")
-def movedim(input: Any, source: Any, destination: Any) -> Tensor:
+def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Return the tensor with axes moved to other places, the rest in their order. Raises ShapeError."""
     x = tensor_of(input)
     if not x.ndim:
-        return x.view(())  # type: ignore[no-any-return]
-    return as_torch(PUBLIC["moveaxis"](x, source, destination))  # type: ignore[no-any-return]
+        return x.view(())
+    return as_torch(PUBLIC["moveaxis"](x, source, destination))
 
 
 @function()
-def t(input: Any) -> Tensor:
+def t(input: Any) -> Any:
     """Return a matrix transposed; fewer axes stay as they are. Raises ShapeError for more than two."""
     x = tensor_of(input)
     return as_torch(PUBLIC["t"](x)) if x.ndim == 2 else x.view_as(x) if x.ndim < 2 else _no_matrix(x, "t()")
 
 
-def _no_matrix(x: Tensor, what: str) -> Any:
+def _no_matrix(x: Any, what: str) -> Any:
     fail(ShapeError, f"{what} of {show(x.shape, x.dtype)}", "It takes a matrix; x.mT transposes the last two axes.")
 
 
 @function()
-def adjoint(input: Any) -> Tensor:
+def adjoint(input: Any) -> Any:
     """Return the last two axes exchanged, and complex numbers conjugated. Raises ShapeError for fewer than two."""
     x = tensor_of(input)
     if x.ndim < 2:
         _no_matrix(x, "adjoint")
     turned = x.swapaxes(-1, -2)
-    return wg.conj(turned) if x.is_complex() else turned  # type: ignore[no-any-return]
+    return wg.conj(turned) if x.is_complex() else turned
 
 
-def _reversed(x: Tensor) -> Tensor:
+def _reversed(x: Any) -> Any:
     """The tensor with all its axes in reverse order."""
-    return x.permute(*reversed(range(x.ndim))) if x.ndim else x  # type: ignore[no-any-return]
+    return x.permute(*reversed(range(x.ndim))) if x.ndim else x
 
 
-def _swapped(x: Tensor) -> Tensor:
+def _swapped(x: Any) -> Any:
     """The tensor with its last two axes exchanged."""
-    return x.swapaxes(-1, -2) if x.ndim else x  # type: ignore[no-any-return]
+    return x.swapaxes(-1, -2) if x.ndim else x
 
 
-def _conjugated(x: Tensor) -> Tensor:
+def _conjugated(x: Any) -> Any:
     """The matrix transposed, and complex numbers conjugated."""
     if x.ndim not in (0, 2):
         _no_matrix(x, ".H")
-    return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)  # type: ignore[no-any-return]
+    return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)
 
 
-def _adjoint(x: Tensor) -> Tensor:
+def _adjoint(x: Any) -> Any:
     """The last two axes exchanged, and complex numbers conjugated."""
-    return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)  # type: ignore[no-any-return]
+    return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)
 
 
 for _name, _of in (("T", _reversed), ("mT", _swapped), ("H", _conjugated), ("mH", _adjoint)):
@@ -332,19 +343,19 @@ for _name, _of in (("T", _reversed), ("mT", _swapped), ("H", _conjugated), ("mH"
 
 
 @function()
-def flip(input: Any, *dims: Any, **named: Any) -> Tensor:
+def flip(input: Any, *dims: Any, **named: Any) -> Any:
     """Return the elements in reverse order along axes, given one by one or as a sequence. Raises ShapeError."""
     x = tensor_of(input)
     axes = tuple({axis_of(d, x.ndim) for d in sizes_of(tuple(named.values()) or dims, "dims")})
-    return own(as_torch(PUBLIC["flip"](x, axes if x.ndim else ())), x)  # type: ignore[no-any-return]
+    return own(as_torch(PUBLIC["flip"](x, axes if x.ndim else ())), x)
 
 
 def _flips(name: str, axis: int) -> None:
-    def flips(input: Any) -> Tensor:
+    def flips(input: Any) -> Any:
         x = tensor_of(input)
         if x.ndim <= axis:
             fail(ShapeError, f"{name} of {show(x.shape, x.dtype)}", f"It takes at least {axis + 1} axes.")
-        return flip(x, axis)  # type: ignore[no-any-return]
+        return flip(x, axis)
 
     flips.__name__ = flips.__qualname__ = name
     flips.__doc__ = f"Return the elements in reverse order along axis {axis}. Raises ShapeError where there is none."
@@ -357,18 +368,18 @@ _flips("fliplr", 1)
 
 @function()
 @alias(axis="dims", dim="dims")
-def roll(input: Any, shifts: Any, dims: Any = None) -> Tensor:
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Return the elements shifted along axes, or flattened where none is given. Raises ShapeError."""
     x = tensor_of(input)
     if not x.ndim:
-        return own(x.view(()))  # type: ignore[no-any-return]
+        return own(x.view(()))
     axes = None if dims is None or dims == () or dims == [] else dims
     by = shifts[0] if axes is None and isinstance(shifts, (tuple, list)) and len(shifts) == 1 else shifts
-    return as_torch(PUBLIC["roll"](x, by, axes)).clone()  # type: ignore[no-any-return]
+    return as_torch(PUBLIC["roll"](x, by, axes)).clone()
 
 
 @function()
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Return the plane of two axes turned by 90 degrees `k` times, from the first axis towards the second."""
     x = tensor_of(input)
     first, second = (axis_of(d, x.ndim) for d in dims)
@@ -378,30 +389,30 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     if turns == 0:
         return x.clone()
     if turns == 2:
-        return flip(x, first, second)  # type: ignore[no-any-return]
-    return own(flip(x, second).swapaxes(first, second) if turns == 1 else flip(x.swapaxes(first, second), second))  # type: ignore[no-any-return]
+        return flip(x, first, second)
+    return own(flip(x, second).swapaxes(first, second) if turns == 1 else flip(x.swapaxes(first, second), second))
 
 
 # -- repetition
 
 
 @as_method("expand")
-def expand(self: Tensor, *sizes: Any, implicit: bool = False, **named: Any) -> Tensor:
+def expand(self: Any, *sizes: Any, implicit: bool = False, **named: Any) -> Any:
     """Return the tensor repeated along axes of size 1 and new ones; -1 keeps the size of an axis. Raises ShapeError."""
-    return as_torch(METHODS["expand"](self, *((named["size"],) if named else sizes)))  # type: ignore[no-any-return]
+    return as_torch(METHODS["expand"](self, *((named["size"],) if named else sizes)))
 
 
 @as_method("expand_as")
-def expand_as(self: Tensor, other: Plain) -> Tensor:
+def expand_as(self: Any, other: Any) -> Any:
     """Return the tensor repeated to the shape of `other`. Raises ShapeError."""
-    return self.expand(other.shape)  # type: ignore[no-any-return]
+    return self.expand(other.shape)
 
 
 @function()
 @alias(shape="size")
-def broadcast_to(input: Any, size: Any) -> Tensor:
+def broadcast_to(input: Any, size: Any) -> Any:
     """Return the tensor repeated to a shape that it broadcasts to. Raises ShapeError."""
-    return tensor_of(input).expand(size)  # type: ignore[no-any-return]
+    return tensor_of(input).expand(size)
 
 
 @function(method=False)
@@ -411,7 +422,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 @function(method=False)
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Any) -> Any:
     """Return tensors repeated to the shape that they have in common. Raises ShapeError."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     found = [tensor_of(t) for t in given]
@@ -420,7 +431,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 @as_method("sum_to_size")
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Any, *size: Any) -> Any:
     """Return the sum over what a broadcast from these sizes would have repeated. Raises ShapeError."""
     shape = sizes_of(size, "size")
     if common_shape(shape, self.shape) != tuple(self.shape):
@@ -429,19 +440,19 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         )
     extra = self.ndim - len(shape)
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and self.shape[i + extra] != 1))
-    return reshaped(as_torch(wg.sum(self, axis=axes, keepdims=True)), shape) if axes else self  # type: ignore[return-value]
+    return reshaped(as_torch(wg.sum(self, axis=axes, keepdims=True)), shape) if axes else self
 
 
 @function()
 @alias(reps="dims")
-def tile(input: Any, *dims: Any) -> Tensor:
+def tile(input: Any, *dims: Any) -> Any:
     """Return the tensor laid out several times along each axis, the last axis last. Raises ShapeError."""
     x = tensor_of(input)
-    return own(as_torch(PUBLIC["tile"](x, sizes_of(dims, "dims"))), x)  # type: ignore[no-any-return]
+    return own(as_torch(PUBLIC["tile"](x, sizes_of(dims, "dims"))), x)
 
 
 @as_method("repeat")
-def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
+def repeat(self: Any, *repeats: Any, **named: Any) -> Any:
     """Return the tensor laid out several times, with a number for each axis. Raises ShapeError for fewer numbers."""
     times = sizes_of((named["repeats"],) if named else repeats, "repeats")
     if len(times) < self.ndim:
@@ -450,7 +461,7 @@ def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
             f"repeat of {show(self.shape, self.dtype)} by {times}",
             "Give a number for each axis. To repeat each element, use repeat_interleave.",
         )
-    return tile(self, times)  # type: ignore[no-any-return]
+    return tile(self, times)
 
 
 @function()
@@ -465,7 +476,7 @@ def repeat_interleave(
     """
     if repeats is None:
         return repeat_interleave(wg.arange(len(input)), input, 0)
-    x = tensor_of(input)
+    x: Any = tensor_of(input)
     if isinstance(repeats, Plain) and repeats.ndim == 1 and repeats.shape[0] == 1:
         repeats = repeats[0]
     if isinstance(repeats, Plain) and repeats.ndim == 0 and not repeats.is_abstract:
@@ -479,8 +490,9 @@ def repeat_interleave(
 
 
 def _conversion(name: str, dtype: str) -> None:
-    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
-        return self.to(dtype_of(dtype))
+    def convert(self: Any, memory_format: Any = None) -> Any:
+        wanted = dtype_of(dtype)
+        return (wg.real(self) if self.is_complex() and wanted.kind not in "bc" else self).to(wanted)
 
     convert.__doc__ = f"Return the tensor in the dtype {dtype}; the tensor itself where it has it."
     as_method(name)(convert)
@@ -495,7 +507,7 @@ for _name, _dtype in {
 
 
 @as_method("type_as")
-def type_as(self: Tensor, other: Plain) -> Tensor:
+def type_as(self: Any, other: Any) -> Any:
     """Return the tensor in the dtype of `other`."""
     return self.to(other.dtype)
 
@@ -506,7 +518,7 @@ def type_as(self: Tensor, other: Plain) -> Tensor:
 def _reshaping(name: str) -> None:
     compute = getattr(Tensor, name)
 
-    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_write(self, f"{name}_")
         if self.requires_grad and self.is_leaf:
             fail(GradientError, f"{name}_ of a leaf that requires gradients", "Make a new tensor of it.")
@@ -527,7 +539,7 @@ for _name in ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t"):
 
 
 @as_method("resize_")
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Give the tensor another shape: its elements in order as far as they go, then zeros. Returns it.
 
     PyTorch's elements beyond the old ones are any numbers. Raises GradientError for a tensor that requires gradients.
@@ -546,9 +558,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 
 @as_method("resize_as_")
-def resize_as_(self: Tensor, other: Plain, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Any, other: Any, memory_format: Any = None) -> Any:
     """Give the tensor the shape of `other` as `resize_` does. Returns it."""
-    return self.resize_(tuple(other.shape))  # type: ignore[no-any-return]
+    return self.resize_(tuple(other.shape))
 
 
 def copies(fn: Callable[..., Any], name: str) -> None:
@@ -573,12 +585,12 @@ copies(lambda x: x.detach(), "detach_copy")
 
 
 @function(method=True)
-def resolve_conj(input: Any) -> Tensor:
+def resolve_conj(input: Any) -> Any:
     """Return the tensor: conjugates are values, not promises."""
     return tensor_of(input)
 
 
 @function(method=True)
-def resolve_neg(input: Any) -> Tensor:
+def resolve_neg(input: Any) -> Any:
     """Return the tensor: negatives are values, not promises."""
     return tensor_of(input)

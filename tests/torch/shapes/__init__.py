@@ -1,0 +1,1 @@
+"""What is recorded from PyTorch for shapes and indices: calls and programs."""
