@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+from shapes import calls, views
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))
-from shapes import calls, views
 
 
 def shown(out: Any) -> list[dict[str, Any]]:

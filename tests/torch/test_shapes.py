@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from shapes import calls, views
 
 import wengert as wg
 import wengert.torch as torch
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))
-from shapes import calls, views
 
 RECORDED = json.loads(gzip.decompress((FOLDER / "data" / "shapes.json.gz").read_bytes()))
 FAMILIES = [(family, line) for family, lines in calls.CALLS.items() for line in lines]

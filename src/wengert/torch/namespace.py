@@ -132,8 +132,13 @@ def _fronted(fn: Callable[..., Any], out: bool) -> Callable[..., Any]:
 
     The front is generated, so that nothing is packed on the way; one that adds nothing is the function itself.
     """
-    signature = inspect.signature(fn)
-    aliases = {name: also for name, also in _NUMPY_NAMES.items() if name in signature.parameters}
+    # Of the function itself, not of what it wraps: one with other names for its parameters has more of them.
+    signature = inspect.signature(fn, follow_wrapped=False)
+    aliases = {
+        name: also
+        for name, also in _NUMPY_NAMES.items()
+        if name in signature.parameters and also not in signature.parameters
+    }
     if not out and not aliases:
         return fn
     given: list[str] = []
@@ -180,6 +185,7 @@ def _fronted(fn: Callable[..., Any], out: bool) -> Callable[..., Any]:
     exec(compiled(source), fn.__globals__, namespace)
     front: Callable[..., Any] = namespace["make"](**values)
     functools.update_wrapper(front, fn)
+    signature = inspect.signature(fn)
     shown = list(signature.parameters.values())
     if out:
         extra = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)

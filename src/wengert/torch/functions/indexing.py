@@ -23,7 +23,7 @@ from ...ops.structure.shapes import broadcast, reshaped
 from ..namespace import as_torch, function, in_place, method, tensor_of
 from ..tensor import Tensor
 from .joining import diagonal
-from .shaping import axis_alias, axis_of, copies, sizes_of
+from .shaping import axis_of, copies, sizes_of
 
 
 def _places(index: Any, what: str) -> Any:
@@ -69,7 +69,6 @@ def _widened(x: Any, index: Any, what: str) -> Any:
 
 
 @function(out=True)
-@axis_alias
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Return `out[i][j] = input[index[i][j]][j]` along axis 0, and so on for other axes.
 
@@ -89,7 +88,6 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 
 
 @function(out=True)
-@axis_alias
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements that indices pick along an axis, aligned with the others; flattened without one."""
     x, at = tensor_of(input), _places(indices, "take_along_dim")
@@ -108,7 +106,6 @@ def take(input: Any, index: Any) -> Any:
 
 
 @function(out=True)
-@axis_alias
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Return the slices at a vector of integers along an axis. Raises ShapeError, RangeError.
 
@@ -130,7 +127,6 @@ _NAMES = {"add": "sum", "multiply": "prod"}
 
 
 @function(out=True)
-@axis_alias
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None) -> Any:
     """Return the tensor with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes.
 
@@ -161,7 +157,6 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 
 
 @function(out=True)
-@axis_alias
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """Return the tensor with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes.
 
@@ -175,7 +170,6 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 @function(out=True)
-@axis_alias
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return the tensor with what `src` brings to each place reduced: "sum", "prod", "mean", "amax" or "amin".
 
@@ -321,7 +315,6 @@ def _source(wide: Any, axis: int, at: Any, source: Any, what: str) -> Any:
 
 
 @function(out=True)
-@axis_alias
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return the tensor with `alpha` times the slices of `source` added at a vector of integers along an axis.
 
@@ -339,7 +332,6 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 
 @function(out=True)
-@axis_alias
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return the tensor with the slices at a vector of integers along an axis replaced. Raises ShapeError."""
     x = tensor_of(input)
@@ -349,7 +341,6 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 
 
 @function()
-@axis_alias
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Return the tensor with one number in its slices at a vector of integers along an axis. Raises RangeError."""
     x = tensor_of(input)
@@ -362,7 +353,6 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @function(out=True)
-@axis_alias
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return the tensor with what `source` brings to slices reduced: "prod", "mean", "amax" or "amin".
 
@@ -556,7 +546,6 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 
 @function()
-@axis_alias
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """Return `length` slices from `start` on along an axis. Raises RangeError where the axis ends before.
 
@@ -574,7 +563,6 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 @function()
-@axis_alias
 def select(input: Any, dim: int, index: Any) -> Any:
     """Return one slice along an axis, without that axis. Raises RangeError."""
     x = tensor_of(input)

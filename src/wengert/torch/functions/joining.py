@@ -19,7 +19,7 @@ from ...ops.aliases import alias
 from ...ops.structure.diagonals import embed_diagonal
 from ..namespace import FUNCTIONS, as_torch, function, tensor_of
 from ..tensor import Tensor
-from .shaping import axis_alias, axis_of, copies, own, sizes_of
+from .shaping import axis_of, copies, own, sizes_of
 
 
 def _several(tensors: Any, what: str) -> Any:
@@ -33,7 +33,6 @@ def _several(tensors: Any, what: str) -> Any:
 
 
 @function("concat", "concatenate", method=False, out=True)
-@axis_alias
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError.
 
@@ -51,7 +50,6 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 
 
 @function(method=False, out=True)
-@axis_alias
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Return tensors of one shape joined along a new axis. Raises ShapeError.
 
@@ -145,7 +143,6 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 
 @function("unsafe_split")
-@axis_alias
 def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
     """Return the parts of a tensor along an axis: of one size, the last perhaps smaller, or of a size each.
 
@@ -164,21 +161,19 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
 
 
 @function("unsafe_split_with_sizes")
-@axis_alias
 def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
     """Return the parts of a tensor along an axis, of a size each. Raises ShapeError."""
     return split(input, list(split_sizes), dim)
 
 
 @function("unsafe_chunk")
-@axis_alias
 def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     """Return at most `chunks` parts of one size along an axis, the last perhaps smaller. Raises ShapeError."""
     return PUBLIC["chunk"](tensor_of(input), chunks, dim)
 
 
 @function()
-@alias(axis="dim", indices="indices_or_sections", sections="indices_or_sections")
+@alias(indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     """Return so many parts along an axis, of sizes that differ by at most 1, or those between indices."""
     x, cuts = tensor_of(input), indices_or_sections
@@ -209,7 +204,6 @@ _splits("dsplit", 3, 2)
 
 
 @function()
-@axis_alias
 def unbind(input: Any, dim: int = 0) -> Any:
     """Return the slices along an axis, without that axis. Raises ShapeError."""
     return wg.unstack(tensor_of(input), dim)

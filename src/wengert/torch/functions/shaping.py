@@ -24,8 +24,6 @@ from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
 from ..tensor import TYPES, Size, Tensor, dtype_of
 from ..views import layout
 
-axis_alias = alias(axis="dim")
-
 
 def axis_of(dim: Any, ndim: int) -> int:
     """Return an axis counted from the left; a tensor without axes takes 0 and -1. Raises ShapeError."""
@@ -164,7 +162,6 @@ def ravel(input: Any) -> Any:
 
 
 @function()
-@axis_alias
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Return one axis split into several of the given sizes, one of which may be -1. Raises ShapeError."""
     x = tensor_of(input)
@@ -210,7 +207,6 @@ function(method=False)(view_as_complex)
 
 
 @function()
-@axis_alias
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Return the tensor without those axes, or the given ones among them, that have size 1. Others stay.
 
@@ -226,7 +222,6 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 
 @function()
-@axis_alias
 def unsqueeze(input: Any, dim: int) -> Any:
     """Return the tensor with a new axis of size 1 at `dim`. Raises ShapeError.
 
@@ -465,7 +460,6 @@ def repeat(self: Any, *repeats: Any, **named: Any) -> Any:
 
 
 @function()
-@axis_alias
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
