@@ -273,11 +273,11 @@ def test_concatenated_and_chained() -> None:
 
 
 def test_random_split() -> None:
-    generator = torch.random.Generator(1)
+    generator = wg.random.Generator(1)
     parts = random_split(range(11), [0.3, 0.3, 0.4], generator=generator)
     assert [len(p) for p in parts] == [4, 3, 4]
     assert sorted(itertools.chain(*parts)) == list(range(11))
-    again = random_split(range(11), [4, 3, 4], generator=torch.random.Generator(1))
+    again = random_split(range(11), [4, 3, 4], generator=wg.random.Generator(1))
     assert [list(p) for p in again] == [list(p) for p in parts]
     with pytest.warns(UserWarning, match="part 1"):
         assert [len(p) for p in random_split(range(1), [0.5, 0.5])] == [1, 0]
@@ -291,7 +291,7 @@ def test_random_split() -> None:
 
 def test_random_sampler() -> None:
     assert sorted(RandomSampler(range(7))) == list(range(7))
-    again = [list(RandomSampler(range(7), generator=torch.random.Generator(3))) for _ in range(2)]
+    again = [list(RandomSampler(range(7), generator=wg.random.Generator(3))) for _ in range(2)]
     assert again[0] == again[1]
     long = list(RandomSampler(range(4), num_samples=10))
     assert sorted(long[:4]) == sorted(long[4:8]) == [0, 1, 2, 3]
@@ -312,7 +312,7 @@ def test_random_sampler() -> None:
 def test_other_samplers() -> None:
     assert list(SequentialSampler("abc")) == [0, 1, 2]
     assert sorted(SubsetRandomSampler([4, 7, 9])) == [4, 7, 9]
-    weighted = WeightedRandomSampler([0.0, 1.0, 3.0], 200, generator=torch.random.Generator(0))
+    weighted = WeightedRandomSampler([0.0, 1.0, 3.0], 200, generator=wg.random.Generator(0))
     counts = collections.Counter(weighted)
     assert counts[0] == 0
     assert counts[2] > counts[1] > 0
@@ -515,7 +515,7 @@ def test_a_dataset_may_keep_what_it_collates() -> None:
 @pytest.mark.parametrize("taken", [0, 1, 3, 4])
 def test_goes_on_in_the_middle(taken: int, seeded: bool) -> None:
     def loader() -> DataLoader[Any]:
-        own = torch.random.Generator(8) if seeded else None
+        own = wg.random.Generator(8) if seeded else None
         return DataLoader(range(10), 3, shuffle=True, generator=own)
 
     wg.manual_seed(4)
@@ -549,7 +549,7 @@ def test_the_state_of_a_pass_that_was_left() -> None:
 
 
 def test_between_two_passes_a_state_is_that_of_the_generators() -> None:
-    loader = DataLoader(range(10), 2, shuffle=True, generator=torch.random.Generator(2))
+    loader = DataLoader(range(10), 2, shuffle=True, generator=wg.random.Generator(2))
     list(loader)
     state = loader.state_dict()
     expected = values(list(loader))
@@ -603,7 +603,7 @@ def test_an_iterable_dataset_goes_on() -> None:
 
 def test_batches_with_random_numbers_of_their_own() -> None:
     def loader(**more: Any) -> DataLoader[Any]:
-        return DataLoader(Noisy(), 3, seed_batches=True, generator=torch.random.Generator(1), **more)
+        return DataLoader(Noisy(), 3, seed_batches=True, generator=wg.random.Generator(1), **more)
 
     wg.manual_seed(1)
     first = loader()
@@ -620,7 +620,7 @@ def test_batches_with_random_numbers_of_their_own() -> None:
 
 
 def test_states_that_do_not_fit() -> None:
-    loader = DataLoader(range(4), shuffle=True, generator=torch.random.Generator(0))
+    loader = DataLoader(range(4), shuffle=True, generator=wg.random.Generator(0))
     with pytest.raises(StateError, match="not the state"):
         loader.load_state_dict({"a": 1})
     with pytest.raises(StateError, match="0 generators, for one with 1"):

@@ -129,7 +129,7 @@ class Does(Dataset[Any]):
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_batches_are_those_of_no_workers(workers: int) -> None:
     def loader(**given: Any) -> Any:
-        return DataLoader(Rich(), 4, shuffle=True, generator=torch.random.Generator(3), **given)
+        return DataLoader(Rich(), 4, shuffle=True, generator=wg.random.Generator(3), **given)
 
     expected = [values(list(loader())) for _ in range(2)]
     for _ in range(2):
@@ -325,7 +325,7 @@ def test_workers_that_stay_are_the_same() -> None:
 def test_goes_on_with_any_number_of_workers(workers: int) -> None:
     def loader(n: int) -> Any:
         make = fork if n else DataLoader
-        return make(range(30), 4, shuffle=True, generator=torch.random.Generator(6), num_workers=n)
+        return make(range(30), 4, shuffle=True, generator=wg.random.Generator(6), num_workers=n)
 
     first = loader(2)
     batches = iter(first)
@@ -362,7 +362,7 @@ def test_random_numbers_of_batches_do_not_depend_on_workers() -> None:
 
     def loader(n: int) -> Any:
         make = fork if n else DataLoader
-        return make(Noisy(), 2, generator=torch.random.Generator(2), num_workers=n, seed_batches=True)
+        return make(Noisy(), 2, generator=wg.random.Generator(2), num_workers=n, seed_batches=True)
 
     expected = values(list(loader(0)))
     assert values(list(loader(1))) == values(list(loader(3))) == expected

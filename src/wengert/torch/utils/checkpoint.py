@@ -47,7 +47,7 @@ def checkpoint(
     >>> x = torch.tensor([0.5], requires_grad=True)
     >>> torch.utils.checkpoint.checkpoint(lambda a: a.exp().sin(), x, use_reentrant=False).backward()
     >>> x.grad
-    tensor([-0.1284])
+    tensor([-0.1283])
     """
     kwargs.pop("preserve_rng_state", None)
     if kwargs and use_reentrant:

@@ -231,7 +231,7 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = 
 
     >>> import wengert.torch as torch
     >>> [len(part) for part in torch.utils.data.random_split(range(10), [0.5, 0.25, 0.25])]
-    [5, 3, 2]
+    [6, 2, 2]
     """
     count = len(dataset)
     sizes = [int(n) for n in lengths]

@@ -54,7 +54,7 @@ class RandomSampler(Sampler[int]):
     Raises ShapeError for a number that is not positive, DTypeError.
 
     >>> import wengert.torch as torch
-    >>> sampler = torch.utils.data.RandomSampler(range(5), generator=torch.random.Generator(0))
+    >>> sampler = torch.utils.data.RandomSampler(range(5), generator=torch.Generator().manual_seed(0))
     >>> sorted(sampler)
     [0, 1, 2, 3, 4]
     """
