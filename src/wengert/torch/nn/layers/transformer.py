@@ -490,17 +490,17 @@ class Transformer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        sizes = d_model, nhead, dim_feedforward, dropout, activation
-        options = layer_norm_eps, batch_first, norm_first, bias, device, dtype
         where = {"device": device, "dtype": dtype}
+        sizes = d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps
+        options: Any = {"batch_first": batch_first, "norm_first": norm_first, "bias": bias, **where}
         self.encoder: Any = custom_encoder
         if custom_encoder is None:
             norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
-            self.encoder = TransformerEncoder(TransformerEncoderLayer(*sizes, *options), num_encoder_layers, norm)
+            self.encoder = TransformerEncoder(TransformerEncoderLayer(*sizes, **options), num_encoder_layers, norm)
         self.decoder: Any = custom_decoder
         if custom_decoder is None:
             norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
-            self.decoder = TransformerDecoder(TransformerDecoderLayer(*sizes, *options), num_decoder_layers, norm)
+            self.decoder = TransformerDecoder(TransformerDecoderLayer(*sizes, **options), num_decoder_layers, norm)
         self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
@@ -535,9 +535,7 @@ class Transformer(Module):
             fail(ShapeError, f"Transformer of shapes {tuple(src.shape)} and {tuple(tgt.shape)}", "Batches are equal.")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             fail(ShapeError, f"Transformer of shapes {tuple(src.shape)} and {tuple(tgt.shape)}, d_model={self.d_model}")
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(  # type: ignore[no-any-return]
             tgt,
             memory,
