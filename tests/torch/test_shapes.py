@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from shapes import calls, views
 
 import wengert as wg
 import wengert.torch as torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from shapes import calls, views
 
 FOLDER = Path(__file__).parent
 

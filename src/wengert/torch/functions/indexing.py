@@ -20,7 +20,7 @@ from ...ops.index.gather import with_size
 from ...ops.index.indices import check_range, index_op, index_transpose, index_update
 from ...ops.index.inplace import update, value_for
 from ...ops.structure.shapes import broadcast, reshaped
-from ..namespace import as_torch, function, in_place, method, tensor_of
+from ..namespace import FUNCTIONS, as_torch, function, in_place, method, tensor_of
 from ..tensor import Tensor
 from .joining import diagonal
 from .shaping import axis_of, copies, sizes_of
@@ -577,6 +577,7 @@ def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: i
 for _fn in (narrow, select):
     copies(_fn, f"{_fn.__name__}_copy")
 copies(_slice, "slice_copy")
+method()(FUNCTIONS["narrow_copy"])
 
 
 def _scatters(name: str, at: Callable[..., Any], says: str) -> None:
