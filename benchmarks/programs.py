@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -95,15 +94,16 @@ def main() -> None:
     if args.contend:
         print(json.dumps(contend(*args.contend)))
         return
-    print("| program | " + " | ".join(f"{c}: step ms, first s" for c in CONTENDERS) + " | eager / PyTorch | best of PyTorch / compiled |")
+    columns = [f"{c}: step ms, first s" for c in CONTENDERS]
+    print("| " + " | ".join(["program", *columns, "eager / PyTorch", "best of PyTorch / compiled"]) + " |")
     print("|" + " --- |" * (len(CONTENDERS) + 3))
     for name in args.names:
         found = race(name, args.rounds)
         cells = [f"{found[c]['step'] * 1e3:.3f}, {found[c]['first']:.2f}" for c in CONTENDERS]
         eager = found["wengert eager"]["step"] / found["pytorch eager"]["step"]
         best = min(found["pytorch eager"]["step"], found["pytorch compiled"]["step"])
-        title = re.sub("_", " ", name)
-        print(f"| {title} | " + " | ".join(cells) + f" | {eager:.2f} | {best / found['wengert compiled']['step']:.2f} |", flush=True)
+        cells += [f"{eager:.2f}", f"{best / found['wengert compiled']['step']:.2f}"]
+        print("| " + " | ".join([name.replace("_", " "), *cells]) + " |", flush=True)
 
 
 if __name__ == "__main__":

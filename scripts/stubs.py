@@ -230,7 +230,7 @@ def torch_stubs() -> str:
     """`wengert/torch/__init__.pyi`: PyTorch's names, and those of `wengert` that it has as they are."""
     torch = wg.torch
     stub = Stub("wengert.torch")
-    for kind in ("Axes", "DTypeLike", "Size", "TensorLike"):
+    for kind in ("Axes", "DTypeLike", "Size as _Size", "TensorLike"):
         stub.use(kind, "wengert.typing")
     stub.use("RandomKey", "wengert.ops.random.keys")
     lines = []
@@ -248,7 +248,8 @@ def torch_stubs() -> str:
         elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
             before = len(stub.lines)
             stub.function(name, value)
-            lines += stub.lines[before:]
+            # Here `Size` is PyTorch's class.
+            lines += [re.sub(r": Size\b", ": _Size", line) for line in stub.lines[before:]]
             del stub.lines[before:]
         elif value is None or type(value) in (bool, int, float, str):
             lines.append(f"{name}: {RENAMED.get(type(value).__name__, 'None')}\n")

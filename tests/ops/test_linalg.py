@@ -587,7 +587,8 @@ def test_lu_is_lapacks(shape, dtype) -> None:
     x = normal(*shape, dtype=dtype)
     found = lu(wg.tensor(x))
     factors, pivots = numpy(found.LU), numpy(found.pivots)
-    assert pivots.shape == (*shape[:-2], min(shape[-2:])) and pivots.dtype == np.int32
+    assert pivots.shape == (*shape[:-2], min(shape[-2:]))
+    assert pivots.dtype == np.int32
     for at in np.ndindex(*shape[:-2]):
         if x[at].size:
             wanted, exchanges = scipy.linalg.lu_factor(x[at])

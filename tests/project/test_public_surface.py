@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import wengert as wg
-from wengert.core.ops.declare import HOMES, METHODS, PUBLIC
+from wengert.core.ops.declare import HOMES, PUBLIC
 
 MODULES = [
     "wengert",

@@ -5,11 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.tensor import Plain
 from ..ops.random.keys import RandomKey
 from ..torch.tensor import device
 from ..typing import Axes
 from ..typing import DTypeLike
-from ..typing import Size
+from ..typing import Size as _Size
 from ..typing import TensorLike
 
 from . import accelerator as accelerator
@@ -212,7 +213,7 @@ def addmv(input: TensorLike, mat: Any, vec: Any, *, beta: Any = 1, alpha: Tensor
     """Return `beta * input + alpha * (mat @ vec)`, of a matrix and a vector; see :func:`addmm`."""
 def addr(input: TensorLike, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: TensorLike = 1, out: Any = None) -> Tensor:
     """Return `beta * input + alpha * outer(vec1, vec2)`, of vectors; see :func:`addmm`."""
-def adjoint(input: TensorLike) -> Tensor:
+def adjoint(input: TensorLike) -> Any:
     """Return the last two axes exchanged, and complex numbers conjugated. Raises ShapeError for fewer than two."""
 def alias_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `alias` gives."""
@@ -257,13 +258,13 @@ def argmin(input: TensorLike, dim: _Int | None = None, keepdim: _Bool = False, *
     """Return the index of the smallest element along an axis; without one it counts through all elements."""
 def argsort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, *, stable: _Bool = False) -> Tensor:
     """Return the indices that put the elements in order along an axis."""
-def argwhere(input: TensorLike) -> Tensor:
+def argwhere(input: TensorLike) -> Any:
     """Return the places of the elements that are not 0, a row each. Raises GraphError for an abstract tensor."""
-def as_strided(input: TensorLike, size: Any, stride: Any, storage_offset: _Int | None = None) -> Tensor:
+def as_strided(input: TensorLike, size: Any, stride: Any, storage_offset: _Int | None = None) -> Any:
     """Return the elements at steps in memory, the tensor's own in row-major order. Raises RangeError beyond them."""
 def as_strided_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `as_strided` gives."""
-def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Tensor:
+def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return the tensor with the elements at steps in memory replaced by `src`. Raises ShapeError."""
 def as_tensor(data: TensorLike, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool | None = None) -> Tensor:
     """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
@@ -313,23 +314,23 @@ def bitwise_xor(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any
     """Return `bitwise_xor` of each element. Parameters are `input, other` and `out`."""
 def blackman_window(window_length: _Int, periodic: _Bool = True, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, pin_memory: _Bool = False, requires_grad: _Bool = False) -> Tensor:
     """Return Blackman's window of three cosines."""
-def block_diag(*tensors: Any) -> Tensor:
+def block_diag(*tensors: Any) -> Any:
     """Return a matrix with matrices, vectors and numbers along its diagonal, and zeros elsewhere. Raises ShapeError."""
 def bmm(input: TensorLike, mat2: Any, *, out: Any = None) -> Tensor:
     """Return the products of two stacks of matrices, (b, n, m) and (b, m, p). Raises ShapeError for other ranks."""
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape that tensors of these shapes broadcast to. Raises ShapeError."""
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Any) -> Any:
     """Return tensors repeated to the shape that they have in common. Raises ShapeError."""
-def broadcast_to(input: TensorLike, size: Any, *, shape: Any = ...) -> Tensor:
+def broadcast_to(input: TensorLike, size: Any, *, shape: Any = ...) -> Any:
     """Return the tensor repeated to a shape that it broadcasts to. Raises ShapeError."""
-def bucketize(input: TensorLike, boundaries: Any, *, out_int32: _Bool = False, right: _Bool = False, out: Any = None) -> Tensor:
+def bucketize(input: TensorLike, boundaries: Any, *, out_int32: _Bool = False, right: _Bool = False, out: Any = None) -> Any:
     """Return the number of the bucket between sorted boundaries that each element falls into. Raises ShapeError."""
 def can_cast(from_: Any, to: Any) -> _Bool:
     """Return whether a result of one dtype may be written to another: never to a lesser kind of number."""
-def cartesian_prod(*tensors: Any) -> Tensor:
+def cartesian_prod(*tensors: Any) -> Any:
     """Return the rows that one element of each vector makes, in order; of one vector itself. Raises ShapeError."""
-def cat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Tensor:
+def cat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError."""
 def cdist(x1: TensorLike, x2: TensorLike, p: _Float = 2.0, compute_mode: Any = None) -> Tensor:
     """Return the distances of all pairs of a row of `x1` (..., n, d) and one of `x2` (..., m, d)."""
@@ -353,7 +354,7 @@ def cholesky_inverse(input: TensorLike, upper: _Bool = False, *, out: Any = None
     """Return the inverse of a matrix from its Cholesky factor."""
 def cholesky_solve(input: TensorLike, L: Any, upper: _Bool = False, *, out: Any = None) -> Tensor:
     """Return the solution x of a x = input from the Cholesky factor of a."""
-def chunk(input: TensorLike, chunks: _Int, dim: _Int = 0) -> tuple[Tensor, ...]:
+def chunk(input: TensorLike, chunks: _Int, dim: _Int = 0) -> Any:
     """Return at most `chunks` parts of one size along an axis, the last perhaps smaller. Raises ShapeError."""
 def clamp(input: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Any = None) -> Tensor:
     """Return `input`, but at least `min` and at most `max`: numbers, tensors, or None for no bound."""
@@ -365,19 +366,19 @@ def clear_autocast_cache() -> None:
     """Do nothing: there are no casts to be kept."""
 def clip(input: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Any = None) -> Tensor:
     """Return `input`, but at least `min` and at most `max`: numbers, tensors, or None for no bound."""
-def clone(input: TensorLike, *, memory_format: Any = None) -> Tensor:
+def clone(input: TensorLike, *, memory_format: Any = None) -> Any:
     """Return a copy, to which gradients flow through."""
-def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
+def column_stack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors joined along axis 1, vectors and numbers as columns. Raises ShapeError."""
-def combinations(input: TensorLike, r: _Int = 2, with_replacement: _Bool = False) -> Tensor:
+def combinations(input: TensorLike, r: _Int = 2, with_replacement: _Bool = False) -> Any:
     """Return the rows of `r` elements of a vector, each in the vector's order. Raises ShapeError for other shapes."""
 def compile(model: Any = None, *, fullgraph: _Bool = False, dynamic: _Bool | None = None, backend: Any = 'inductor', mode: _Str | None = None, options: Any = None, name: _Str | None = None, disable: _Bool = False, **_: Any) -> Any:
     """Return a function or a module compiled by :func:`wengert.jit`; without one, a decorator."""
 def complex(real: Any, imag: Any) -> Tensor:
     """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
-def concat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Tensor:
+def concat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError."""
-def concatenate(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Tensor:
+def concatenate(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError."""
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: TensorLike = ...) -> Any:
     """Return `true_fn` or `false_fn` of the operands, by a truth that may be a tensor; see :func:`wengert.cond`."""
@@ -435,17 +436,17 @@ def det(input: TensorLike) -> Tensor:
     """Return the determinants of square matrices."""
 def detach_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `detach` gives."""
-def diag(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Tensor:
+def diag(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Any:
     """Return the diagonal of a matrix, or the square matrix with a vector on it. Raises ShapeError."""
-def diag_embed(input: TensorLike, offset: _Int = 0, dim1: _Int = -2, dim2: _Int = -1) -> Tensor:
+def diag_embed(input: TensorLike, offset: _Int = 0, dim1: _Int = -2, dim2: _Int = -1) -> Any:
     """Return square matrices in two new axes with the last axis on a diagonal, zeros elsewhere. Raises ShapeError."""
-def diagflat(input: TensorLike, offset: _Int = 0) -> Tensor:
+def diagflat(input: TensorLike, offset: _Int = 0) -> Any:
     """Return the square matrix that has the elements on a diagonal."""
-def diagonal(input: TensorLike, offset: _Int = 0, dim1: _Int = 0, dim2: _Int = 1) -> Tensor:
+def diagonal(input: TensorLike, offset: _Int = 0, dim1: _Int = 0, dim2: _Int = 1) -> Any:
     """Return a diagonal of the matrices in two axes, as the last axis of the result. Raises ShapeError."""
 def diagonal_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `diagonal` gives."""
-def diagonal_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Tensor:
+def diagonal_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return the tensor with a diagonal replaced by `src`. Raises ShapeError."""
 def diff(input: TensorLike, n: _Int = 1, dim: _Int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None, *, out: Any = None) -> Tensor:
     """Return the differences of neighbours along an axis, taken `n` times."""
@@ -462,9 +463,9 @@ def dot(input: TensorLike, tensor: Any, *, out: Any = None) -> Tensor:
 double: np.dtype[Any]
 def dropout(input: TensorLike, p: _Float, train: _Bool) -> Tensor:
     """Return elements set to 0 with probability `p`, the others divided by 1 - p, where `train`."""
-def dsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> tuple[Tensor, ...]:
+def dsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> Any:
     """Return equal parts, or those between indices, along axis 2. Raises ShapeError."""
-def dstack(tensors: Any, *, out: Any = None) -> Tensor:
+def dstack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors of at least 3 axes joined along axis 2. Raises ShapeError."""
 dtype: Any
 def einsum(*args: Axes) -> Tensor:
@@ -499,17 +500,17 @@ def feature_alpha_dropout(input: TensorLike, p: _Float, train: _Bool) -> Tensor:
     """Return :func:`alpha_dropout` of whole channels of (N, C, ...), where `train`."""
 def feature_dropout(input: TensorLike, p: _Float, train: _Bool) -> Tensor:
     """Return whole channels of (N, C, ...) set to 0 with probability `p`, the others divided by 1 - p."""
-def fill(input: TensorLike, value: TensorLike) -> Tensor:
+def fill(input: TensorLike, value: TensorLike) -> Any:
     """Return a tensor of the same shape and dtype with one number, through which gradients flow. Raises ShapeError."""
 def fix(input: TensorLike, *, out: Any = None) -> Any:
     """Return `fix` of each element. Parameters are `input` and `out`."""
-def flatten(input: TensorLike, start_dim: _Int = 0, end_dim: _Int = -1) -> Tensor:
+def flatten(input: TensorLike, start_dim: _Int = 0, end_dim: _Int = -1) -> Any:
     """Return the axes from `start_dim` to `end_dim`, inclusive, merged into one. Raises ShapeError."""
-def flip(input: TensorLike, *dims: Axes, **named: Any) -> Tensor:
+def flip(input: TensorLike, *dims: Axes, **named: Any) -> Any:
     """Return the elements in reverse order along axes, given one by one or as a sequence. Raises ShapeError."""
-def fliplr(input: TensorLike) -> Tensor:
+def fliplr(input: TensorLike) -> Any:
     """Return the elements in reverse order along axis 1. Raises ShapeError where there is none."""
-def flipud(input: TensorLike) -> Tensor:
+def flipud(input: TensorLike) -> Any:
     """Return the elements in reverse order along axis 0. Raises ShapeError where there is none."""
 float: np.dtype[Any]
 def float_power(input: TensorLike, exponent: Any, *, out: Any = None) -> Tensor:
@@ -536,7 +537,7 @@ def full(size: Any, fill_value: TensorLike, *, dtype: DTypeLike | None = None, l
     """Return a tensor filled with one number, whose kind decides the dtype where none is given."""
 def full_like(input: TensorLike, fill_value: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, memory_format: Any = None) -> Tensor:
     """Return one number in the shape and, unless `dtype` is given, the dtype of `input`."""
-def gather(input: TensorLike, dim: _Int, index: TensorLike, *, sparse_grad: _Bool = False, out: Any = None) -> Tensor:
+def gather(input: TensorLike, dim: _Int, index: TensorLike, *, sparse_grad: _Bool = False, out: Any = None) -> Any:
     """Return `out[i][j] = input[index[i][j]][j]` along axis 0, and so on for other axes."""
 def gcd(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `gcd` of each element. Parameters are `input, other` and `out`."""
@@ -587,9 +588,11 @@ def histc(input: TensorLike, bins: _Int = 100, min: _Float = 0, max: _Float = 0,
     """Return how many elements fall into each of `bins` equal parts of min .. max, or of what the elements span."""
 def histogram(input: TensorLike, bins: Any, *, range: Any = None, weight: TensorLike | None = None, density: _Bool = False, out: Any = None) -> Any:
     """Return how many elements fall between neighbouring edges, and the edges."""
-def hsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> tuple[Tensor, ...]:
+def histogramdd(input: TensorLike, bins: Any, *, range: Any = None, weight: TensorLike | None = None, density: _Bool = False) -> Any:
+    """Return how many points, the rows of the last axis, fall into each cell of a grid, and the edges of each axis."""
+def hsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> Any:
     """Return equal parts, or those between indices, along axis 1. Raises ShapeError."""
-def hstack(tensors: Any, *, out: Any = None) -> Tensor:
+def hstack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors of at least 1 axes joined along axis 1. Raises ShapeError."""
 def hypot(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `hypot` of each element. Parameters are `input, other` and `out`."""
@@ -601,17 +604,17 @@ def igammac(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `igammac` of each element. Parameters are `input, other` and `out`."""
 def imag(input: TensorLike, *, out: Any = None) -> Any:
     """Return `imag` of each element. Parameters are `input` and `out`."""
-def index_add(input: TensorLike, dim: _Int, index: TensorLike, source: TensorLike, *, alpha: TensorLike = 1, out: Any = None) -> Tensor:
+def index_add(input: TensorLike, dim: _Int, index: TensorLike, source: TensorLike, *, alpha: TensorLike = 1, out: Any = None) -> Any:
     """Return the tensor with `alpha` times the slices of `source` added at a vector of integers along an axis."""
-def index_copy(input: TensorLike, dim: _Int, index: TensorLike, source: TensorLike, *, out: Any = None) -> Tensor:
+def index_copy(input: TensorLike, dim: _Int, index: TensorLike, source: TensorLike, *, out: Any = None) -> Any:
     """Return the tensor with the slices at a vector of integers along an axis replaced. Raises ShapeError."""
-def index_fill(input: TensorLike, dim: _Int, index: TensorLike, value: TensorLike) -> Tensor:
+def index_fill(input: TensorLike, dim: _Int, index: TensorLike, value: TensorLike) -> Any:
     """Return the tensor with one number in its slices at a vector of integers along an axis. Raises RangeError."""
-def index_put(input: TensorLike, indices: TensorLike, values: Any, accumulate: _Bool = False) -> Tensor:
+def index_put(input: TensorLike, indices: TensorLike, values: Any, accumulate: _Bool = False) -> Any:
     """Return the tensor with the elements at `input[indices]` replaced or, with `accumulate`, increased."""
-def index_reduce(input: TensorLike, dim: _Int, index: TensorLike, source: TensorLike, reduce: _Str, *, include_self: _Bool = True, out: Any = None) -> Tensor:
+def index_reduce(input: TensorLike, dim: _Int, index: TensorLike, source: TensorLike, reduce: _Str, *, include_self: _Bool = True, out: Any = None) -> Any:
     """Return the tensor with what `source` brings to slices reduced: "prod", "mean", "amax" or "amin"."""
-def index_select(input: TensorLike, dim: _Int, index: TensorLike, *, out: Any = None) -> Tensor:
+def index_select(input: TensorLike, dim: _Int, index: TensorLike, *, out: Any = None) -> Any:
     """Return the slices at a vector of integers along an axis. Raises ShapeError, RangeError."""
 def initial_seed() -> _Int:
     """Return the last seed that the default generator was given."""
@@ -630,6 +633,8 @@ def is_autocast_enabled(device_type: _Str | None = None) -> _Bool:
     """Return False: operations compute in the dtype of their operands."""
 def is_complex(input: TensorLike) -> _Bool:
     """Return whether the tensor's dtype is complex."""
+def is_conj(input: TensorLike) -> Tensor:
+    """Return False: conjugates are computed, not marked."""
 def is_deterministic_algorithms_warn_only_enabled() -> _Bool:
     """Return the `warn_only` that :func:`use_deterministic_algorithms` was given last."""
 def is_floating_point(input: TensorLike) -> _Bool:
@@ -638,8 +643,14 @@ def is_inference(input: TensorLike) -> _Bool:
     """Return False: tensors made under `inference_mode` are ordinary ones."""
 def is_inference_mode_enabled() -> _Bool:
     """Return whether the innermost :class:`inference_mode` block is on."""
+def is_neg(input: TensorLike) -> Tensor:
+    """Return False: negatives are computed, not marked."""
 def is_nonzero(input: TensorLike) -> _Bool:
     """Return whether the one element of a tensor is not 0. Raises ShapeError where there is not one."""
+def is_same_size(self: Any, other: Plain) -> _Bool:
+    """Return whether both have one shape."""
+def is_signed(self: Any) -> _Bool:
+    """Return whether the dtype has negative numbers."""
 def is_storage(obj: Any) -> _Bool:
     """Return False: memory below tensors cannot be seen."""
 def is_tensor(obj: Any) -> _Bool:
@@ -650,7 +661,7 @@ def isclose(input: TensorLike, other: TensorLike, rtol: _Float = 1e-05, atol: _F
     """Return whether |input - other| <= atol + rtol |other|, element by element."""
 def isfinite(input: TensorLike, *, out: Any = None) -> Any:
     """Return `isfinite` of each element. Parameters are `input` and `out`."""
-def isin(elements: Any, test_elements: Any, *, assume_unique: _Bool = False, invert: _Bool = False, out: Any = None) -> Tensor:
+def isin(elements: Any, test_elements: Any, *, assume_unique: _Bool = False, invert: _Bool = False, out: Any = None) -> Any:
     """Return for each element whether it is among the others, or with `invert` whether it is not."""
 def isinf(input: TensorLike, *, out: Any = None) -> Any:
     """Return `isinf` of each element. Parameters are `input` and `out`."""
@@ -733,11 +744,11 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: _Bool = True, unpack_pi
     """Return the permutation and both triangular factors from what :func:`lu` gave; those not asked for are empty."""
 def manual_seed(seed: Any) -> Any:
     """Seed the default generator, and return it."""
-def masked_fill(input: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
+def masked_fill(input: TensorLike, mask: TensorLike, value: TensorLike) -> Any:
     """Return the tensor with one number where the mask, which broadcasts with it, holds. Raises DTypeError."""
-def masked_scatter(input: TensorLike, mask: TensorLike, source: TensorLike) -> Tensor:
+def masked_scatter(input: TensorLike, mask: TensorLike, source: TensorLike) -> Any:
     """Return the tensor with the elements of `source`, in order, where the mask holds. Raises ShapeError."""
-def masked_select(input: TensorLike, mask: TensorLike, *, out: Any = None) -> Tensor:
+def masked_select(input: TensorLike, mask: TensorLike, *, out: Any = None) -> Any:
     """Return the elements where the mask holds, which broadcasts with the tensor, as a vector."""
 def matmul(input: TensorLike, other: TensorLike, *, out: Any = None) -> Tensor:
     """Return the product of matrices, of vectors, or of stacks of matrices; see :func:`wengert.matmul`."""
@@ -759,7 +770,7 @@ def mean(input: TensorLike, dim: Any = None, keepdim: _Bool = False, *, dtype: D
     """Return the mean of all elements, or along an axis or several. `dtype` is converted to first."""
 def median(input: TensorLike, dim: _Int | None = None, keepdim: _Bool = False, *, out: Any = None) -> Any:
     """Return the middle element, the lower of two; along `dim` such elements and their indices. NaN where there is one."""
-def meshgrid(*tensors: Any, indexing: Any = 'ij') -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: Any = 'ij') -> Any:
     """Return coordinate tensors of the grid that vectors span: "ij" has the first vector along the first axis."""
 def min(input: TensorLike, dim: Any = None, keepdim: _Bool = False, *, other: TensorLike | None = None, out: Any = None) -> Any:
     """Return the smallest element; along `dim` such elements and their indices; the smaller of two tensors."""
@@ -769,9 +780,9 @@ def mm(input: TensorLike, mat2: Any, *, out: Any = None) -> Tensor:
     """Return the product of two matrices, (n, m) and (m, p). Raises ShapeError for other ranks."""
 def mode(input: TensorLike, dim: _Int = -1, keepdim: _Bool = False, *, out: Any = None) -> Any:
     """Return the commonest elements along an axis, the smallest of several, and the index of their last occurrence."""
-def moveaxis(input: TensorLike, source: TensorLike, destination: Any) -> Tensor:
+def moveaxis(input: TensorLike, source: TensorLike, destination: Any) -> Any:
     """Return the tensor with axes moved to other places, the rest in their order. Raises ShapeError."""
-def movedim(input: TensorLike, source: TensorLike, destination: Any) -> Tensor:
+def movedim(input: TensorLike, source: TensorLike, destination: Any) -> Any:
     """Return the tensor with axes moved to other places, the rest in their order. Raises ShapeError."""
 def msort(input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the elements in order along the first axis."""
@@ -795,7 +806,7 @@ def nanquantile(input: TensorLike, q: Any, dim: _Int | None = None, keepdim: _Bo
     """Return the quantiles `q` of the elements that are not NaN; see `quantile`."""
 def nansum(input: TensorLike, dim: Any = None, keepdim: _Bool = False, *, dtype: DTypeLike | None = None, out: Any = None) -> Tensor:
     """Return the sum with NaN as 0."""
-def narrow(input: TensorLike, dim: _Int, start: TensorLike, length: _Int) -> Tensor:
+def narrow(input: TensorLike, dim: _Int, start: TensorLike, length: _Int) -> Any:
     """Return `length` slices from `start` on along an axis. Raises RangeError where the axis ends before."""
 def narrow_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `narrow` gives."""
@@ -809,7 +820,7 @@ def nextafter(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `nextafter` of each element. Parameters are `input, other` and `out`."""
 def nonzero(input: TensorLike, *, as_tuple: _Bool = False, out: Any = None) -> Any:
     """Return the places of the elements that are not 0: a row each, or with `as_tuple` a vector for each axis."""
-def nonzero_static(input: TensorLike, *, size: _Int, fill_value: _Int = -1, out: Any = None) -> Tensor:
+def nonzero_static(input: TensorLike, *, size: _Int, fill_value: _Int = -1, out: Any = None) -> Any:
     """Return `size` rows of places of elements that are not 0, with `fill_value` where there are fewer."""
 def norm(input: TensorLike, p: TensorLike = 'fro', dim: Any = None, keepdim: _Bool = False, out: Any = None, dtype: DTypeLike | None = None) -> Tensor:
     """Return the norm of order `p` of the elements, of all or along axes; "fro" is 2, "nuc" the sum of singular values."""
@@ -835,7 +846,7 @@ def pca_lowrank(A: Any, q: _Int | None = None, center: _Bool = True, niter: _Int
     """Return the principal components of a matrix' rows, less their mean where `center`; see :func:`svd_lowrank`."""
 def pdist(input: TensorLike, p: _Float = 2.0) -> Tensor:
     """Return the p-norm distances of all pairs of rows, pair by pair. Raises ShapeError, RangeError."""
-def permute(input: TensorLike, *dims: Axes, **named: Any) -> Tensor:
+def permute(input: TensorLike, *dims: Axes, **named: Any) -> Any:
     """Return the tensor with its axes in another order, given one by one or as a sequence. Raises ShapeError."""
 def permute_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `permute` gives."""
@@ -860,7 +871,7 @@ def prelu(input: TensorLike, weight: TensorLike) -> Tensor:
 preserve_format: Any
 def prod(input: TensorLike, dim: _Int | None = None, keepdim: _Bool = False, *, dtype: DTypeLike | None = None, out: Any = None) -> Tensor:
     """Return the product of all elements, or along an axis."""
-def put(input: TensorLike, index: TensorLike, source: TensorLike, accumulate: _Bool = False) -> Tensor:
+def put(input: TensorLike, index: TensorLike, source: TensorLike, accumulate: _Bool = False) -> Any:
     """Return the tensor with the elements at positions in its flattened form replaced or increased by `source`'s."""
 def qr(input: TensorLike, some: _Bool = True, *, out: Any = None) -> Any:
     """Return matrices as Q R; with `some=False` Q is square."""
@@ -886,7 +897,7 @@ def range(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, d
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
 def range_(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, dtype: DTypeLike | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
-def ravel(input: TensorLike) -> Tensor:
+def ravel(input: TensorLike) -> Any:
     """Return the elements as one axis."""
 def real(input: TensorLike, *, out: Any = None) -> Any:
     """Return `real` of each element. Parameters are `input` and `out`."""
@@ -900,23 +911,23 @@ def renorm(input: TensorLike, p: _Float, dim: _Int, maxnorm: _Float, *, out: Any
     """Return the tensor with its slices along `dim` scaled down to the norm `maxnorm` where theirs is larger."""
 def repeat_interleave(input: TensorLike, repeats: Any = None, dim: _Int | None = None, *, output_size: _Int | None = None) -> Any:
     """Return each element several times in a row: `repeats` times, or as often as each of its numbers says."""
-def reshape(input: TensorLike, shape: Axes) -> Tensor:
+def reshape(input: TensorLike, shape: Axes) -> Any:
     """Return the elements in another shape, one size of which may be -1. Raises ShapeError."""
-def resolve_conj(input: TensorLike) -> Tensor:
+def resolve_conj(input: TensorLike) -> Any:
     """Return the tensor: conjugates are values, not promises."""
-def resolve_neg(input: TensorLike) -> Tensor:
+def resolve_neg(input: TensorLike) -> Any:
     """Return the tensor: negatives are values, not promises."""
 def result_type(tensor1: Any, tensor2: Any) -> Any:
     """Return the dtype that an operation on two tensors, or a tensor and a number, computes in."""
 def rms_norm(input: TensorLike, normalized_shape: _Int | Sequence[_Int], weight: TensorLike | None = None, eps: _Float | None = None) -> Tensor:
     """Return x over its root mean square along the last axes, times a weight."""
-def roll(input: TensorLike, shifts: Any, dims: Axes | None = None, *, axis: Any = ..., dim: Axes | None = ...) -> Tensor:
+def roll(input: TensorLike, shifts: Any, dims: Axes | None = None, *, axis: Any = ..., dim: Axes | None = ...) -> Any:
     """Return the elements shifted along axes, or flattened where none is given. Raises ShapeError."""
-def rot90(input: TensorLike, k: _Int = 1, dims: Axes = ...) -> Tensor:
+def rot90(input: TensorLike, k: _Int = 1, dims: Axes = ...) -> Any:
     """Return the plane of two axes turned by 90 degrees `k` times, from the first axis towards the second."""
 def round(input: TensorLike, *, decimals: _Int = 0, out: Any = None) -> Tensor:
     """Return the nearest whole numbers, halves to even, or the nearest with so many decimals."""
-def row_stack(tensors: Any, *, out: Any = None) -> Tensor:
+def row_stack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors of at least 2 axes joined along axis 0. Raises ShapeError."""
 def rrelu(input: TensorLike, lower: _Float = 0.125, upper: _Float = 0.3333333333333333, training: _Bool = False, inplace: _Bool = False) -> Tensor:
     """Return x where it is positive, else x times a slope: in training one between the bounds, drawn for each element."""
@@ -930,21 +941,21 @@ def save(obj: Any, f: Any, pickle_module: Any = ..., pickle_protocol: _Int = 2, 
     """Write an object to a file that PyTorch reads too: tensors, state dicts, containers of them, whole modules."""
 def scalar_tensor(s: Any, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return a number as a 0-d tensor of the default dtype."""
-def scatter(input: TensorLike, dim: _Int, index: TensorLike, src: TensorLike | None = None, *, value: TensorLike | None = None, reduce: Any = None, out: Any = None) -> Tensor:
+def scatter(input: TensorLike, dim: _Int, index: TensorLike, src: TensorLike | None = None, *, value: TensorLike | None = None, reduce: Any = None, out: Any = None) -> Any:
     """Return the tensor with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes."""
-def scatter_add(input: TensorLike, dim: _Int, index: TensorLike, src: TensorLike, *, out: Any = None) -> Tensor:
+def scatter_add(input: TensorLike, dim: _Int, index: TensorLike, src: TensorLike, *, out: Any = None) -> Any:
     """Return the tensor with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes."""
-def scatter_reduce(input: TensorLike, dim: _Int, index: TensorLike, src: TensorLike, reduce: _Str, *, include_self: _Bool = True, out: Any = None) -> Tensor:
+def scatter_reduce(input: TensorLike, dim: _Int, index: TensorLike, src: TensorLike, reduce: _Str, *, include_self: _Bool = True, out: Any = None) -> Any:
     """Return the tensor with what `src` brings to each place reduced: "sum", "prod", "mean", "amax" or "amin"."""
-def searchsorted(sorted_sequence: Any, input: TensorLike, *, out_int32: _Bool = False, right: _Bool = False, side: _Str | None = None, sorter: Any = None, out: Any = None) -> Tensor:
+def searchsorted(sorted_sequence: Any, input: TensorLike, *, out_int32: _Bool = False, right: _Bool = False, side: _Str | None = None, sorter: Any = None, out: Any = None) -> Any:
     """Return where elements would be inserted into a sorted tensor to keep it sorted along its last axis."""
 def seed() -> _Int:
     """Seed the default generator by the operating system's entropy. Returns the seed."""
-def select(input: TensorLike, dim: _Int, index: TensorLike) -> Tensor:
+def select(input: TensorLike, dim: _Int, index: TensorLike) -> Any:
     """Return one slice along an axis, without that axis. Raises RangeError."""
 def select_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `select` gives."""
-def select_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Tensor:
+def select_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return the tensor with one slice along an axis replaced by `src`. Raises ShapeError."""
 def selu(input: TensorLike, inplace: _Bool = False) -> Tensor:
     """Return the self-normalising elu."""
@@ -989,7 +1000,7 @@ def sinh(input: TensorLike, *, out: Any = None) -> Any:
     """Return `sinh` of each element. Parameters are `input` and `out`."""
 def slice_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `slice` gives."""
-def slice_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Tensor:
+def slice_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return the tensor with the slices from `start` to `end` along an axis replaced by `src`. Raises ShapeError."""
 def slogdet(input: TensorLike, *, out: Any = None) -> Any:
     """Return the signs of determinants and the logarithms of their magnitudes."""
@@ -997,11 +1008,11 @@ def softmax(input: TensorLike, dim: _Int, dtype: DTypeLike | None = None) -> Any
     """Return exp of the elements over their sum along an axis."""
 def sort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, stable: _Bool | None = False, *, out: Any = None) -> Any:
     """Return the elements in order along an axis, and their indices. NaN counts as largest."""
-def split(input: TensorLike, split_size_or_sections: Any = None, dim: _Int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+def split(input: TensorLike, split_size_or_sections: Any = None, dim: _Int = 0, *, split_size: Any = None) -> Any:
     """Return the parts of a tensor along an axis: of one size, the last perhaps smaller, or of a size each."""
 def split_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `split` gives."""
-def split_with_sizes(input: TensorLike, split_sizes: Any, dim: _Int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: TensorLike, split_sizes: Any, dim: _Int = 0) -> Any:
     """Return the parts of a tensor along an axis, of a size each. Raises ShapeError."""
 def split_with_sizes_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `split_with_sizes` gives."""
@@ -1009,11 +1020,11 @@ def sqrt(input: TensorLike, *, out: Any = None) -> Any:
     """Return `sqrt` of each element. Parameters are `input` and `out`."""
 def square(input: TensorLike, *, out: Any = None) -> Any:
     """Return `square` of each element. Parameters are `input` and `out`."""
-def squeeze(input: TensorLike, dim: Any = None) -> Tensor:
+def squeeze(input: TensorLike, dim: Any = None) -> Any:
     """Return the tensor without those axes, or the given ones among them, that have size 1. Others stay."""
 def squeeze_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `squeeze` gives."""
-def stack(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Tensor:
+def stack(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors of one shape joined along a new axis. Raises ShapeError."""
 def std(input: TensorLike, dim: Any = None, *given: Any, unbiased: Any = None, correction: Any = ..., keepdim: _Bool = False, out: Any = None) -> Any:
     """Return the standard deviation along an axis or several, or of all elements, over n - `correction`."""
@@ -1032,17 +1043,17 @@ def svd(input: TensorLike, some: _Bool = True, compute_uv: _Bool = True, *, out:
     """Return matrices as U diag(S) V^H: V itself, not its adjoint."""
 def svd_lowrank(A: Any, q: _Int | None = 6, niter: _Int | None = 2, M: Any = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return the `q` largest singular values of a matrix with their vectors, by products with random vectors."""
-def swapaxes(input: TensorLike, dim0: _Int, dim1: _Int, *, axis0: Any = ..., axis1: Any = ...) -> Tensor:
+def swapaxes(input: TensorLike, dim0: _Int, dim1: _Int, *, axis0: Any = ..., axis1: Any = ...) -> Any:
     """Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."""
-def swapdims(input: TensorLike, dim0: _Int, dim1: _Int) -> Tensor:
+def swapdims(input: TensorLike, dim0: _Int, dim1: _Int) -> Any:
     """Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."""
-def t(input: TensorLike) -> Tensor:
+def t(input: TensorLike) -> Any:
     """Return a matrix transposed; fewer axes stay as they are. Raises ShapeError for more than two."""
 def t_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `t` gives."""
-def take(input: TensorLike, index: TensorLike, *, out: Any = None) -> Tensor:
+def take(input: TensorLike, index: TensorLike, *, out: Any = None) -> Any:
     """Return the elements at positions in the flattened tensor, in the shape of the index. Raises RangeError."""
-def take_along_dim(input: TensorLike, indices: TensorLike, dim: _Int | None = None, *, out: Any = None) -> Tensor:
+def take_along_dim(input: TensorLike, indices: TensorLike, dim: _Int | None = None, *, out: Any = None) -> Any:
     """Return the elements that indices pick along an axis, aligned with the others; flattened without one."""
 def tan(input: TensorLike, *, out: Any = None) -> Any:
     """Return `tan` of each element. Parameters are `input` and `out`."""
@@ -1050,7 +1061,7 @@ def tanh(input: TensorLike, *, out: Any = None) -> Any:
     """Return `tanh` of each element. Parameters are `input` and `out`."""
 def tensor(data: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False) -> Tensor:
     """Return a tensor with a copy of `data`: a number, nested sequences, an array, a tensor."""
-def tensor_split(input: TensorLike, indices_or_sections: Any, dim: _Int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: TensorLike, indices_or_sections: Any, dim: _Int = 0) -> Any:
     """Return so many parts along an axis, of sizes that differ by at most 1, or those between indices."""
 def tensordot(a: TensorLike, b: TensorLike, dims: Axes = 2, out: Any = None) -> Tensor:
     """Return the sum of products over several axes of each."""
@@ -1058,13 +1069,13 @@ def threshold(input: TensorLike, threshold: _Float, value: _Float, inplace: _Boo
     """Return x where it is above a threshold (or NaN), else `value`."""
 def threshold_(input: TensorLike, threshold: _Float, value: _Float, inplace: _Bool = False) -> Tensor:
     """Give the tensor the value of :func:`threshold` of it, and return it. Raises GradientError."""
-def tile(input: TensorLike, *dims: Axes, reps: Any = ...) -> Tensor:
+def tile(input: TensorLike, *dims: Axes, reps: Any = ...) -> Any:
     """Return the tensor laid out several times along each axis, the last axis last. Raises ShapeError."""
 def topk(input: TensorLike, k: _Int, dim: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, out: Any = None) -> Any:
     """Return the `k` largest (or smallest) elements along an axis, in order, and their indices."""
 def trace(input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the sum of a matrix' diagonal. Raises ShapeError for other than two dimensions."""
-def transpose(input: TensorLike, dim0: _Int, dim1: _Int) -> Tensor:
+def transpose(input: TensorLike, dim0: _Int, dim1: _Int) -> Any:
     """Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."""
 def transpose_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `transpose` gives."""
@@ -1074,13 +1085,13 @@ def trapz(y: TensorLike, x: TensorLike | None = None, *, dx: Any = None, dim: _I
     """Return the integral along an axis by the trapezoidal rule, over the points `x` or steps of `dx` (1)."""
 def triangular_solve(input: TensorLike, A: Any, upper: _Bool = True, transpose: _Bool = False, unitriangular: _Bool = False, *, out: Any = None) -> Any:
     """Return the solution x of a x = input for a triangular a, or of its transpose; and a."""
-def tril(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Tensor:
+def tril(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Any:
     """Return the lower triangles of matrices up to a diagonal, zeros elsewhere. Raises ShapeError."""
-def tril_indices(row: _Int, col: _Int, offset: _Int = 0, *, dtype: DTypeLike | None = ..., device: _Str | None = None, layout: Any = None) -> Tensor:
+def tril_indices(row: _Int, col: _Int, offset: _Int = 0, *, dtype: DTypeLike | None = ..., device: _Str | None = None, layout: Any = None) -> Any:
     """Return the row and column numbers of the elements that `tril` keeps, one column for each."""
-def triu(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Tensor:
+def triu(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Any:
     """Return the upper triangles of matrices up to a diagonal, zeros elsewhere. Raises ShapeError."""
-def triu_indices(row: _Int, col: _Int, offset: _Int = 0, *, dtype: DTypeLike | None = ..., device: _Str | None = None, layout: Any = None) -> Tensor:
+def triu_indices(row: _Int, col: _Int, offset: _Int = 0, *, dtype: DTypeLike | None = ..., device: _Str | None = None, layout: Any = None) -> Any:
     """Return the row and column numbers of the elements that `triu` keeps, one column for each."""
 def true_divide(input: TensorLike, other: TensorLike, *, rounding_mode: _Str | None = None, out: Any = None) -> Tensor:
     """Return `input / other`, as it is or rounded by `rounding_mode`: "trunc" (toward 0) or "floor"."""
@@ -1088,11 +1099,11 @@ def trunc(input: TensorLike, *, out: Any = None) -> Any:
     """Return `trunc` of each element. Parameters are `input` and `out`."""
 def typename(obj: Any) -> _Str:
     """Return the name of an object's type, with its module; of a tensor such as "torch.FloatTensor"."""
-def unbind(input: TensorLike, dim: _Int = 0) -> tuple[Tensor, ...]:
+def unbind(input: TensorLike, dim: _Int = 0) -> Any:
     """Return the slices along an axis, without that axis. Raises ShapeError."""
 def unbind_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `unbind` gives."""
-def unflatten(input: TensorLike, dim: _Int, sizes: Axes) -> Tensor:
+def unflatten(input: TensorLike, dim: _Int, sizes: Axes) -> Any:
     """Return one axis split into several of the given sizes, one of which may be -1. Raises ShapeError."""
 def unfold_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `unfold` gives."""
@@ -1101,15 +1112,15 @@ def unique(input: TensorLike, sorted: _Bool = True, return_inverse: _Bool = Fals
     among them, and how often each occurs."""
 def unique_consecutive(input: TensorLike, return_inverse: _Bool = False, return_counts: _Bool = False, dim: _Int | None = None) -> Any:
     """Return the first of each run of equal elements, or of equal slices along `dim`; see `unique`."""
-def unravel_index(indices: TensorLike, shape: Axes) -> tuple[Tensor, ...]:
+def unravel_index(indices: TensorLike, shape: Axes) -> Any:
     """Return the places along each axis of a shape that positions in the flattened tensor mean. Raises RangeError."""
-def unsafe_chunk(input: TensorLike, chunks: _Int, dim: _Int = 0) -> tuple[Tensor, ...]:
+def unsafe_chunk(input: TensorLike, chunks: _Int, dim: _Int = 0) -> Any:
     """Return at most `chunks` parts of one size along an axis, the last perhaps smaller. Raises ShapeError."""
-def unsafe_split(input: TensorLike, split_size_or_sections: Any = None, dim: _Int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+def unsafe_split(input: TensorLike, split_size_or_sections: Any = None, dim: _Int = 0, *, split_size: Any = None) -> Any:
     """Return the parts of a tensor along an axis: of one size, the last perhaps smaller, or of a size each."""
-def unsafe_split_with_sizes(input: TensorLike, split_sizes: Any, dim: _Int = 0) -> tuple[Tensor, ...]:
+def unsafe_split_with_sizes(input: TensorLike, split_sizes: Any, dim: _Int = 0) -> Any:
     """Return the parts of a tensor along an axis, of a size each. Raises ShapeError."""
-def unsqueeze(input: TensorLike, dim: _Int) -> Tensor:
+def unsqueeze(input: TensorLike, dim: _Int) -> Any:
     """Return the tensor with a new axis of size 1 at `dim`. Raises ShapeError."""
 def unsqueeze_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `unsqueeze` gives."""
@@ -1123,11 +1134,11 @@ def var_mean(input: TensorLike, dim: Any = None, *given: Any, unbiased: Any = No
     """Return the variance and the mean along an axis or several, or of all elements, over n - `correction`."""
 def vdot(input: TensorLike, other: TensorLike, *, out: Any = None) -> Tensor:
     """Return the sum of products of two vectors' elements, the first conjugated. Raises ShapeError for other ranks."""
-def view_as_complex(input: TensorLike) -> Tensor:
+def view_as_complex(input: TensorLike) -> Any:
     """Return pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError."""
 def view_as_complex_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `view_as_complex` gives."""
-def view_as_real(input: TensorLike) -> Tensor:
+def view_as_real(input: TensorLike) -> Any:
     """Return complex numbers as pairs of real ones along a new last axis. Raises DTypeError."""
 def view_as_real_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `view_as_real` gives."""
@@ -1135,9 +1146,9 @@ def view_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) ->
     """Return a copy of what `view` gives."""
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: _Str = 'error', *, chunk_size: _Int | None = None) -> Callable[..., Any]:
     """Return the function that maps `func` over an axis of its arguments; see :func:`wengert.vmap`."""
-def vsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> tuple[Tensor, ...]:
+def vsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> Any:
     """Return equal parts, or those between indices, along axis 0. Raises ShapeError."""
-def vstack(tensors: Any, *, out: Any = None) -> Tensor:
+def vstack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors of at least 2 axes joined along axis 0. Raises ShapeError."""
 def where(condition: TensorLike, input: TensorLike | None = None, other: TensorLike | None = None, *, out: Any = None) -> Any:
     """Return the elements of `input` where `condition` holds and of `other` elsewhere."""

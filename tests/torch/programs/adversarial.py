@@ -30,10 +30,16 @@ def main(compiled):
         x_adv = pgd(model, x, y)
         optimizer.zero_grad()
         natural, robust = model(x), model(x_adv)
-        loss = F.cross_entropy(natural, y) + 2.0 * nn.KLDivLoss(reduction="sum")(F.log_softmax(robust, dim=1), F.softmax(natural, dim=1)) / x.size(0)
+        loss = F.cross_entropy(natural, y) + 2.0 * nn.KLDivLoss(reduction="sum")(
+            F.log_softmax(robust, dim=1), F.softmax(natural, dim=1)
+        ) / x.size(0)
         loss.backward()
         optimizer.step()
         return loss, (x_adv - x).abs().max()
 
     step = torch.compile(step) if compiled else step
-    return [v.item() for i in range(10) for v in step(torch.tensor(numbers(8, 6, seed=i)), torch.tensor(classes(8, 3, seed=i)))]
+    return [
+        v.item()
+        for i in range(10)
+        for v in step(torch.tensor(numbers(8, 6, seed=i)), torch.tensor(classes(8, 3, seed=i)))
+    ]

@@ -11,12 +11,21 @@ class autoencoder(nn.Module):
     def __init__(self):
         super(autoencoder, self).__init__()
         self.encoder = nn.Sequential(
-            nn.Conv2d(1, 4, 3, stride=3, padding=1), nn.ReLU(True), nn.MaxPool2d(2, stride=2),
-            nn.Conv2d(4, 3, 3, stride=2, padding=1), nn.ReLU(True), nn.MaxPool2d(2, stride=1))
+            nn.Conv2d(1, 4, 3, stride=3, padding=1),
+            nn.ReLU(True),
+            nn.MaxPool2d(2, stride=2),
+            nn.Conv2d(4, 3, 3, stride=2, padding=1),
+            nn.ReLU(True),
+            nn.MaxPool2d(2, stride=1),
+        )
         self.decoder = nn.Sequential(
-            nn.ConvTranspose2d(3, 4, 3, stride=2), nn.ReLU(True),
-            nn.ConvTranspose2d(4, 3, 5, stride=3, padding=1), nn.ReLU(True),
-            nn.ConvTranspose2d(3, 1, 2, stride=2, padding=1), nn.Tanh())
+            nn.ConvTranspose2d(3, 4, 3, stride=2),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(4, 3, 5, stride=3, padding=1),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(3, 1, 2, stride=2, padding=1),
+            nn.Tanh(),
+        )
 
     def forward(self, x):
         return self.decoder(self.encoder(x))

@@ -46,5 +46,8 @@ def main(compiled):
         return loss
 
     step = torch.compile(step) if compiled else step
-    out = [step(torch.tensor(numbers(8, 1, seed=2 * i)), torch.tensor(numbers(1, 8, seed=2 * i + 1))).item() for i in range(20)]
+    out = [
+        step(torch.tensor(numbers(8, 1, seed=2 * i)), torch.tensor(numbers(1, 8, seed=2 * i + 1))).item()
+        for i in range(20)
+    ]
     return out + [log_noise.item()]

@@ -30,7 +30,10 @@ class DigitCaps(nn.Module):
 
 
 def main(compiled):
-    caps, decoder = DigitCaps(4, 6, 3, 5, 3), nn.Sequential(nn.Linear(15, 8), nn.ReLU(inplace=True), nn.Linear(8, 24), nn.Sigmoid())
+    caps, decoder = (
+        DigitCaps(4, 6, 3, 5, 3),
+        nn.Sequential(nn.Linear(15, 8), nn.ReLU(inplace=True), nn.Linear(8, 24), nn.Sigmoid()),
+    )
     model = fill(torch, nn.ModuleList([caps, decoder]), scale=1.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     images, labels = torch.tensor(numbers(5, 6, 4)), torch.tensor(classes(5, 3))

@@ -11,11 +11,17 @@ class ConvNet(nn.Module):
     def __init__(self, num_classes=5):
         super().__init__()
         self.layer1 = nn.Sequential(
-            nn.Conv2d(1, 4, kernel_size=3, stride=1, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
-            nn.MaxPool2d(kernel_size=2, stride=2))
+            nn.Conv2d(1, 4, kernel_size=3, stride=1, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(kernel_size=2, stride=2),
+        )
         self.layer2 = nn.Sequential(
-            nn.Conv2d(4, 6, kernel_size=3, stride=1, padding=1), nn.BatchNorm2d(6), nn.ReLU(),
-            nn.MaxPool2d(kernel_size=2, stride=2))
+            nn.Conv2d(4, 6, kernel_size=3, stride=1, padding=1),
+            nn.BatchNorm2d(6),
+            nn.ReLU(),
+            nn.MaxPool2d(kernel_size=2, stride=2),
+        )
         self.fc = nn.Linear(3 * 3 * 6, num_classes)
 
     def forward(self, x):

@@ -25,7 +25,9 @@ class DeepFM(nn.Module):
         self.linear = FeaturesLinear(field_dims)
         self.embedding = nn.Embedding(sum(field_dims), embed_dim)
         self.bag = nn.EmbeddingBag(sum(field_dims), embed_dim, mode="mean")
-        self.mlp = nn.Sequential(nn.Linear(len(field_dims) * embed_dim, 8), nn.ReLU(), nn.Dropout(p=0.0), nn.Linear(8, 1))
+        self.mlp = nn.Sequential(
+            nn.Linear(len(field_dims) * embed_dim, 8), nn.ReLU(), nn.Dropout(p=0.0), nn.Linear(8, 1)
+        )
 
     def forward(self, x):
         e = self.embedding(x + x.new_tensor(self.linear.offsets).unsqueeze(0))
@@ -52,5 +54,7 @@ def main(compiled):
     losses = [train(x, y).item() for _ in range(15)]
     with torch.no_grad():
         p = model(x)
-        wins = (p[y == 1].unsqueeze(1) > p[y == 0].unsqueeze(0)).double() + 0.5 * (p[y == 1].unsqueeze(1) == p[y == 0].unsqueeze(0)).double()
+        wins = (p[y == 1].unsqueeze(1) > p[y == 0].unsqueeze(0)).double() + 0.5 * (
+            p[y == 1].unsqueeze(1) == p[y == 0].unsqueeze(0)
+        ).double()
         return losses + [wins.mean().item()]

@@ -14,10 +14,14 @@ class _DenseLayer(nn.Sequential):
         super(_DenseLayer, self).__init__()
         self.add_module("norm1", nn.BatchNorm2d(num_input_features))
         self.add_module("relu1", nn.ReLU(inplace=True))
-        self.add_module("conv1", nn.Conv2d(num_input_features, bn_size * growth_rate, kernel_size=1, stride=1, bias=False))
+        self.add_module(
+            "conv1", nn.Conv2d(num_input_features, bn_size * growth_rate, kernel_size=1, stride=1, bias=False)
+        )
         self.add_module("norm2", nn.BatchNorm2d(bn_size * growth_rate))
         self.add_module("relu2", nn.ReLU(inplace=True))
-        self.add_module("conv2", nn.Conv2d(bn_size * growth_rate, growth_rate, kernel_size=3, stride=1, padding=1, bias=False))
+        self.add_module(
+            "conv2", nn.Conv2d(bn_size * growth_rate, growth_rate, kernel_size=3, stride=1, padding=1, bias=False)
+        )
 
     def forward(self, x):
         new_features = super(_DenseLayer, self).forward(x)
@@ -27,7 +31,11 @@ class _DenseLayer(nn.Sequential):
 class DenseNet(nn.Module):
     def __init__(self):
         super(DenseNet, self).__init__()
-        self.features = nn.Sequential(OrderedDict([("conv0", nn.Conv2d(1, 4, kernel_size=3, padding=1, bias=False)), ("norm0", nn.BatchNorm2d(4))]))
+        self.features = nn.Sequential(
+            OrderedDict(
+                [("conv0", nn.Conv2d(1, 4, kernel_size=3, padding=1, bias=False)), ("norm0", nn.BatchNorm2d(4))]
+            )
+        )
         n = 4
         for i in range(2):
             block = nn.Sequential()
@@ -36,7 +44,9 @@ class DenseNet(nn.Module):
             self.features.add_module("denseblock%d" % (i + 1), block)
             n += 4
             if i == 0:
-                self.features.add_module("transition", nn.Sequential(nn.Conv2d(n, n // 2, 1), nn.AvgPool2d(kernel_size=2, stride=2)))
+                self.features.add_module(
+                    "transition", nn.Sequential(nn.Conv2d(n, n // 2, 1), nn.AvgPool2d(kernel_size=2, stride=2))
+                )
                 n //= 2
         self.classifier = nn.Linear(n, 3)
 

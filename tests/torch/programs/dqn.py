@@ -29,7 +29,14 @@ def main(compiled):
     memory = deque([], maxlen=100)
     for i in range(24):
         state, after = (torch.tensor(numbers(1, 4, seed=2 * i + k)) for k in (0, 1))
-        memory.append(Transition(state, torch.tensor([[int(classes(1, 3, seed=i)[0])]]), after if i % 4 else None, torch.tensor([float(i % 3)]).double()))
+        memory.append(
+            Transition(
+                state,
+                torch.tensor([[int(classes(1, 3, seed=i)[0])]]),
+                after if i % 4 else None,
+                torch.tensor([float(i % 3)]).double(),
+            )
+        )
 
     def learn(state_batch, action_batch, reward_batch, mask, non_final_next_states):
         state_action_values = policy_net(state_batch).gather(1, action_batch)
@@ -50,7 +57,9 @@ def main(compiled):
         batch = Transition(*zip(*[memory[(3 * i + k) % 24] for k in range(8)]))
         mask = torch.tensor(tuple(map(lambda s: s is not None, batch.next_state)), dtype=torch.bool)
         non_final = torch.cat([s for s in batch.next_state if s is not None])
-        out.append(learn(torch.cat(batch.state), torch.cat(batch.action), torch.cat(batch.reward), mask, non_final).item())
+        out.append(
+            learn(torch.cat(batch.state), torch.cat(batch.action), torch.cat(batch.reward), mask, non_final).item()
+        )
         target_net_state_dict, policy_net_state_dict = target_net.state_dict(), policy_net.state_dict()
         for key in policy_net_state_dict:
             target_net_state_dict[key] = policy_net_state_dict[key] * 0.1 + target_net_state_dict[key] * 0.9

@@ -7,7 +7,9 @@ from common import fill, numbers
 
 
 def main(compiled):
-    D = nn.Sequential(nn.Linear(6, 12), nn.LeakyReLU(0.2), nn.Linear(12, 12), nn.LeakyReLU(0.2), nn.Linear(12, 1), nn.Sigmoid())
+    D = nn.Sequential(
+        nn.Linear(6, 12), nn.LeakyReLU(0.2), nn.Linear(12, 12), nn.LeakyReLU(0.2), nn.Linear(12, 1), nn.Sigmoid()
+    )
     G = nn.Sequential(nn.Linear(3, 12), nn.ReLU(), nn.Linear(12, 6), nn.Tanh())
     fill(torch, D, seed=1), fill(torch, G, seed=2)
     criterion = nn.BCELoss()

@@ -25,4 +25,6 @@ def main(compiled):
         return loss
 
     step = torch.compile(step) if compiled else step
-    return [step(torch.tensor(numbers(5, 2, seed=i)), torch.tensor(numbers(5, 7, 3, seed=50 + i))).item() for i in range(15)]
+    return [
+        step(torch.tensor(numbers(5, 2, seed=i)), torch.tensor(numbers(5, 7, 3, seed=50 + i))).item() for i in range(15)
+    ]

@@ -12,7 +12,9 @@ from common import fill, numbers
 class SineNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(OrderedDict([("l1", nn.Linear(1, 12)), ("relu1", nn.Tanh()), ("l2", nn.Linear(12, 1))]))
+        self.net = nn.Sequential(
+            OrderedDict([("l1", nn.Linear(1, 12)), ("relu1", nn.Tanh()), ("l2", nn.Linear(12, 1))])
+        )
 
     def forward(self, x, params=None):
         if params is None:

@@ -26,7 +26,10 @@ class MoE(nn.Module):
     def __init__(self, dim, experts=3, k=2):
         super().__init__()
         self.gate = nn.Linear(dim, experts, bias=False)
-        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(approximate="tanh"), nn.Linear(2 * dim, dim)) for _ in range(experts))
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(dim, 2 * dim), nn.GELU(approximate="tanh"), nn.Linear(2 * dim, dim))
+            for _ in range(experts)
+        )
         self.k = k
 
     def forward(self, x):

@@ -24,7 +24,9 @@ def cumprod_exclusive(tensor):
 
 def render(raw, z_vals, rays_d):
     dists = z_vals[..., 1:] - z_vals[..., :-1]
-    dists = torch.cat([dists, 1e10 * torch.ones_like(dists[..., :1])], dim=-1) * torch.norm(rays_d[..., None, :], dim=-1)
+    dists = torch.cat([dists, 1e10 * torch.ones_like(dists[..., :1])], dim=-1) * torch.norm(
+        rays_d[..., None, :], dim=-1
+    )
     alpha = 1.0 - torch.exp(-F.relu(raw[..., 3]) * dists)
     weights = alpha * cumprod_exclusive(1.0 - alpha + 1e-10)
     rgb = torch.sigmoid(raw[..., :3])

@@ -12,7 +12,9 @@ def derivative(y, x):
 
 
 def main(compiled):
-    net = fill(torch, nn.Sequential(nn.Linear(1, 10), nn.Tanh(), nn.Linear(10, 10), nn.Tanh(), nn.Linear(10, 1)), scale=1.0)
+    net = fill(
+        torch, nn.Sequential(nn.Linear(1, 10), nn.Tanh(), nn.Linear(10, 10), nn.Tanh(), nn.Linear(10, 1)), scale=1.0
+    )
     x = torch.tensor(np.linspace(0, np.pi, 12)[:, None], requires_grad=True)
     boundary = torch.tensor([[0.0], [np.pi]], dtype=torch.float64)
 

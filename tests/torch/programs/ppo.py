@@ -56,7 +56,9 @@ def main(compiled):
         with torch.no_grad():
             dist, values = model(states)
             log_probs = dist.log_prob(actions)
-            returns = compute_gae(values[-1], [torch.tensor([float(k)]).double() for k in range(6)], [1.0] * 5 + [0.0], list(values))
+            returns = compute_gae(
+                values[-1], [torch.tensor([float(k)]).double() for k in range(6)], [1.0] * 5 + [0.0], list(values)
+            )
         returns = torch.cat(returns).detach().unsqueeze(1)
         advantages = returns - values
         for _ in range(4):

@@ -44,7 +44,10 @@ class AttnDecoderRNN(nn.Module):
 
 def main(compiled):
     max_length, hidden = 6, 5
-    encoder, decoder = fill(torch, EncoderRNN(9, hidden), seed=1), fill(torch, AttnDecoderRNN(hidden, 8, max_length), seed=2)
+    encoder, decoder = (
+        fill(torch, EncoderRNN(9, hidden), seed=1),
+        fill(torch, AttnDecoderRNN(hidden, 8, max_length), seed=2),
+    )
     encoder_optimizer = optim.SGD(encoder.parameters(), lr=0.1)
     decoder_optimizer = optim.SGD(decoder.parameters(), lr=0.1)
     criterion = nn.NLLLoss()
@@ -69,5 +72,11 @@ def main(compiled):
         return loss
 
     train = torch.compile(train) if compiled else train
-    pairs = [(torch.tensor(classes(5, 9, seed=i), dtype=torch.long).view(-1, 1), torch.tensor(classes(4, 8, seed=50 + i)).view(-1, 1)) for i in range(3)]
+    pairs = [
+        (
+            torch.tensor(classes(5, 9, seed=i), dtype=torch.long).view(-1, 1),
+            torch.tensor(classes(4, 8, seed=50 + i)).view(-1, 1),
+        )
+        for i in range(3)
+    ]
     return [train(*pairs[i % 3]).item() / 4 for i in range(15)]

@@ -7,7 +7,10 @@ from common import classes, numbers
 
 def main(compiled):
     x, y = torch.from_numpy(numbers(30, 3)), torch.from_numpy(classes(30, 2)).double()
-    w, b = torch.zeros(3, dtype=torch.double, requires_grad=True), torch.zeros((), dtype=torch.double, requires_grad=True)
+    w, b = (
+        torch.zeros(3, dtype=torch.double, requires_grad=True),
+        torch.zeros((), dtype=torch.double, requires_grad=True),
+    )
     mean = torch.zeros(4).double()
 
     def step(noise, lr, k):

@@ -10,7 +10,9 @@ from common import fill, numbers
 class EmbeddingNet(nn.Module):
     def __init__(self):
         super(EmbeddingNet, self).__init__()
-        self.convnet = nn.Sequential(nn.Conv1d(1, 3, 3), nn.PReLU(), nn.MaxPool1d(2, stride=2), nn.Conv1d(3, 4, 2), nn.PReLU())
+        self.convnet = nn.Sequential(
+            nn.Conv1d(1, 3, 3), nn.PReLU(), nn.MaxPool1d(2, stride=2), nn.Conv1d(3, 4, 2), nn.PReLU()
+        )
         self.fc = nn.Sequential(nn.Linear(4 * 4, 8), nn.PReLU(), nn.Linear(8, 3))
 
     def forward(self, x):

@@ -54,5 +54,12 @@ def main(compiled):
     step = torch.compile(step) if compiled else step
     out = []
     for i in range(8):
-        out += [v.item() for v in step(torch.tensor(numbers(8, 4, seed=i)), torch.tensor(numbers(8, 3, seed=40 + i)), torch.tensor(classes(8, 2, seed=i)))]
+        out += [
+            v.item()
+            for v in step(
+                torch.tensor(numbers(8, 4, seed=i)),
+                torch.tensor(numbers(8, 3, seed=40 + i)),
+                torch.tensor(classes(8, 2, seed=i)),
+            )
+        ]
     return out

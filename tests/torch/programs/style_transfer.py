@@ -15,7 +15,9 @@ def gram_matrix(input):
 
 
 def main(compiled):
-    cnn = fill(torch, nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1)))
+    cnn = fill(
+        torch, nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1))
+    )
     cnn.eval().requires_grad_(False)
     content, style = torch.tensor(numbers(1, 3, 8, 8)), torch.tensor(numbers(1, 3, 8, 8, seed=1))
     target, gram = cnn(content).detach(), gram_matrix(cnn[:2](style)).detach()
@@ -24,7 +26,9 @@ def main(compiled):
 
     def step():
         optimizer.zero_grad()
-        tv = torch.sum(torch.abs(image[:, :, :, :-1] - image[:, :, :, 1:])) + torch.sum(torch.abs(image[:, :, :-1, :] - image[:, :, 1:, :]))
+        tv = torch.sum(torch.abs(image[:, :, :, :-1] - image[:, :, :, 1:])) + torch.sum(
+            torch.abs(image[:, :, :-1, :] - image[:, :, 1:, :])
+        )
         loss = F.mse_loss(cnn(image), target) + 1e3 * F.mse_loss(gram_matrix(cnn[:2](image)), gram) + 1e-3 * tv
         loss.backward()
         optimizer.step()

@@ -27,7 +27,9 @@ class Model(nn.Module):
     def __init__(self, ntoken, d_model, nhead, d_hid, nlayers, nclass):
         super().__init__()
         self.pos_encoder = PositionalEncoding(d_model)
-        self.transformer_encoder = TransformerEncoder(TransformerEncoderLayer(d_model, nhead, d_hid, dropout=0.0), nlayers, enable_nested_tensor=False)
+        self.transformer_encoder = TransformerEncoder(
+            TransformerEncoderLayer(d_model, nhead, d_hid, dropout=0.0), nlayers, enable_nested_tensor=False
+        )
         self.embedding = nn.Embedding(ntoken, d_model, padding_idx=0)
         self.d_model = d_model
         self.linear = nn.Linear(d_model, nclass)

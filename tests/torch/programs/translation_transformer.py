@@ -24,12 +24,28 @@ class TokenEmbedding(nn.Module):
 class Seq2SeqTransformer(nn.Module):
     def __init__(self, layers, emb_size, nhead, vocab):
         super(Seq2SeqTransformer, self).__init__()
-        self.transformer = Transformer(d_model=emb_size, nhead=nhead, num_encoder_layers=layers, num_decoder_layers=layers, dim_feedforward=12, dropout=0.0)
+        self.transformer = Transformer(
+            d_model=emb_size,
+            nhead=nhead,
+            num_encoder_layers=layers,
+            num_decoder_layers=layers,
+            dim_feedforward=12,
+            dropout=0.0,
+        )
         self.generator = nn.Linear(emb_size, vocab)
         self.src_tok_emb, self.tgt_tok_emb = TokenEmbedding(vocab, emb_size), TokenEmbedding(vocab, emb_size)
 
     def forward(self, src, trg, tgt_mask, src_padding_mask, tgt_padding_mask):
-        outs = self.transformer(self.src_tok_emb(src), self.tgt_tok_emb(trg), None, tgt_mask, None, src_padding_mask, tgt_padding_mask, src_padding_mask)
+        outs = self.transformer(
+            self.src_tok_emb(src),
+            self.tgt_tok_emb(trg),
+            None,
+            tgt_mask,
+            None,
+            src_padding_mask,
+            tgt_padding_mask,
+            src_padding_mask,
+        )
         return self.generator(outs)
 
     def encode(self, src):
@@ -43,11 +59,15 @@ def main(compiled):
     V = 9
     model = fill(torch, Seq2SeqTransformer(1, 8, 2, V))
     src = torch.tensor(classes(5 * 3, V - 3)).view(5, 3) + 3
-    tgt = torch.cat([torch.full((1, 3), BOS), torch.tensor(classes(4 * 3, V - 3, seed=1)).view(4, 3) + 3, torch.full((1, 3), EOS)])
+    tgt = torch.cat(
+        [torch.full((1, 3), BOS), torch.tensor(classes(4 * 3, V - 3, seed=1)).view(4, 3) + 3, torch.full((1, 3), EOS)]
+    )
     src[3:, 1], tgt[4:, 2] = PAD, PAD
     loss_fn = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 8**-0.5 * min((s + 1) ** -0.5, (s + 1) * 40**-1.5))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda s: 8**-0.5 * min((s + 1) ** -0.5, (s + 1) * 40**-1.5)
+    )
 
     def step(src, tgt):
         tgt_input = tgt[:-1, :]

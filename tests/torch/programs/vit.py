@@ -30,7 +30,9 @@ class ViT(nn.Module):
     def __init__(self, image, patch, dim, depth, num_classes):
         super().__init__()
         self.patch = patch
-        self.to_patch_embedding = nn.Sequential(nn.LayerNorm(patch * patch), nn.Linear(patch * patch, dim), nn.LayerNorm(dim))
+        self.to_patch_embedding = nn.Sequential(
+            nn.LayerNorm(patch * patch), nn.Linear(patch * patch, dim), nn.LayerNorm(dim)
+        )
         self.pos_embedding = nn.Parameter(torch.randn(1, (image // patch) ** 2 + 1, dim))
         self.cls_token = nn.Parameter(torch.randn(1, 1, dim))
         self.layers = nn.ModuleList([])

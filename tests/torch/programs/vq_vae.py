@@ -19,10 +19,15 @@ class VectorQuantizer(nn.Module):
         inputs = inputs.permute(0, 2, 3, 1).contiguous()
         input_shape = inputs.shape
         flat_input = inputs.view(-1, self._embedding_dim)
-        distances = (torch.sum(flat_input**2, dim=1, keepdim=True) + torch.sum(self._embedding.weight**2, dim=1)
-                     - 2 * torch.matmul(flat_input, self._embedding.weight.t()))
+        distances = (
+            torch.sum(flat_input**2, dim=1, keepdim=True)
+            + torch.sum(self._embedding.weight**2, dim=1)
+            - 2 * torch.matmul(flat_input, self._embedding.weight.t())
+        )
         encoding_indices = torch.argmin(distances, dim=1).unsqueeze(1)
-        encodings = torch.zeros(encoding_indices.shape[0], self._num_embeddings, device=inputs.device, dtype=inputs.dtype)
+        encodings = torch.zeros(
+            encoding_indices.shape[0], self._num_embeddings, device=inputs.device, dtype=inputs.dtype
+        )
         encodings.scatter_(1, encoding_indices, 1)
         quantized = torch.matmul(encodings, self._embedding.weight).view(input_shape)
         e_latent_loss = F.mse_loss(quantized.detach(), inputs)

@@ -13,9 +13,13 @@ def calc_gradient_penalty(netD, real_data, fake_data, alpha, LAMBDA=10.0):
     interpolates = autograd.Variable(interpolates, requires_grad=True)
     disc_interpolates = netD(interpolates)
     gradients = autograd.grad(
-        outputs=disc_interpolates, inputs=interpolates,
+        outputs=disc_interpolates,
+        inputs=interpolates,
         grad_outputs=torch.ones(disc_interpolates.size(), dtype=torch.float64),
-        create_graph=True, retain_graph=True, only_inputs=True)[0]
+        create_graph=True,
+        retain_graph=True,
+        only_inputs=True,
+    )[0]
     return ((gradients.norm(2, dim=1) - 1) ** 2).mean() * LAMBDA
 
 

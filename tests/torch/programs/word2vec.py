@@ -31,11 +31,16 @@ def main(compiled):
     optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
 
     def step(inputs, targets, noise):
-        loss = criterion(model.in_embed(inputs), model.out_embed(targets), model.out_embed(noise).view(inputs.size(0), 3, -1))
+        loss = criterion(
+            model.in_embed(inputs), model.out_embed(targets), model.out_embed(noise).view(inputs.size(0), 3, -1)
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return loss
 
     step = torch.compile(step) if compiled else step
-    return [step(*(torch.LongTensor(classes(n, 20, seed=3 * i + k)) for k, n in enumerate((8, 8, 24)))).item() for i in range(20)]
+    return [
+        step(*(torch.LongTensor(classes(n, 20, seed=3 * i + k)) for k, n in enumerate((8, 8, 24)))).item()
+        for i in range(20)
+    ]

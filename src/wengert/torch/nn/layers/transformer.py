@@ -491,7 +491,7 @@ class Transformer(Module):
     ) -> None:
         super().__init__()
         where = {"device": device, "dtype": dtype}
-        sizes = d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps
+        sizes: Any = d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps
         options: Any = {"batch_first": batch_first, "norm_first": norm_first, "bias": bias, **where}
         self.encoder: Any = custom_encoder
         if custom_encoder is None:
