@@ -58,7 +58,7 @@ def written(value: Any) -> Any:
     array = np.asarray(value.numpy(force=True))
     kind = array.dtype.name
     if array.dtype.kind == "c":
-        array = array.view(array.real.dtype)
+        array = np.ascontiguousarray(array).view(array.real.dtype)
     return [kind, list(value.shape), array.ravel().tolist()]
 
 
@@ -75,7 +75,7 @@ def total(lib: Any, values: list[Any]) -> Any:
 def evaluate(lib: Any, text: str, gradient: Any) -> dict[str, Any]:
     """What a call gives, and its first and second derivatives where there are some."""
     given = inputs(lib)
-    out = leaves(eval(text, {"torch": lib, "inf": float("inf"), "nan": float("nan")}, given))
+    out = leaves(eval(text, {"torch": lib, "inf": float("inf"), "nan": float("nan"), **given}))
     found: dict[str, Any] = {"out": [written(v) for v in out]}
     of = total(lib, out)
     wanted = [v for name, v in given.items() if v.requires_grad and name in text]

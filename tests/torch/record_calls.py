@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "helpers"))
 from torch_calls import DATA, evaluate
 
-NAMES = ("elementwise", "reductions", "special")
+NAMES = ("elementwise", "reductions", "special", "products", "linalg", "fft", "func", "compat")
 
 
 def gradient(of: Any, wanted: list[Any]) -> list[Any]:

@@ -114,11 +114,11 @@ def _rule(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Once(PlainFunction):
-    """Gradients that cannot be differentiated: the identity, whose derivative is an error."""
+    """Gradients that cannot be differentiated: values that depend on others, by a derivative that is an error."""
 
     @staticmethod
-    def forward(ctx: Context, *grads: Any) -> Any:
-        return tuple(g.clone() for g in grads)
+    def forward(ctx: Context, count: int, *tensors: Any) -> Any:
+        return tuple(g.clone() for g in tensors[:count])
 
     @staticmethod
     def backward(ctx: Context, *grads: Any) -> Any:
@@ -140,8 +140,9 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not recording:
             return found
         several = found if isinstance(found, tuple) else (found,)
-        there = [g.requires_grad_() for g in (g.detach() for g in several if isinstance(g, Plain))]
-        marked = iter(_Once.apply(*there)) if there else iter(())
+        there = [g.detach() for g in several if isinstance(g, Plain)]
+        given = [a for a in args if isinstance(a, Plain)]
+        marked = iter(as_torch(_Once.apply(len(there), *there, *given))) if there else iter(())
         out = tuple(next(marked) if isinstance(g, Plain) else g for g in several)
         return out if isinstance(found, tuple) else out[0]
 

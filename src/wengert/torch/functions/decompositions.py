@@ -21,7 +21,7 @@ def trace(input: Any) -> Tensor:
     """Return the sum of a matrix' diagonal. Raises ShapeError for other than two dimensions."""
     if input.ndim != 2:
         fail(ShapeError, f"trace of {show(input.shape, input.dtype)}", "Give a matrix.")
-    return wg.trace(input)  # type: ignore[return-value]
+    return wg.trace(input, dtype=wg.int64 if input.dtype.kind in "biu" else None)  # type: ignore[return-value]
 
 
 @function()

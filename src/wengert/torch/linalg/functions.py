@@ -332,6 +332,9 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 def householder_product(A: Any, tau: Any) -> Tensor:
     """Return the first columns of the product of reflections, whose vectors stand below the diagonal of `A`."""
     m, n = A.shape[-2:]
+    if m < n or tau.shape[-1] > n:
+        found = f"{show(A.shape, A.dtype)} and {show(tau.shape, tau.dtype)}"
+        fail(ShapeError, f"householder_product of {found}", "Give (..., m, n), m at least n, and up to n scales.")
     out = wg.eye(m, n, dtype=A.dtype) + wg.zeros((*A.shape[:-2], m, n), dtype=A.dtype)
     unit = np.eye(m, n, dtype=A.dtype)
     vectors = wg.tril(A, -1) + unit

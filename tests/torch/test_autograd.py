@@ -1,0 +1,314 @@
+"""Gradients, custom functions and checks of `wengert.torch`, with PyTorch's keywords."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.torch as torch
+from wengert.torch.autograd import Function, Variable, forward_ad, gradcheck, gradgradcheck, graph
+from wengert.torch.autograd.function import once_differentiable
+from wengert.torch.autograd.profiler import profile, record_function
+
+
+class Threshold(Function):
+    """A ReLU whose backward writes to its gradient in place, as tutorials have it."""
+
+    @staticmethod
+    def forward(ctx, input):
+        ctx.save_for_backward(input)
+        return input.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (input,) = ctx.saved_tensors
+        assert type(input) is type(grad_output) is torch.Tensor
+        grad_input = grad_output.clone()
+        grad_input[input < 0] = 0
+        return grad_input
+
+
+class Affine(Function):
+    """A linear function with an argument that may be left out, and gradients only where they are needed."""
+
+    @staticmethod
+    def forward(ctx, input, weight, bias=None):
+        ctx.save_for_backward(input, weight, bias)
+        out = input.mm(weight.t())
+        if bias is not None:
+            out += bias.unsqueeze(0).expand_as(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        input, weight, bias = ctx.saved_tensors
+        grad_input = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            grad_input = grad_output.mm(weight)
+        if ctx.needs_input_grad[1]:
+            grad_weight = grad_output.t().mm(input)
+        if bias is not None and ctx.needs_input_grad[2]:
+            grad_bias = grad_output.sum(0)
+        return grad_input, grad_weight, grad_bias
+
+
+class Power(Function):
+    """A power in the newer style, with its context set apart."""
+
+    @staticmethod
+    def forward(x, n):
+        return x**n
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, n = inputs
+        ctx.save_for_backward(x)
+        ctx.n = n
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return grad_output * ctx.n * x ** (ctx.n - 1), None
+
+
+class Reversed(Function):
+    """The identity with a gradient turned round."""
+
+    @staticmethod
+    def forward(ctx, x, alpha):
+        ctx.alpha = alpha
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.neg() * ctx.alpha, None
+
+
+class ByNumpy(Function):
+    """An exponential that NumPy computes both ways."""
+
+    @staticmethod
+    def forward(ctx, x):
+        out = x.new(np.exp(x.detach().numpy()))
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (out,) = ctx.saved_tensors
+        return grad_output.new(grad_output.numpy() * out.numpy())
+
+
+class Largest(Function):
+    """A largest element and its index, which has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        value, index = x.max(0)
+        ctx.mark_non_differentiable(index)
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
+        return value, index
+
+    @staticmethod
+    def backward(ctx, grad_value, grad_index):
+        (index,) = ctx.saved_tensors
+        out = torch.zeros(ctx.shape, dtype=grad_value.dtype)
+        out[index] = grad_value
+        return out
+
+
+class Once(Function):
+    """A cube whose gradient is not differentiable."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * grad_output
+
+
+class Wrong(Function):
+    """A cube whose gradient is wrong."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 2 * x**2 * grad_output
+
+
+def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=True)
+
+
+def slopes(out, *ins):
+    return [g.numpy() for g in torch.autograd.grad(out.sum(), ins)]
+
+
+def same(found, wanted) -> None:
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_custom_functions_have_the_gradients_they_say():
+    x, w, b = leaf(4, 3), leaf(2, 3, seed=1), leaf(2, seed=2)
+    same(slopes(Threshold.apply(x * 2), x), slopes((x * 2).relu(), x))
+    same(slopes(Affine.apply(x, w, b) ** 2, x, w, b), slopes((x @ w.T + b) ** 2, x, w, b))
+    same(slopes(Affine.apply(x, w) ** 2, x, w), slopes((x @ w.T) ** 2, x, w))
+    same(slopes(Power.apply(x, 3), x), slopes(x**3, x))
+    same(slopes(Reversed.apply(x * x, 0.5), x), [-x.detach().numpy()])
+    same(slopes(ByNumpy.apply(x), x), slopes(x.exp(), x))
+    value, index = Largest.apply(x[:, 0])
+    assert not index.requires_grad
+    same(slopes(value, x), slopes(x[:, 0].max(), x))
+    for made in (Power.apply(x, 3), Threshold.apply(x), value, index):
+        assert type(made) is torch.Tensor
+
+
+def test_custom_functions_in_transforms_and_compiled():
+    x = leaf(4, 3).detach()
+    mapped = torch.vmap(torch.func.grad(lambda v: Power.apply(v, 3).sum()))(x)
+    np.testing.assert_allclose(mapped.numpy(), 3 * x.numpy() ** 2, rtol=1e-12)
+    compiled = wg.jit(torch.func.grad(lambda v: Power.apply(v, 3).sum()))
+    for _ in range(6):
+        found = compiled(x)
+    np.testing.assert_allclose(found.numpy(), 3 * x.numpy() ** 2, rtol=1e-12)
+    assert type(found) is torch.Tensor
+
+
+def test_second_derivatives_of_custom_functions():
+    x = leaf(3)
+    (g,) = torch.autograd.grad(Power.apply(x, 3).sum(), x, create_graph=True)
+    same(slopes(g, x), [6 * x.detach().numpy()])
+    same(slopes(Once.apply(x), x), [3 * x.detach().numpy() ** 2])
+    (g,) = torch.autograd.grad(Once.apply(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(g.sum(), x)
+    (g,) = torch.autograd.grad((Once.apply(x) * x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        torch.autograd.grad(g.sum(), x)
+
+
+def test_what_a_custom_function_cannot_do_is_refused():
+    class Dirty(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x
+
+    with pytest.raises(RuntimeError, match="mark_dirty"):
+        Dirty.apply(leaf(2))
+
+    class TooMany(Power):
+        @staticmethod
+        def backward(ctx, g):
+            return g, None, g
+
+    with pytest.raises(RuntimeError, match="3 gradients for 2"):
+        TooMany.apply(leaf(2), 3).sum().backward()
+
+
+def test_grad_takes_pytorchs_keywords():
+    x, w = leaf(4), leaf(4, seed=1)
+    found = torch.autograd.grad(outputs=(x * x).sum(), inputs={"x": x}, retain_graph=False, only_inputs=True)
+    same([found["x"].numpy()], [2 * x.detach().numpy()])
+    assert torch.autograd.grad(x.sum(), [x, w], allow_unused=True)[1] is None
+    assert torch.autograd.grad(x.sum(), [x, w], materialize_grads=True)[1].tolist() == [0.0] * 4
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(x.sum(), [x, w])
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(x.sum(), x, materialize_grads=True, allow_unused=False)
+    weights = torch.stack([torch.ones_like(x), 2 * torch.ones_like(x)])
+    (rows,) = torch.autograd.grad(x * x, x, grad_outputs=weights, is_grads_batched=True)
+    np.testing.assert_allclose(rows.numpy(), np.outer([2, 4], x.detach().numpy()))
+
+
+def test_backward_takes_pytorchs_keywords():
+    x, w = leaf(3), leaf(3, seed=1)
+    torch.autograd.backward([x.sum(), (x * 2)], grad_tensors=[None, torch.ones(3, dtype=torch.float64)])
+    assert x.grad.tolist() == [3.0] * 3
+    with pytest.warns(FutureWarning):
+        torch.autograd.backward(x * 2, grad_variables=torch.ones(3, dtype=torch.float64))
+    assert x.grad.tolist() == [5.0] * 3
+    x.grad = None
+    (x * w).sum().backward(inputs=[w])
+    assert x.grad is None
+    assert torch.equal(w.grad, x.detach())
+    with pytest.raises(RuntimeError):
+        torch.autograd.backward(x.sum(), inputs=[])
+
+
+def test_gradcheck():
+    x, w = leaf(3, 2), leaf(2, 2, seed=1)
+    assert gradcheck(Power.apply, (x, 3))
+    assert gradcheck(lambda a, b: (a @ b, a.sin()), (x, w), check_forward_ad=True)
+    assert gradgradcheck(Power.apply, (x, 3))
+    assert gradgradcheck(lambda a, b: (a @ b).sin(), (x, w))
+    z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128, requires_grad=True)
+    assert gradcheck(lambda v: (v * v.conj()).real + v.imag, z)
+    assert not gradcheck(Wrong.apply, (x,), raise_exception=False)
+    with pytest.raises(torch.autograd.GradcheckError):
+        gradcheck(Wrong.apply, (x,))
+    with pytest.raises(RuntimeError, match="requires gradients"):
+        gradcheck(torch.sin, (torch.ones(2),))
+
+
+def test_variables_are_tensors():
+    x = Variable(torch.ones(2), requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert isinstance(x, Variable)
+    assert isinstance(torch.ones(1), Variable)
+    assert not isinstance(1.0, Variable)
+    assert not Variable(x).requires_grad
+    assert not Variable(torch.ones(1), volatile=True).requires_grad
+
+
+def test_forward_mode():
+    x = leaf(3).detach()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x), level=0)
+        found = forward_ad.unpack_dual(dual.sin())
+    np.testing.assert_allclose(found.tangent.numpy(), np.cos(x.numpy()))
+    assert type(found.tangent) is torch.Tensor
+    assert forward_ad.enter_dual_level() == 0
+    assert forward_ad.unpack_dual(forward_ad.make_dual(x, x) * 2).tangent.tolist() == (2 * x).tolist()
+    forward_ad.exit_dual_level()
+    with pytest.raises(RuntimeError):
+        forward_ad.exit_dual_level()
+
+
+def test_nan_in_gradients_is_found_where_asked():
+    x = torch.tensor([0.0], requires_grad=True)
+    with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="NaN"):
+        (x.sqrt() * 0).sum().backward()
+    with torch.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="NaN"):
+        torch.autograd.grad((x.sqrt() * 0).sum(), x)
+    (x.sqrt() * 0).sum().backward()
+    assert not torch.autograd.anomaly_mode.is_anomaly_enabled()
+
+
+def test_hooks_of_several_tensors():
+    a, b, seen = leaf(2), leaf(2, seed=1), []
+    handle = graph.register_multi_grad_hook((a, b), seen.append)
+    (a * b).sum().backward()
+    assert [g.tolist() for g in seen[0]] == [b.tolist(), a.tolist()]
+    handle.remove()
+    (a * b).sum().backward()
+    assert len(seen) == 1
+    with graph.save_on_cpu(), graph.allow_mutation_on_saved_tensors(), record_function("part"):
+        pass
+    for refused in (lambda: graph.saved_tensors_hooks(None, None), lambda: profile()):
+        with pytest.raises((RuntimeError, ValueError)):
+            refused()
+    with profile(enabled=False):
+        pass

@@ -1,0 +1,166 @@
+"""Transforms of functions of `wengert.torch`, against values recorded from PyTorch 2.13."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.torch as torch
+from torch_calls import inputs, recorded
+from torch_comparing import check
+
+_F = "lambda v, w: (v * w).sum() * v.exp().sum()"
+_G = "lambda v, w: (v * w, v.sum() * w)"
+CALLS = [
+    "torch.vmap(lambda v: (v * row).sum())(p), torch.func.vmap(torch.dot, in_dims=(0, None))(p, row)",
+    "torch.vmap(lambda v, w: v @ w, in_dims=(1, None), out_dims=1)(p, q[:, :2])",
+    "torch.vmap(lambda v, w: v * w.sum(), chunk_size=2)(p, q), torch.vmap(torch.vmap(torch.dot))(x, y)",
+    "torch.vmap(lambda d: d['a'] * d['b'].sum(), in_dims=({'a': 0, 'b': None},))({'a': p, 'b': row})",
+    "torch.vmap(lambda v, w: (v + w, v), in_dims=(0, 1), out_dims=(0, 1), chunk_size=3)(p, q.mT)",
+    "torch.func.grad(lambda v: (v ** 3).sum())(row), torch.func.grad(" + _F + ", argnums=(0, 1))(row, p[0])",
+    "torch.func.grad_and_value(lambda v: ((v ** 3).sum(), v * 2), has_aux=True)(row)",
+    "torch.func.grad_and_value(lambda v: (v ** 3).sum())(row)",
+    "torch.vmap(torch.func.grad(lambda w, v: (w * v).sum() ** 2), in_dims=(None, 0))(row, p)",
+    "(lambda r: (r[0], r[1]((row, row)), r[2]))(torch.func.vjp(lambda v, w: ((v * w, v.sum() * w), v), row, row * 2, has_aux=True))",  # noqa: E501
+    "(lambda r: (r[0], r[1](row)))(torch.func.vjp(torch.sin, row))",
+    "torch.func.jvp(torch.cos, (row,), (row,)), torch.func.jvp(lambda v: (v, v * 2), (row,), (row,), has_aux=True)",
+    "torch.func.jacrev(lambda v: v.cos() * v.sum())(row), torch.func.jacfwd(lambda v: v.cos() * v.sum())(row)",
+    "torch.func.jacrev("
+    + _G
+    + ", argnums=(0, 1))(row, p[0]), torch.func.jacfwd(lambda v: (v.sin(), v), has_aux=True)(row)",
+    "torch.func.jacrev(lambda v: v.cos() * v.sum(), chunk_size=2)(row), torch.func.hessian(lambda v: (v ** 3).sum() * v[0])(row)",  # noqa: E501
+    "(lambda r: (r[0], r[1](row)))(torch.func.linearize(torch.sin, row.detach()))",
+    "torch.func.functionalize(torch.sin)(row)",
+    "torch.autograd.functional.jacobian(torch.exp, row, create_graph=True), torch.autograd.functional.jacobian(torch.exp, (row,))",  # noqa: E501
+    "torch.autograd.functional.jacobian("
+    + _G
+    + ", (row, p[0])), torch.autograd.functional.jacobian("
+    + _G
+    + ", (row.detach(), p[0].detach()), vectorize=True, strategy='forward-mode')",
+    "torch.autograd.functional.hessian("
+    + _F
+    + ", (row, p[0]), create_graph=True), torch.autograd.functional.hessian(lambda v: v.exp().sum(), row)",
+    "torch.autograd.functional.vjp("
+    + _G
+    + ", (row, p[0]), (row, row)), torch.autograd.functional.vjp(lambda v: v.sum(), row)",
+    "torch.autograd.functional.jvp("
+    + _G
+    + ", (row, p[0]), (row, row)), torch.autograd.functional.jvp(torch.sin, row, row, create_graph=True)",
+    "torch.autograd.functional.hvp("
+    + _F
+    + ", (row, p[0]), (row, row)), torch.autograd.functional.hvp(lambda v: v.exp().sum(), row, row)",
+    "torch.autograd.functional.vhp("
+    + _F
+    + ", (row, p[0]), (row, row)), torch.autograd.functional.vhp(lambda v: v.exp().sum(), row, row)",
+]
+RECORDED = recorded("func")
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_numbers_and_derivatives_are_pytorchs(text):
+    check(text, RECORDED[text])
+
+
+def _network(seed: int) -> torch.nn.Module:
+    rng = np.random.default_rng(seed)
+    made = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    with torch.no_grad():
+        for p in made.parameters():
+            p.copy_(torch.tensor(rng.normal(size=tuple(p.shape)).astype(np.float32)))
+    return made.eval()
+
+
+def test_functional_call_leaves_the_module_alone():
+    first, second = _network(0), _network(1)
+    x = torch.ones(2, 3)
+    before, wanted = first(x), second(x)
+    given = {**dict(second.named_parameters()), **dict(second.named_buffers())}
+    assert torch.equal(torch.func.functional_call(first, given, (x,)), wanted)
+    assert torch.equal(torch.func.functional_call(first, (dict(second.named_parameters()),), x), wanted)
+    assert torch.equal(first(x), before)
+    with pytest.raises(KeyError):
+        torch.func.functional_call(first, {"nothing": x}, x)
+    with pytest.raises(KeyError):
+        torch.func.functional_call(first, {"0.bias": torch.ones(4)}, x, strict=True)
+    with pytest.raises(ValueError, match="boom"):
+        torch.func.functional_call(Raises(), {}, x)
+    assert torch.equal(first(x), before)
+
+
+class Raises(torch.nn.Module):
+    """A module that does not work."""
+
+    def forward(self, x):
+        raise ValueError("boom")
+
+
+def test_a_shared_parameter_is_replaced_under_all_its_names():
+    tied = torch.nn.Module()
+    tied.a = torch.nn.Linear(2, 2, bias=False)
+    tied.b = torch.nn.Linear(2, 2, bias=False)
+    tied.b.weight = tied.a.weight
+    type(tied).forward = lambda self, x: self.b(self.a(x))
+    try:
+        out = torch.func.functional_call(tied, {"a.weight": torch.eye(2) * 3}, torch.ones(1, 2))
+        assert out.tolist() == [[9.0, 9.0]]
+    finally:
+        del type(tied).forward
+
+
+def test_gradients_for_each_example_and_an_ensemble():
+    model, x = _network(0), torch.tensor(np.random.default_rng(2).normal(size=(5, 3)).astype(np.float32))
+    parameters = dict(model.named_parameters())
+
+    def loss(given, v):
+        return torch.func.functional_call(model, given, (v,)).pow(2).mean()
+
+    each = torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x[:, None])
+    for i in range(5):
+        model.zero_grad()
+        model(x[i : i + 1]).pow(2).mean().backward()
+        np.testing.assert_allclose(
+            each["0.weight"][i].detach().numpy(), parameters["0.weight"].grad.numpy(), rtol=1e-4, atol=1e-5
+        )
+    models = [_network(i) for i in range(3)]
+    stacked, buffers = torch.func.stack_module_state(models)
+    assert stacked["0.weight"].is_leaf
+    assert stacked["0.weight"].requires_grad
+    base = copy.deepcopy(models[0])
+    call = torch.vmap(lambda p, b, v: torch.func.functional_call(base, (p, b), (v,)), in_dims=(0, 0, None))
+    found = call(stacked, buffers, x)
+    np.testing.assert_allclose(found.detach().numpy(), torch.stack([m(x) for m in models]).detach().numpy(), rtol=1e-5)
+
+
+def test_random_numbers_inside_vmap():
+    def noisy(v):
+        return v + torch.rand(2)
+
+    x = torch.zeros(3, 2)
+    with pytest.raises(ValueError, match="random"):
+        torch.vmap(noisy)(x)
+    same = torch.vmap(noisy, randomness="same")(x)
+    assert bool((same == same[0]).all())
+    different = torch.vmap(noisy, randomness="different")(x)
+    assert not bool((different == different[0]).all())
+
+
+def test_functional_results_have_no_history_unless_asked():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert not torch.autograd.functional.jacobian(torch.exp, x).requires_grad
+    assert torch.autograd.functional.jacobian(torch.exp, x, create_graph=True).requires_grad
+    with torch.no_grad():
+        assert torch.autograd.functional.jacobian(torch.exp, x).diagonal().tolist() == x.exp().tolist()
+    with pytest.raises(RuntimeError, match="does not depend"):
+        torch.autograd.functional.jacobian(lambda v: torch.ones(2), x, strict=True)
+    with pytest.raises(RuntimeError):
+        torch.autograd.functional.hessian(torch.exp, x)
+
+
+def test_transforms_compile():
+    p = inputs(torch, grad=False)["p"]
+    compiled = wg.jit(torch.vmap(torch.func.grad(lambda v: (v**3).sum())))
+    for _ in range(6):
+        out = compiled(p)
+    assert type(out) is torch.Tensor
+    np.testing.assert_allclose(out.numpy(), 3 * p.numpy() ** 2, rtol=1e-12)
