@@ -171,10 +171,13 @@ Adagrad = _rule(
 )
 
 
-def _tensors(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return of_class(Tensor, asarray(value))
-    return [_tensors(v) for v in value] if isinstance(value, list) else value
+def _tensors(name: str, value: Any, dtype: Any) -> Any:
+    """Return arrays as tensors, and numbers where PyTorch's state has tensors of them."""
+    if isinstance(value, list):
+        return [_tensors(name, v, dtype) for v in value]
+    if isinstance(value, float) and name in ("ro", "al", "H_diag"):
+        value = np.asarray(value, dtype)
+    return of_class(Tensor, asarray(value)) if isinstance(value, np.ndarray) else value
 
 
 def _iterate(self: Any, evaluate: Callable[[], tuple[float, Array]], state: State) -> None:
@@ -183,7 +186,8 @@ def _iterate(self: Any, evaluate: Callable[[], tuple[float, Array]], state: Stat
     try:
         plain.LBFGS._iterate(self, evaluate, known)
     finally:
-        state.update({name: _tensors(value) for name, value in known.items()})
+        dtype = self._gradient().dtype
+        state.update({name: _tensors(name, value, dtype) for name, value in known.items()})
 
 
 LBFGS = _rule(
