@@ -104,3 +104,9 @@ def test_what_does_not_fit_is_refused():
             wrong()
     with pytest.raises(TypeError):
         torch.addmm(torch.ones(2, 2, dtype=torch.int64), a.long(), a.long().T, alpha=0.5)
+
+
+def test_products_are_of_the_users_line():
+    a = torch.ones(2, 2, requires_grad=True)
+    for made in (torch.mm(a, a), torch.matmul(a, a), a.mv(a[0]), torch.dot(a[0], a[1]), a.mm(a)):
+        assert "test_products.py" in str(made.node.source)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
-from ...core.errors import ShapeError, fail
+from ...core.errors import ShapeError, fail, is_internal, user_frame
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
 from ...core.ops.costs import MATRIX_PRODUCT
@@ -294,6 +294,8 @@ def matmul(x: Any, y: Any, /) -> Tensor:
                 out.node = None
                 return out
             frame = sys._getframe(1)
+            if is_internal(frame.f_code.co_filename):  # the same under another namespace's name
+                frame = user_frame(1) or frame
             op = (matmul_op if m > 1 else vecmat_op) if n > 1 else matvec_op if m > 1 else dot_op
             saved = (x._data if n_y is not None else None, y._data if n_x is not None else None, None)
             code, offset, scope = frame.f_code, frame.f_lasti, mode.scope
