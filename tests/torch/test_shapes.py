@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +154,6 @@ def test_compiled_programs_write_to_tensors_outside() -> None:
 
 
 def test_views_are_found_among_old_objects() -> None:
-    import gc
-
     x = torch.zeros(3)
     old = x[1:]
     gc.collect()
@@ -164,3 +164,21 @@ def test_views_are_found_among_old_objects() -> None:
     del young
     x.add_(1)
     assert old.tolist() == [3.0, 3.0]
+
+
+def test_views_of_one_owner_by_way_of_others() -> None:
+    x = torch.zeros(2, 2)
+    held = weakref.ref(x)
+    x.add_(1)
+    del held
+    middle = x.view(4)
+    first = middle[0]
+    x.add_(1)
+    last = middle[3:]
+    del middle
+    x.add_(1)
+    inner = last[0]
+    x.add_(1)
+    assert (first.item(), last.tolist(), inner.item()) == (4.0, [4.0], 4.0)
+    inner.zero_()
+    assert (x.tolist(), last.tolist()) == ([[4.0, 4.0], [4.0, 0.0]], [0.0])

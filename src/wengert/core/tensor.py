@@ -460,6 +460,8 @@ class Tensor(Methods):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if self.writes_through is not None:
+            self.writes_through.part(self)
         self.assign_(value)
 
     def retain_grad(self) -> None:

@@ -63,13 +63,13 @@ def _owners(x: Plain) -> list[Plain]:
     return found
 
 
-# Of an owner, by identity: its weak reference (one object, which all entries `_base` share), how many others hold
-# that, and the views that were found.
+# By the identity of a tensor's weak reference (one object, which all entries `_base` share): that, how many others hold
+# it, and the views that were found.
 _found: dict[int, tuple[Any, int, weakref.WeakSet[Plain]]] = {}
 
 
 def _entries(x: Plain, ref: Any) -> list[int]:
-    """Return the identities of the entries in the chain of `x` that name an owner."""
+    """Return the identities of the entries in the chain of `x` that name a tensor."""
     found, base = [], x._base
     while base is not None:
         if base[0] is ref:
@@ -81,29 +81,59 @@ def _entries(x: Plain, ref: Any) -> list[int]:
 def views_of(owner: Plain) -> list[Plain]:
     """Return the living tensors that were taken from `owner`, also by way of others.
 
-    Nothing is noted where a view is taken, which happens often; how many hold the owner's weak reference tells here
-    whether there are any, and they are looked for among the youngest objects first.
+    Nothing is noted where a view is taken, which happens often. How many hold a weak reference tells here whether all
+    are known; those that are not are looked for among the youngest objects first.
     """
     if weakref.getweakrefcount(owner) == 0:
         return []
-    ref = weakref.ref(owner)
-    holders = sys.getrefcount(ref) - 2 - _held_by_node(owner.node, ref)
+    found: dict[int, Plain] = {}
+    refs, todo, top = {}, [], 0
+
+    def ask(ref: Any) -> None:
+        if id(ref) not in refs:
+            refs[id(ref)] = ref
+            todo.append(id(ref))
+
+    ask(weakref.ref(owner))
+    top = todo[0]
+    while todo:
+        for v in _holding(refs, todo.pop()):
+            if id(v) in found:
+                continue
+            found[id(v)] = v
+            # What was taken by way of another, dead or alive, shares that one's entry, and is counted by its own.
+            base = v._base
+            while base is not None and id(base[0]) != top:
+                ask(base[0])
+                base = base[3]
+            if weakref.getweakrefcount(v):
+                ask(weakref.ref(v))
+    return [v for v in found.values() if not isinstance(v, DataView) and v is not owner]
+
+
+def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
+    """Return living tensors whose entries name the tensor of a weak reference: all that were taken from it directly."""
+    seen = _found.get(key)
+    known = seen is not None and seen[0] is refs[key]
+    named = refs[key]()
+    # Not counted: the dict of references, what is known of it, and the argument.
+    holders = sys.getrefcount(refs[key]) - 2 - known
+    if named is not None:
+        holders -= _held_by_node(named.node, refs[key])
     if holders <= 0:
         return []
-    seen, foreign, known = _found.get(id(owner), (None, 0, None))
-    if seen is not ref:
-        foreign, known = 0, None
-    views = dict.fromkeys(known) if known is not None else {}
-    if _count(views, ref) + foreign != holders:
+    foreign = seen[1] if seen is not None and known else 0
+    views = dict.fromkeys(seen[2]) if seen is not None and known else {}
+    if foreign or _count(views, refs[key]) != holders:  # another holder may be gone, and a view have come in its place
         young = (o for g in (0, 1) for o in gc.get_objects(g))
-        views.update((o, None) for o in young if isinstance(o, Plain) and _entries(o, ref))
-        if _count(views, ref) + foreign != holders:
-            views = {o: None for o in gc.get_objects() if isinstance(o, Plain) and _entries(o, ref)}
+        views.update((o, None) for o in young if isinstance(o, Plain) and _entries(o, refs[key]))
+        if _count(views, refs[key]) + foreign != holders:
+            views = {o: None for o in gc.get_objects() if isinstance(o, Plain) and _entries(o, refs[key])}
         if len(_found) > 1024:
-            for key in [k for k, (r, *_) in _found.items() if r() is None]:
-                del _found[key]
-        _found[id(owner)] = ref, holders - _count(views, ref), weakref.WeakSet(views)
-    return [v for v in views if not isinstance(v, DataView) and v is not owner]
+            for k in [k for k, (_, _, them) in _found.items() if not them]:
+                del _found[k]
+        _found[key] = refs[key], holders - _count(views, refs[key]), weakref.WeakSet(views)
+    return list(views)
 
 
 def _count(views: Any, ref: Any) -> int:
@@ -208,6 +238,11 @@ class Through:
             return False
         _lay(x, new._data.astype(x.dtype, copy=False), owners, views)
         return True
+
+    def part(self, x: Plain) -> None:
+        """Give `x` memory of its own, as `x.data = v` does: what shared elements with it keeps its value."""
+        if not isinstance(x, DataView) and x._data is not None and (x._base is not None or views_of(x)):
+            x._data, x._base = x._data.copy(), None
 
     def moved(self, x: Plain, old: Array) -> None:
         """Let the views of `x` follow where it was given another array instead of `old`."""

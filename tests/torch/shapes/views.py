@@ -240,6 +240,63 @@ def a_table(torch: Any) -> list[Any]:
     return _plain(u, previous)
 
 
+def buffers(torch: Any) -> list[Any]:
+    layer = torch.nn.BatchNorm1d(3)
+    view = layer.running_mean[:2]
+    layer(torch.ones(4, 3))
+    seen = _plain(view)
+    queue = torch.zeros(4, 2)
+    for k in range(3):
+        start = 2 * k % 4
+        queue[start : start + 2] = torch.ones(2, 2) * k
+    flat = torch.zeros(6)
+    weight, bias = flat[:4].view(2, 2), flat[4:]
+    torch.nn.init.ones_(weight)
+    bias[:] = 2
+    elements = [bias[i] for i in range(2)]
+    flat += 1
+    elements[1].fill_(9)
+    return seen + _plain(queue, flat, weight, bias, *elements)
+
+
+def new_memory(torch: Any) -> list[Any]:
+    w = torch.ones(3)
+    view = w[:2]
+    w.data = torch.zeros(3)
+    x = torch.zeros(3)
+    copy = x[1:].clone()
+    copy.fill_(1)
+    r = torch.arange(6.0).view(2, 3)
+    r.resize_(3, 2)
+    return _plain(w, view, x, copy, r)
+
+
+def crossing_views(torch: Any) -> list[Any]:
+    w = torch.ones(2, 2, requires_grad=True)
+    h = w * 1
+    row, column = h[0], h[:, 0]
+    row *= 2
+    column *= 3
+    h.sum().backward()
+    seen = _plain(h, row, column, w.grad)
+    w.grad[0] = 0
+    gradient = w.grad
+    w.grad[1:].mul_(2)
+    z = torch.zeros(2, 3, 4)
+    z[0][1][2] += 1
+    z[1].t()[0].fill_(2.0)
+    n = torch.arange(4)
+    n.view(2, 2)[0] //= 1
+    n[1:3] <<= 1
+    c = torch.zeros(2, dtype=torch.complex128)
+    c.real[0] = 1
+    c.imag.fill_(2)
+    z.mT[1, 0] += 4
+    out = torch.zeros(2, 2)
+    torch.stack([torch.ones(2), torch.ones(2)], out=out)
+    return seen + _plain(gradient, z, n, torch.view_as_real(c), out)
+
+
 def scaled_row(torch: Any, x: Any) -> Any:
     y = x * 2
     y[0].mul_(3)
@@ -346,6 +403,9 @@ EAGER = {
         a_layer_and_its_optimiser,
         shapes_in_place,
         a_table,
+        buffers,
+        new_memory,
+        crossing_views,
     )
 }
 

@@ -324,13 +324,12 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         return x
     if observers and (seen := observer()) is not None:
         seen.leak("assign_", x._data, x.node)
-    if x.writes_through is None:
-        check_reaches(x, "assign_")
-    else:  # it holds memory of its own from now on
-        x._base = None
+    check_reaches(x, "assign_")
     source = value if isinstance(value, Tensor) else asarray(value)
     if source.shape != x.shape:
         fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")
+    if x.writes_through is not None and x.writes_through.assign(x, source):
+        return x
     if source._data is None or x._data is None:
         replace(x, asarray(source, dtype=x.dtype))
         return x
