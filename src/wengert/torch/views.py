@@ -126,9 +126,9 @@ def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
     views = dict.fromkeys(seen[2]) if seen is not None and known else {}
     if foreign or _count(views, refs[key]) != holders:  # another holder may be gone, and a view have come in its place
         young = (o for g in (0, 1) for o in gc.get_objects(g))
-        views.update((o, None) for o in young if isinstance(o, Plain) and _entries(o, refs[key]))
+        views.update((o, None) for o in young if issubclass(type(o), Plain) and _entries(o, refs[key]))
         if _count(views, refs[key]) + foreign != holders:
-            views = {o: None for o in gc.get_objects() if isinstance(o, Plain) and _entries(o, refs[key])}
+            views = {o: None for o in gc.get_objects() if issubclass(type(o), Plain) and _entries(o, refs[key])}
         if len(_found) > 1024:
             for k in [k for k, (_, _, them) in _found.items() if not them]:
                 del _found[k]
