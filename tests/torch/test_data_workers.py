@@ -236,7 +236,7 @@ def test_a_function_that_keeps_its_batches() -> None:
         kept.append(default_collate(batch))
         return [k.sum() for k in kept], kept[-1]
 
-    x = torch.ones(8, 600) * torch.arange(8).reshape(8, 1)
+    x = torch.ones(40, 600) * torch.arange(40).reshape(40, 1)
     for i, (sums, _) in enumerate(fork([*x], 1, num_workers=1, collate_fn=collate)):
         assert [s.item() for s in sums] == [600.0 * k for k in range(i + 1)]
 
@@ -411,6 +411,7 @@ def test_an_error_has_the_users_line_first_and_the_workers_trace(do: Any, kind: 
     text = "\n".join(rest)
     assert "in DataLoader worker process 1.\nOriginal Traceback (most recent call last):" in text
     assert "self.do()" in text
+    assert "samples_at" not in text  # from the user's first line on
     # As in PyTorch the pass goes on behind it.
     assert [b.tolist() for b in batches] == [[6.0, 7.0, 8.0], [9.0, 10.0, 11.0]]
 
