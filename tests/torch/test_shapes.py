@@ -125,6 +125,10 @@ def test_what_is_refused() -> None:
         x[:, :1].expand(2, 3).add_(1)
     with pytest.raises(wg.WriteError):
         x.unfold(1, 2, 1).zero_()
+    for part in (x[1:], x.t()):  # whose strides are those of the memory of x
+        with pytest.raises(wg.ShapeError):
+            part.as_strided((2,), (1,))
+    assert x.view(6).as_strided((2,), (3,)).tolist() == [0.0, 0.0]
     with pytest.raises(ValueError, match="greater than zero"):
         x[::-1]
     with pytest.raises(wg.GradientError):

@@ -22,6 +22,7 @@ from ...ops.index.inplace import update, value_for
 from ...ops.structure.shapes import broadcast, reshaped
 from ..namespace import FUNCTIONS, as_torch, function, in_place, method, tensor_of
 from ..tensor import Tensor
+from ..views import layout
 from .joining import diagonal
 from .shaping import axis_of, copies, sizes_of
 
@@ -616,13 +617,31 @@ def _strided(shape: tuple[int, ...], size: Any, stride: Any, storage_offset: Any
     return tensor_of(asarray(at, copy=False))
 
 
+def _fills_memory(x: Any) -> bool:
+    """Return whether the elements, in row-major order, are all that the tensor's memory has."""
+    lies = x._data if x._data is not None else layout(x)
+    if lies is None or not lies.flags.c_contiguous:
+        return False
+    whole = lies
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    return x._base is None or whole.nbytes == lies.nbytes
+
+
 @function()
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """Return the elements at steps in memory, the tensor's own in row-major order. Raises RangeError beyond them.
+    """Return the elements at steps in memory, the tensor's own in row-major order.
 
-    It is a value: a write to the result is refused as long as the tensor lives.
+    It is a value: a write to the result is refused as long as the tensor lives. Raises RangeError beyond the tensor's
+    elements, ShapeError for a part of another tensor.
     """
     x = tensor_of(input)
+    if not _fills_memory(x):
+        fail(
+            ShapeError,
+            f"as_strided of {show(x.shape, x.dtype)}, which is part of a tensor or lies in another order",
+            "Strides would be those of that tensor's memory. Take them from the tensor itself, or of x.contiguous().",
+        )
     at = _strided(tuple(x.shape), size, stride, storage_offset)
     out = as_torch(bind(index_op, (reshaped(x, (x.numel(),)), at), {"axis": -1}))
     out._base = base_of(x, None, 0)
