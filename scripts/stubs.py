@@ -106,7 +106,7 @@ def annotation(stub: Stub, value: Any, fn: Callable[..., Any]) -> str:
         if name in SPELLED:
             text = rename(text, {name: SPELLED[name]})
         elif isinstance(found, type) and found.__module__.startswith("wengert"):
-            stub.use(name, found.__module__)
+            stub.use(name if found.__name__ == name else f"{found.__name__} as {name}", found.__module__)
         else:
             return "Any"
     return rename(text, RENAMED)

@@ -26,8 +26,10 @@ def public() -> set[str]:
         path, module = modules.pop()
         for name in module.__all__:
             value = getattr(module, name)
-            if isinstance(value, ModuleType) and not path.startswith("wengert.torch"):
-                modules.append((f"{path}.{name}", value))
+            if isinstance(value, ModuleType):
+                # Of PyTorch's namespaces the page of PyTorch's names tells.
+                if not path.startswith("wengert.torch"):
+                    modules.append((f"{path}.{name}", value))
             elif not name.startswith("_"):
                 found.add(f"{path}.{name}")
     return found

@@ -16,6 +16,7 @@ tensor([[0., 1.],
 
 from __future__ import annotations
 
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 import wengert as _wengert
@@ -82,4 +83,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-__all__ = sorted({name for name in globals() if not name.startswith("_")} | set(_wengert.__all__) | _MODULES)
+_OWN = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _ModuleType)}
+__all__ = sorted(_OWN | set(_wengert.__all__) | _MODULES)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.tensor import Plain
+from ..core.tensor import Tensor as Plain
 from ..ops.random.keys import RandomKey
 from ..torch.tensor import device
 from ..typing import Axes
@@ -17,28 +17,21 @@ from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
-from . import compat as compat
 from . import compiler as compiler
-from . import coverage as coverage
 from . import cuda as cuda
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
-from . import functions as functions
-from . import indices as indices
 from . import jit as jit
 from . import linalg as linalg
-from . import namespace as namespace
 from . import nn as nn
 from . import optim as optim
 from . import random as random
-from . import return_types as return_types
 from . import serialization as serialization
 from . import signal as signal
 from . import special as special
 from . import utils as utils
 from . import version as version
-from . import views as views
 from .. import DTypeError as DTypeError
 from .. import DataError as DataError
 from .. import FeedError as FeedError
@@ -261,7 +254,7 @@ def argsort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, *, sta
 def argwhere(input: TensorLike) -> Any:
     """Return the places of the elements that are not 0, a row each. Raises GraphError for an abstract tensor."""
 def as_strided(input: TensorLike, size: Any, stride: Any, storage_offset: _Int | None = None) -> Any:
-    """Return the elements at steps in memory, the tensor's own in row-major order. Raises RangeError beyond them."""
+    """Return the elements at steps in memory, the tensor's own in row-major order."""
 def as_strided_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `as_strided` gives."""
 def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:

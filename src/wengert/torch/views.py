@@ -166,7 +166,7 @@ def _overlaps_itself(x: Array) -> bool:
 
 
 class Through:
-    """How writes to tensors of this namespace reach what shares elements with them."""
+    """A carrier of writes to tensors of this namespace to what shares elements with them."""
 
     def reaches(self, x: Plain, what: str) -> bool:
         """Return whether a write to a view can be carried to its owners.

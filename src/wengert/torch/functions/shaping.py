@@ -312,24 +312,24 @@ def adjoint(input: Any) -> Any:
 
 
 def _reversed(x: Any) -> Any:
-    """The tensor with all its axes in reverse order."""
+    """Return the tensor with all its axes in reverse order."""
     return x.permute(*reversed(range(x.ndim))) if x.ndim else x
 
 
 def _swapped(x: Any) -> Any:
-    """The tensor with its last two axes exchanged."""
+    """Return the tensor with its last two axes exchanged."""
     return x.swapaxes(-1, -2) if x.ndim else x
 
 
 def _conjugated(x: Any) -> Any:
-    """The matrix transposed, and complex numbers conjugated."""
+    """Return the matrix transposed, and complex numbers conjugated."""
     if x.ndim not in (0, 2):
         _no_matrix(x, ".H")
     return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)
 
 
 def _adjoint(x: Any) -> Any:
-    """The last two axes exchanged, and complex numbers conjugated."""
+    """Return the tensor with its last two axes exchanged, and complex numbers conjugated."""
     return adjoint(x) if x.ndim else (wg.conj(x) if x.is_complex() else x)
 
 

@@ -491,10 +491,9 @@ def layer(cls: type, **renamed: str) -> Any:
         if dtype is not None and not takes_dtype:
             self.to(dtype_of(dtype))
 
-    made = type(
-        cls.__name__,
-        (Module, cls),
-        {"__init__": __init__, "__doc__": cls.__doc__, "__module__": "wengert.torch.nn", "__qualname__": cls.__name__},
-    )
+    # Examples stand with the class that it is made of, and are run there.
+    doc = f"{(cls.__doc__ or '').partition('>>>')[0].rstrip()}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "
+    own = {"__init__": __init__, "__doc__": doc, "__module__": "wengert.torch.nn", "__qualname__": cls.__name__}
+    made = type(cls.__name__, (Module, cls), own)
     COUNTERPARTS[cls] = made
     return made

@@ -52,7 +52,8 @@ def _rule(rule: type[plain.Optimizer], parameters: str, **attributes: Any) -> An
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     __init__.__qualname__ = f"{name}.__init__"
     shown = str(signature).removeprefix("(self, params, ").removesuffix(")")
-    doc = inspect.cleandoc(rule.__doc__ or "").partition("\n\nParameters\n")[0]
+    # Examples stand with the rule, and are run there.
+    doc = inspect.cleandoc(rule.__doc__ or "").partition("\n\nParameters\n")[0].partition(">>>")[0].rstrip()
     doc = f"""{doc}
 
     Parameters, with PyTorch's meaning: {shown}. Those named {", ".join(_WAYS)} choose among ways to compute the same

@@ -12,7 +12,7 @@ __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
 class WeightNorm:
-    """What computes a weight by `name_g` and `name_v` before a module's call."""
+    """A hook that computes a weight by `name_g` and `name_v` before a module's call."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name, self.dim = name, dim
