@@ -8,7 +8,7 @@ import re
 DIFFERS: dict[str, str] = {
     "from_numpy": "copies: later writes to the array are not seen",
     "Tensor.numpy": "is read-only; `numpy.array(t)` copies",
-    "Tensor.view": "a value; writes to it reach the base, and writes to the base reach it, but for those of compiled code",
+    "Tensor.view": "a value; writes to it reach the base, and the base's reach it, but for those of compiled code",
     "Tensor.detach": "as `view`: a view that lives while compiled code writes to its base keeps the old value",
     "Tensor.byte": "negative floating numbers become 0 (they have no value in C either)",
     "Tensor.data_ptr": "the address of the present value, which a write gives up",

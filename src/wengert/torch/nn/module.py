@@ -7,6 +7,7 @@ A module of this namespace takes what is assigned to it into it: parameters and 
 from __future__ import annotations
 
 import inspect
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -492,7 +493,8 @@ def layer(cls: type, **renamed: str) -> Any:
             self.to(dtype_of(dtype))
 
     # Examples stand with the class that it is made of, and are run there.
-    doc = f"{(cls.__doc__ or '').partition('>>>')[0].rstrip()}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "
+    text = re.split(r"\n\s*>{3} ", cls.__doc__ or "")[0].rstrip()
+    doc = f"{text}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "
     own = {"__init__": __init__, "__doc__": doc, "__module__": "wengert.torch.nn", "__qualname__": cls.__name__}
     made = type(cls.__name__, (Module, cls), own)
     COUNTERPARTS[cls] = made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,7 @@ def _rule(rule: type[plain.Optimizer], parameters: str, **attributes: Any) -> An
     __init__.__qualname__ = f"{name}.__init__"
     shown = str(signature).removeprefix("(self, params, ").removesuffix(")")
     # Examples stand with the rule, and are run there.
-    doc = inspect.cleandoc(rule.__doc__ or "").partition("\n\nParameters\n")[0].partition(">>>")[0].rstrip()
+    doc = re.split(r"\n\nParameters\n|\n\n>{3} ", inspect.cleandoc(rule.__doc__ or ""))[0]
     doc = f"""{doc}
 
     Parameters, with PyTorch's meaning: {shown}. Those named {", ".join(_WAYS)} choose among ways to compute the same
