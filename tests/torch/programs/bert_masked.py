@@ -9,10 +9,16 @@ from common import classes, fill
 class BertLite(nn.Module):
     def __init__(self, vocab=14, dim=8, heads=2, layers=2, max_len=10):
         super().__init__()
-        self.word, self.position, self.segment = nn.Embedding(vocab, dim, padding_idx=0), nn.Embedding(max_len, dim), nn.Embedding(2, dim)
+        self.word, self.position, self.segment = (
+            nn.Embedding(vocab, dim, padding_idx=0),
+            nn.Embedding(max_len, dim),
+            nn.Embedding(2, dim),
+        )
         self.norm = nn.LayerNorm(dim, eps=1e-12)
         self.attention = nn.ModuleList([nn.MultiheadAttention(dim, heads, batch_first=True) for _ in range(layers)])
-        self.ffn = nn.ModuleList([nn.Sequential(nn.Linear(dim, 16), nn.GELU(), nn.Linear(16, dim)) for _ in range(layers)])
+        self.ffn = nn.ModuleList(
+            [nn.Sequential(nn.Linear(dim, 16), nn.GELU(), nn.Linear(16, dim)) for _ in range(layers)]
+        )
         self.norms = nn.ModuleList([nn.LayerNorm(dim) for _ in range(2 * layers)])
         self.decoder = nn.Linear(dim, vocab, bias=False)
         self.decoder.weight = self.word.weight

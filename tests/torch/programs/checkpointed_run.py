@@ -34,7 +34,16 @@ def main(compiled):
 
     train(model, optimizer, scheduler, 0, 5)
     buffer = io.BytesIO()
-    torch.save({"epoch": 5, "state_dict": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(), "best": min(out)}, buffer)
+    torch.save(
+        {
+            "epoch": 5,
+            "state_dict": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "scheduler": scheduler.state_dict(),
+            "best": min(out),
+        },
+        buffer,
+    )
     train(model, optimizer, scheduler, 5, 10)
     buffer.seek(0)
     checkpoint = torch.load(buffer, map_location=torch.device("cpu"))

@@ -17,7 +17,9 @@ def main(compiled):
 
     def step(x):
         optimizer.zero_grad()
-        L = torch.tril(factors, -1) + torch.diag_embed(torch.nn.functional.softplus(torch.diagonal(factors, dim1=-2, dim2=-1)))
+        L = torch.tril(factors, -1) + torch.diag_embed(
+            torch.nn.functional.softplus(torch.diagonal(factors, dim1=-2, dim2=-1))
+        )
         d = torch.linalg.solve_triangular(L, (x[:, None] - means).unsqueeze(-1), upper=False).squeeze(-1)
         log_prob = -0.5 * d.pow(2).sum(-1) - torch.diagonal(L, 0, -2, -1).log().sum(-1) - math.log(2 * math.pi)
         loss = -torch.logsumexp(torch.log_softmax(logits, 0) + log_prob, dim=1).mean()

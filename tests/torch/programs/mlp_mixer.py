@@ -25,7 +25,9 @@ class MixerBlock(nn.Module):
 def main(compiled):
     stem, blocks, head = nn.Conv2d(1, 6, 4, 4), nn.Sequential(*[MixerBlock(4, 6) for _ in range(2)]), nn.Linear(6, 3)
     model = fill(torch, nn.ModuleDict({"stem": stem, "blocks": blocks, "head": head}))
-    optimizer = torch.optim.Adam([{"params": stem.parameters(), "lr": 1e-3}, {"params": [*blocks.parameters(), *head.parameters()]}], lr=1e-2)
+    optimizer = torch.optim.Adam(
+        [{"params": stem.parameters(), "lr": 1e-3}, {"params": [*blocks.parameters(), *head.parameters()]}], lr=1e-2
+    )
     x, y = torch.tensor(numbers(6, 1, 8, 8)), torch.tensor(classes(6, 3))
 
     def step(x, y):

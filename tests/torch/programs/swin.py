@@ -43,7 +43,12 @@ class WindowAttention(nn.Module):
 
 
 def main(compiled):
-    attention, shifted, head, norm = WindowAttention(6, 2, 2), WindowAttention(6, 2, 2), nn.Linear(6, 3), nn.LayerNorm(6)
+    attention, shifted, head, norm = (
+        WindowAttention(6, 2, 2),
+        WindowAttention(6, 2, 2),
+        nn.Linear(6, 3),
+        nn.LayerNorm(6),
+    )
     model = fill(torch, nn.ModuleList([attention, shifted, head, norm]))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     x, y = torch.tensor(numbers(3, 4, 4, 6)), torch.tensor(classes(3, 3))
