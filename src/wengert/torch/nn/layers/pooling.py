@@ -45,6 +45,7 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
+    return_indices = False  # layers of `wengert.nn` that are taken in have none
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
@@ -172,6 +173,7 @@ class AvgPool1d(_Pool):
 
 
 class _AvgPool(_Pool):
+    divisor_override: int | None = None  # layers of `wengert.nn` that are taken in have none
     _shown = ("kernel_size", "stride", "padding")
 
     def __init__(
