@@ -1,0 +1,65 @@
+"""`python -m wengert.torch program.py`: a program runs as it stands, with `torch` renamed in its process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys
+import argparse
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import optim
+from torch.utils.data import DataLoader, TensorDataset
+from helper import target
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=1)
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(TensorDataset(torch.ones(4, 2), target(4)), batch_size=2)
+    losses = []
+    for _ in range(args.steps):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    print(len(losses), losses[-1] < losses[0], torch.__name__, isinstance(model.weight, torch.nn.parameter.Parameter))
+"""
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wengert.torch", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_a_program_runs_as_it_stands(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "helper.py").write_text("import torch\n\ndef target(n):\n    return torch.zeros(n, 1)\n")
+    done = run("project/train.py", "--steps", "3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "6 True wengert.torch True\n"
+
+
+def test_what_is_no_program(tmp_path: Path) -> None:
+    done = run("nothing.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "python -m wengert.torch: there is no file 'nothing.py'\n"
+    assert run(cwd=tmp_path).returncode == 2
+
+
+def test_a_module_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("import torch.nowhere\n")
+    done = run("p.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "No module named 'torch.nowhere'" in done.stderr
