@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from torch_layers import Evaluation
 from torch_records import DATA, write
 
-NAMES = ("pooling", "vision", "convolution", "embedding", "transformer", "recurrent", "lazy")
+NAMES = ("pooling", "vision", "convolution", "embedding", "transformer", "recurrent", "nn_utils")
 
 
 def plain(x: Any) -> Any:

@@ -19,7 +19,7 @@ CALLS = [
     "F.conv1d(N(2, 4, 7), N(6, 2, 3), N(6), 2, 1, 2, 2), F.conv1d(N(4, 7), weight=N(3, 4, 2), padding='same')",
     "F.conv2d(N(2, 2, 5, 6), N(3, 2, 3, 2), None, (1, 2), (2, 1)), F.conv2d(N(2, 5, 5), N(4, 1, 2, 2), groups=2)",
     "F.conv2d(N(1, 1, 5, 5), N(1, 1, 3, 3), padding='valid'), F.conv2d(I(9, 1, 1, 3, 3), I(9, 2, 1, 2, 2), I(9, 2))",
-    "F.conv3d(N(1, 2, 4, 4, 3), N(3, 2, 2, 3, 2), N(3), padding=1, stride=2), F.conv_tbc(N(5, 2, 3), N(2, 3, 4), N(4), 1)",
+    "F.conv3d(N(1, 2, 4, 4, 3), N(3, 2, 2, 3, 2), N(3), padding=1, stride=2), F.conv_tbc(N(5, 2, 3), N(2, 3, 4), N(4), 1)",  # noqa: E501
     "F.conv2d(torch.complex(N(1, 1, 3, 3), N(1, 1, 3, 3)), torch.complex(N(1, 1, 2, 2), N(1, 1, 2, 2)))",
     "F.conv_transpose1d(N(2, 4, 3), N(4, 2, 3), N(4), 2, 1, 1, 2), F.conv_transpose1d(N(4, 3), N(4, 2, 3), dilation=2)",
     "F.conv_transpose2d(N(1, 2, 3, 4), N(2, 3, 3, 2), N(3), (2, 3), (1, 0), (1, 2))",
@@ -28,16 +28,16 @@ CALLS = [
     "F.unfold(N(2, 2, 5, 6), (2, 3), dilation=(2, 1), padding=1, stride=2), F.unfold(N(2, 4, 4), 2)",
     "F.fold(N(2, 8, 12), (4, 5), 2), F.fold(N(1, 9, 9), 5, 3, padding=1, stride=2), F.fold(N(4, 4), 4, 2, stride=2)",
     "F.unfold(B(1, 1, 3, 3), 2, 1, 1), F.unfold(N(1, 3, 3), (1, 2), padding=(0, 2))",
-    "(m := layer(nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2)))(N(2, 4, 9)), repr(m), list(m.state_dict())",
+    "(m := layer(nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2)))(N(2, 4, 9)), repr(m), list(m.state_dict())",  # noqa: E501
     "(m := layer(nn.Conv2d(2, 3, 3, padding='same', padding_mode='reflect')))(N(1, 2, 5, 4)), repr(m)",
     "(m := layer(nn.Conv2d(2, 3, (3, 2), padding=(2, 1), padding_mode='circular', bias=False)))(N(2, 4, 4)), repr(m)",
     "(m := layer(nn.Conv3d(1, 2, 2, padding=1, padding_mode='replicate')))(N(1, 1, 2, 3, 2)), repr(m)",
-    "layer(nn.Conv1d(1, 2, 4, padding='same', padding_mode='zeros'))(N(1, 5)), layer(nn.Conv1d(1, 1, 2, padding='valid'))(N(1, 3))",
-    "layer(nn.Conv1d(1, 2, 4, padding='same', padding_mode='circular'))(N(1, 5)), repr(nn.Conv1d(1, 2, 4, padding='same'))",
+    "layer(nn.Conv1d(1, 2, 4, padding='same', padding_mode='zeros'))(N(1, 5)), layer(nn.Conv1d(1, 1, 2, padding='valid'))(N(1, 3))",  # noqa: E501
+    "layer(nn.Conv1d(1, 2, 4, padding='same', padding_mode='circular'))(N(1, 5)), repr(nn.Conv1d(1, 2, 4, padding='same'))",  # noqa: E501
     "(m := layer(nn.ConvTranspose1d(2, 2, 3, 2)))(N(1, 2, 3)), m(N(1, 2, 3), output_size=[8]), repr(m)",
     "(m := layer(nn.ConvTranspose2d(2, 4, 3, 2, 1, 1, 2, False, 2)))(N(1, 2, 3, 2)), repr(m)",
-    "layer(nn.ConvTranspose2d(1, 1, 3, 3, 1))(N(1, 1, 2, 3), output_size=(1, 1, 6, 7)), layer(nn.ConvTranspose3d(1, 2, 2))(N(1, 2, 1, 2))",
-    "nn.Unfold(2, stride=2)(N(1, 2, 4, 4)), nn.Fold((4, 4), 2, stride=2)(N(1, 8, 4)), repr(nn.Unfold(2)), repr(nn.Fold(4, 2))",
+    "layer(nn.ConvTranspose2d(1, 1, 3, 3, 1))(N(1, 1, 2, 3), output_size=(1, 1, 6, 7)), layer(nn.ConvTranspose3d(1, 2, 2))(N(1, 2, 1, 2))",  # noqa: E501
+    "nn.Unfold(2, stride=2)(N(1, 2, 4, 4)), nn.Fold((4, 4), 2, stride=2)(N(1, 8, 4)), repr(nn.Unfold(2)), repr(nn.Fold(4, 2))",  # noqa: E501
 ]
 RECORDED = read("convolution")
 

@@ -34,7 +34,7 @@ CALLS = [
     "F.fractional_max_pool2d(N(2, 3, 9, 8), 2, (4, 3), _random_samples=N(2, 3, 2).detach().sigmoid())",
     "F.fractional_max_pool2d(N(3, 9, 8), (2, 1), output_ratio=(0.5, 0.4), return_indices=True, _random_samples="
     "N(1, 3, 2).detach().sigmoid())",
-    "F.fractional_max_pool3d_with_indices(N(2, 3, 6, 7, 5), 2, (4, 1, 3), _random_samples=N(2, 3, 3).detach().sigmoid())",
+    "F.fractional_max_pool3d_with_indices(N(2, 3, 6, 7, 5), 2, (4, 1, 3), _random_samples=N(2, 3, 3).detach().sigmoid())",  # noqa: E501
     "F.max_unpool1d(*F.max_pool1d(N(2, 2, 8), 2, return_indices=True), 2)",
     "F.max_unpool2d(*F.max_pool2d(N(2, 2, 7, 6), 3, 2, 1, return_indices=True), 3, 2, 1, output_size=(2, 2, 7, 6))",
     "F.max_unpool3d(*F.max_pool3d(N(1, 2, 4, 4, 6), 2, return_indices=True), 2, output_size=[4, 4, 6])",
@@ -118,7 +118,11 @@ def test_refusals() -> None:
             wrong()
     with pytest.raises(RangeError):
         F.max_unpool1d(torch.ones(1, 1), torch.tensor([[2]]), 2)
-    for wrong in (lambda: F.max_pool2d(x * 1j, 2), lambda: F.avg_pool2d(x > 0, 2), lambda: F.adaptive_avg_pool2d(x.int(), 2)):
+    for wrong in (
+        lambda: F.max_pool2d(x * 1j, 2),
+        lambda: F.avg_pool2d(x > 0, 2),
+        lambda: F.adaptive_avg_pool2d(x.int(), 2),
+    ):
         with pytest.raises(DTypeError):
             wrong()
     with pytest.raises(GraphError):

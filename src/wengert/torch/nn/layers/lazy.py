@@ -58,7 +58,7 @@ __all__ = [
 
 
 class _Uninitialized:
-    """A base of parameters and buffers that have no shape yet."""
+    """The base of parameters and buffers without a shape."""
 
     __slots__ = ()
 
@@ -128,7 +128,7 @@ def is_lazy(tensor: Any) -> bool:
 
 
 class LazyModuleMixin(Module):
-    """A base that a layer inherits before its own class, to learn sizes from its first input.
+    """A base that a layer has before its own class to learn sizes from its first input.
 
     Subclasses define `initialize_parameters(*args)`, which is given that input and gives parameters their shapes, and
     `cls_to_become`: what the layer is afterwards.

@@ -190,7 +190,7 @@ class RNNBase(Module):
             )
         batched = packed or given.ndim == 3
         if isinstance(input, PackedSequence):
-            sizes = [int(n) for n in input.batch_sizes.detach().numpy()]
+            sizes = input.steps()
             rows: Any = given
         else:
             steps: Any = given if batched else given.unsqueeze(1)
@@ -205,7 +205,7 @@ class RNNBase(Module):
         out, last = self._run(rows, sizes, states)
         if isinstance(input, PackedSequence):
             last = [_each(s, lambda part: _ordered(part, input.unsorted_indices)) for s in last]
-            return PackedSequence(out, *input[1:]), self._final(last, batched)
+            return input.holding(out), self._final(last, batched)
         out = out.reshape((len(sizes), sizes[0], out.shape[-1]))
         if not batched:
             out = out.squeeze(1)

@@ -25,6 +25,7 @@ from .linear import Linear
 from .norm import LayerNorm
 
 __all__ = [
+    "MultiHeadAttention",
     "MultiheadAttention",
     "Transformer",
     "TransformerDecoder",
@@ -201,6 +202,9 @@ class MultiheadAttention(Module):
             out = tensor_of(wg.swapaxes(out, 0, 1))
         return out, weights
 
+
+# The name that `wengert.nn` has it under, whose layers are taken in as this one.
+MultiHeadAttention = MultiheadAttention
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
 

@@ -47,7 +47,8 @@ class PackedSequence(_Packed):
     unsorted_indices: the way back.
     """
 
-    __slots__ = ()
+    # The batch sizes as numbers, where they were: a compiled function knows the tensor's values only when it runs.
+    sizes: list[int] | None
 
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
@@ -56,7 +57,13 @@ class PackedSequence(_Packed):
             data, batch_sizes = data
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
-        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+        made = super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+        made.sizes = None
+        return made
+
+    def steps(self) -> list[int]:
+        """Return how many sequences have a first step, a second, and so on. Raises GraphError for those of a trace."""
+        return _known(self.batch_sizes, "a packed sequence") if self.sizes is None else self.sizes
 
     @property
     def is_cuda(self) -> bool:
@@ -74,7 +81,13 @@ class PackedSequence(_Packed):
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """Return the sequences with their elements in another dtype; see :meth:`wengert.torch.Tensor.to`."""
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else type(self)(data, *self[1:])
+        return self if data is self.data else self.holding(data)
+
+    def holding(self, data: Any) -> PackedSequence:
+        """Return other elements, packed as these are."""
+        made = type(self)(data, *self[1:])
+        made.sizes = self.sizes
+        return made
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """Return the sequences themselves: they are on the processor."""
@@ -162,7 +175,9 @@ def pack_padded_sequence(
     places = [order[:m] * sequence + t * step for t, m in enumerate(batch_sizes)]
     data = wg.take(x.reshape((x.shape[0] * x.shape[1], *x.shape[2:])), np.concatenate(places), 0)
     indices = None if enforce_sorted else tensor_of(asarray(order))
-    return PackedSequence(data, tensor_of(asarray(np.asarray(batch_sizes))), indices)
+    made = PackedSequence(data, tensor_of(asarray(np.asarray(batch_sizes))), indices)
+    made.sizes = batch_sizes
+    return made
 
 
 def pad_packed_sequence(
@@ -172,7 +187,7 @@ def pad_packed_sequence(
 
     Raises ShapeError for a `total_length` below the longest.
     """
-    sizes = np.asarray(_known(sequence.batch_sizes, "pad_packed_sequence"))
+    sizes = np.asarray(sequence.steps())
     steps, n = len(sizes), int(sizes[0])
     if total_length is not None and total_length < steps:
         fail(ShapeError, f"pad_packed_sequence: total_length={total_length} for sequences of {steps} steps")

@@ -14,7 +14,7 @@ __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
 
 class SpectralNorm:
-    """A hook that computes a weight by `name_orig` and singular vectors `name_u`, `name_v` before a module's call."""
+    """A hook that computes a weight by `name_orig` and singular vectors, `name_u` and `name_v`, before a call."""
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         self.name, self.n_power_iterations = name, n_power_iterations
