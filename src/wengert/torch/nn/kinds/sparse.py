@@ -28,10 +28,13 @@ def _slowed_tangents(primals: Any, tangents: Any) -> Any:
     return primals[0] * 1, tangents[0] * primals[1]
 
 
-def _padding(padding_idx: int | None, rows: int) -> int | None:
-    """Return the id that takes no part, counted from the start."""
+def _padding(padding_idx: int | None, table: Tensor) -> int | None:
+    """Return the id of a table that takes no part, counted from the start."""
+    if table.ndim != 2:
+        fail(ShapeError, f"a table of shape {tuple(table.shape)}", "It has two dimensions: (rows, features).")
     if padding_idx is None:
         return None
+    rows: int = table.shape[0]
     if not -rows <= padding_idx < rows:
         fail(RangeError, f"padding_idx={padding_idx} in a table of {rows} rows")
     return padding_idx % rows
@@ -62,8 +65,6 @@ def _rows(
 ) -> Any:
     if ids.dtype.kind not in "iu":
         fail(DTypeError, f"ids are integers, not {ids.spec}", "Cast them: ids.long().")
-    if weight.ndim != 2:
-        fail(ShapeError, f"a table of shape {tuple(weight.shape)}", "It has two dimensions: (rows, features).")
     if max_norm is not None:
         _shorten(weight, ids, float(max_norm), float(norm_type))
     found: Any = plain.embedding(ids, weight, padding_idx)
@@ -102,7 +103,7 @@ def embedding(
             [1., 2.]])
     """
     ids, table = tensor_of(input), tensor_of(weight)
-    padding = _padding(padding_idx, table.shape[0])
+    padding = _padding(padding_idx, table)
     return tensor_of(_rows(ids, table, padding, max_norm, norm_type, scale_grad_by_freq))
 
 
@@ -143,7 +144,7 @@ def embedding_bag(
         fail(GraphError, "embedding_bag: scale_grad_by_freq", "torch.nn.functional.embedding has it.")
     if ids.ndim not in (1, 2) or (ids.ndim == 1) == (offsets is None):
         fail(ShapeError, f"embedding_bag: ids of shape {tuple(ids.shape)}", "(bags, ids), or (ids,) with offsets.")
-    padding = _padding(padding_idx, table.shape[0])
+    padding = _padding(padding_idx, table)
     count, width = ids.numel(), table.shape[1]
     if ids.ndim == 2:
         bags = ids.shape[0]
