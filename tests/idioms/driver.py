@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import wengert.torch as wg
+from both_namespaces import wg
 
 CALLS = 8
 SEED = 7

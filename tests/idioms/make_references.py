@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import json
 import sys
+import types
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,13 +57,16 @@ def trajectories(names: list[str]) -> dict[str, dict[str, list[float]]]:
     for name in [n for n in sys.modules if n.startswith("idioms.") and n != __name__]:
         del sys.modules[name]
     here.torch = here
+    both: Any = types.ModuleType("both_namespaces")
+    both.wg = here
     replaced = {
+        "both_namespaces": both,
         "wengert": here,
         "wengert.torch": here,
         "wengert.nn": torch.nn,
         "wengert.nn.functional": torch.nn.functional,
     }
-    kept = {name: sys.modules[name] for name in replaced}
+    kept = {name: sys.modules[name] for name in replaced if name in sys.modules}
     sys.modules.update(replaced)
     driver = importlib.import_module("idioms.driver")
     for path in sorted(HERE.glob("test_*.py")):

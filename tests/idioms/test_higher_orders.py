@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import wengert.nn.functional as F
-import wengert.torch as wg
+from both_namespaces import wg
 from wengert import nn, optim
 
 from .driver import Row, both, data, fresh, program

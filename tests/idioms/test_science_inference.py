@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-import wengert.torch as wg
+from both_namespaces import wg
 
 from .driver import both, data, program, slopes
 

@@ -11,7 +11,7 @@ import scipy.integrate
 import scipy.linalg
 from scipy.spatial.transform import Rotation
 
-import wengert.torch as wg
+from both_namespaces import wg
 from wengert import nn
 
 from .driver import Row, both, data, fresh, program, slopes

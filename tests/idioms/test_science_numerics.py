@@ -14,7 +14,7 @@ import scipy.sparse
 from scipy.stats import norm
 
 import wengert.nn.functional as F
-import wengert.torch as wg
+from both_namespaces import wg
 
 from .driver import both, data, program, slopes
 

@@ -57,6 +57,8 @@ def to_operand(value: Any, op: str) -> Any:
         return value
     if type(value) in SCALARS:
         return value
+    if isinstance(value, int):  # of a class of its own, such as an IntEnum
+        return int(value)
     if isinstance(value, Dim):
         node = make_node(
             TABLE["size"], (), {"dim": value}, (), spec_of((), default_int), *caller(), get_mode().scope, False
