@@ -277,20 +277,21 @@ class Writer:
         rng = f"np.random.default_rng({seed})"
         kind = self.of(("normal", "normal", "normal", "positive", "whole", "special" if self.special else "normal"))
         if dtype == "bool":
-            text = f"np.asarray({rng}.random({shape}) < 0.5)"
+            text = f"np.asarray({rng}.random({tuple(shape)}) < 0.5)"
         elif dtype.startswith(("int", "uint")):
             low = 0 if dtype.startswith("u") else -20
-            text = f"np.asarray({rng}.integers({low}, 21, {shape})).astype('{dtype}')"
+            text = f"np.asarray({rng}.integers({low}, 21, {tuple(shape)})).astype('{dtype}')"
         elif dtype.startswith("complex"):
-            text = f"np.asarray({rng}.standard_normal({shape}) + 1j * {rng}.random({shape})).astype('{dtype}')"
+            parts = f"{rng}.standard_normal({tuple(shape)}) + 1j * {rng}.random({tuple(shape)})"
+            text = f"np.asarray({parts}).astype('{dtype}')"
         elif kind == "special":
-            text = f"np.asarray({rng}.choice({SPECIAL}, {shape}))"
+            text = f"np.asarray({rng}.choice({SPECIAL}, {tuple(shape)}))"
         elif kind == "whole":
-            text = f"np.asarray({rng}.integers(-3, 4, {shape})) * 1.0"
+            text = f"np.asarray({rng}.integers(-3, 4, {tuple(shape)})) * 1.0"
         elif kind == "positive":
-            text = f"np.asarray({rng}.random({shape}) + 0.5)"
+            text = f"np.asarray({rng}.random({tuple(shape)}) + 0.5)"
         else:
-            text = f"np.asarray({rng}.standard_normal({shape}))"
+            text = f"np.asarray({rng}.standard_normal({tuple(shape)}))"
         if dtype in FLOATS:
             text = f"np.asarray({text}).astype({dtype if dtype == 'bfloat16' else repr(dtype)})"
         return self._given(text)
@@ -299,7 +300,7 @@ class Writer:
         """Add an input of indices, and return its name."""
         rng = f"np.random.default_rng({self.below(1 << 30)})"
         dtype = self.of(("int64", "int32"))
-        return self._given(f"np.asarray({rng}.integers(0, {below}, {shape})).astype('{dtype}')")
+        return self._given(f"np.asarray({rng}.integers(0, {below}, {tuple(shape)})).astype('{dtype}')")
 
     def _given(self, text: str) -> str:
         name = self._add(text, self.inputs)

@@ -365,9 +365,9 @@ def constant(w: Writer) -> Any:
     return w.step(
         w.of(
             (
-                f"wg.zeros({shape}, dtype=wg.{w.dtype})",
-                f"wg.full({shape}, {w.of(NUMBERS)}, dtype=wg.{w.dtype})",
-                f"wg.asarray(np.linspace(-1, 2, {int(np.prod(shape))}).reshape({shape}), dtype=wg.{w.dtype})",
+                f"wg.zeros({tuple(shape)}, dtype=wg.{w.dtype})",
+                f"wg.full({tuple(shape)}, {w.of(NUMBERS)}, dtype=wg.{w.dtype})",
+                f"wg.asarray(np.linspace(-1, 2, {int(np.prod(shape))}).reshape({tuple(shape)}), dtype=wg.{w.dtype})",
                 f"wg.arange({w.of(w.sizes)}, dtype=wg.{w.dtype})",
             )
         )

@@ -298,7 +298,7 @@ REFUSED = {
     "permute": (lambda: T.permute(0, 1), wg.ShapeError, "each of its 3 axes once"),
     "permute twice": (lambda: T.permute(0, 1, 1), wg.ShapeError, "permute_dims"),
     "swapaxes": (lambda: T.swapaxes(0, 3), wg.ShapeError, "axis 3 does not exist"),
-    "transpose": (lambda: wg.torch.transpose(T, (0, 2, 1), 0), wg.DTypeError, "permute_dims"),
+    "transpose": (lambda: wg.torch.transpose(T, (0, 2, 1), 0), wg.DTypeError, "axis must be an int"),
     "T": (lambda: T.T, wg.ShapeError, "mT"),
     "mT": (lambda: wg.ones(3).mT, wg.ShapeError, "two dimensions"),
     "broadcast_to": (lambda: wg.broadcast_to(T, (2, 3, 5)), wg.ShapeError, "broadcast of"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,17 @@ def test_every_program_was_recorded() -> None:
     assert sorted(RECORDED) == NAMES
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("name", NAMES)
+def in_turn() -> list[Any]:
+    """Every program one way, eager and compiled in turn; the other way is left to the slow tests."""
+    ways = [(name, compiled, i % 2 == compiled) for i, name in enumerate(NAMES) for compiled in (False, True)]
+    return [
+        pytest.param(
+            name, compiled, id=f"{name}-{'compiled' if compiled else 'eager'}", marks=() if usual else pytest.mark.slow
+        )
+        for name, compiled, usual in ways
+    ]
+
+
+@pytest.mark.parametrize(("name", "compiled"), in_turn())
 def test_numbers_are_pytorchs(name: str, compiled: bool) -> None:
     np.testing.assert_allclose(run(name, compiled, by_wengert=True), RECORDED[name], rtol=1e-8, atol=1e-8)

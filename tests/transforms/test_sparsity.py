@@ -75,7 +75,7 @@ BY_VALUE = frozenset(
     + ["xlogy", "xlog1py", "linear_recurrence", "slogdet", "expm", "dropout_at"]
 )
 # Blocks of a layout, where the factor of a triangular or orthogonal structure has zeros of its own.
-BY_BLOCK = frozenset(["cholesky", "qr"])
+BY_BLOCK = frozenset(["cholesky", "lu", "qr"])
 # Rows of one element, of which a softmax is 1.
 BY_SIZE = frozenset(["softmax", "attention", "attention_gradients"])
 # Samples with zeros, which are moved away from.

@@ -9,13 +9,13 @@ import errno
 import io
 import os
 import pickle
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import IO, Any
 
 from ..core.errors import DataError, fail
+from ..core.state.locks import lock
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, of_class
 from ..nn.parameter import Parameter as PlainParameter
@@ -205,7 +205,7 @@ def load(
 
 # -- classes that users trust
 
-_lock = threading.Lock()
+_lock = lock()
 _safe: list[Any] = []
 
 

@@ -288,6 +288,7 @@ def arange(
     check_device(device)
     if stop is None:
         start, stop = 0, start
+    start, stop, step = (int(v) if isinstance(v, int) else v for v in (start, stop, step))  # an IntEnum, say
     wanted = _dtype(dtype, result_type(start, stop, step))
     first, last, by = (_real(v, f"arange: {n}") for v, n in ((start, "start"), (stop, "stop"), (step, "step")))
     if by == 0 or not all(map(math.isfinite, (first, last, by))):

@@ -65,11 +65,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None, copy: bool | Non
 def from_numpy(ndarray: Any) -> Tensor:
     """Return a tensor with the values of a NumPy array, in its dtype.
 
-    PyTorch's shares the array's memory. Here the values are copied: later writes to the array are not seen.
+    PyTorch's shares the array's memory. Here the values are copied unless nobody can write to the array: later writes
+    to it are not seen.
     """
     if not isinstance(ndarray, np.ndarray):
         fail(DTypeError, f"from_numpy() of a {type(ndarray).__name__}", "Write torch.tensor(data).")
-    return finished(asarray(ndarray, copy=True))
+    return finished(asarray(ndarray))
 
 
 @function(method=False)
@@ -338,10 +339,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
 @function(out=True)
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Tensor:
     """Return 0 or 1 for each element, the 1 with the probability that it, or `p`, is."""
-    given = {"generator": generator} if generator is not None else {}
-    probability = tensor_of(input) if p is None else p
-    drawn = finished(wg.rand(tuple(input.shape), **given))
-    return (drawn < probability).astype(input.dtype)  # type: ignore[return-value]
+    drawn = finished(wg.random.bernoulli(tensor_of(input) if p is None else p, tuple(input.shape), generator=generator))
+    return drawn.astype(input.dtype)  # type: ignore[return-value]
 
 
 @function(out=True)
