@@ -25,11 +25,15 @@ CONTENDERS = ("pytorch eager", "pytorch compiled", "wengert eager", "wengert com
 USUAL = ("mlp_classifier", "convnet", "resnet", "vae", "lstm_language_model", "gpt", "gcn", "ddpm")
 
 
+# The seconds of each call. Not in what the programs see as `torch`: a compiler guards what it reads there.
+TIMES: list[float] = []
+
+
 class Timed:
     """A module whose `compile` gives a function that notes how long each of its calls takes."""
 
-    def __init__(self, torch: Any, compiled: bool, times: list[float]) -> None:
-        self._torch, self._compiled, self._times = torch, compiled, times
+    def __init__(self, torch: Any, compiled: bool) -> None:
+        self._torch, self._compiled = torch, compiled
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._torch, name)
@@ -41,7 +45,7 @@ class Timed:
         def timed(*args: Any) -> Any:
             start = time.perf_counter()
             out = run(*args)
-            self._times.append(time.perf_counter() - start)
+            TIMES.append(time.perf_counter() - start)
             return out
 
         return timed
@@ -58,10 +62,9 @@ def contend(name: str, contender: str) -> dict[str, Any]:
     module: Any = types.ModuleType(f"program_{name}")
     sys.modules[module.__name__] = module
     exec(compile(edited(source) if library == "wengert" else source, str(file), "exec"), vars(module))
-    times: list[float] = []
-    module.torch = Timed(module.torch, how == "compiled", times)
+    module.torch = Timed(module.torch, how == "compiled")
     numbers = [float(v) for v in module.main(True)]
-    return {"numbers": numbers, "first": times[0], "steps": times[3:]}
+    return {"numbers": numbers, "first": TIMES[0], "steps": TIMES[3:]}
 
 
 def race(name: str, rounds: int) -> dict[str, dict[str, float]]:
@@ -77,7 +80,8 @@ def race(name: str, rounds: int) -> dict[str, dict[str, float]]:
                 raise SystemExit(f"{name}, {contender}:\n{done.stderr[-2000:]}")
             found = json.loads(done.stdout.splitlines()[-1])
             for a, b in zip(found["numbers"], recorded, strict=True):
-                if abs(a - b) > 1e-6 * max(1.0, abs(b)):
+                # What PyTorch's compiler gives differs from what it gives itself by up to 1e-5.
+                if abs(a - b) > (1e-4 if contender == "pytorch compiled" else 1e-8) * max(1.0, abs(b)):
                     raise SystemExit(f"{name}, {contender}: {a}, where PyTorch was recorded to give {b}")
             steps[contender] += found["steps"]
             first[contender].append(found["first"])
