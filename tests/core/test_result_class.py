@@ -184,3 +184,46 @@ def test_copies() -> None:
 
     x = own(X)
     assert type(copy.copy(x)) is type(copy.deepcopy(x)) is type(pickle.loads(pickle.dumps(x))) is Own
+
+
+def _hooked(w: Any) -> None:
+    y = own(X).requires_grad_() * 2
+    y.retain_grad()
+    y.register_hook(lambda g: w)
+    y.sum().backward()
+    assert type(y.grad) is Own
+
+
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "backward": lambda w: own(X).requires_grad_().clone().backward(w, create_graph=True),
+    "autograd.grad": lambda w: wg.autograd.grad((x := own(X).requires_grad_()).clone(), x, w, create_graph=True),
+    "vjp": lambda w: wg.vjp(lambda x: x, own(X))[1](w),
+    "vjp inside grad": lambda w: wg.grad(lambda z: wg.vjp(lambda x: x, own(X))[1](w * z)[0].sum())(1.0),
+    "jvp": lambda w: wg.jvp(lambda x: x, (own(X),), (w,)),
+    "a hook": _hooked,
+    "an operand": lambda w: (own(X) + w, wg.where(w > 0, w, own(X)), own(X) @ w),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_tensors_that_are_given_keep_their_class(name: str) -> None:
+    w = wg.tensor(X)
+    GIVEN[name](w)
+    assert type(w) is wg.Tensor
+
+
+@pytest.mark.filterwarnings("error")
+def test_data_among_the_arguments_of_compiled_functions() -> None:
+    x = own(X).requires_grad_()
+    f = wg.jit(lambda d: d * 2)
+    for _ in range(6):
+        assert type(f(x.data)) is Own
+
+    @wg.jit
+    def write(d: Any) -> Any:
+        d.mul_(2.0)
+        return d.sum()
+
+    with wg.no_grad():
+        assert [write(x.data).item() for _ in range(6)] == [20.0 * 2**k for k in range(6)]
+    np.testing.assert_array_equal(x.detach().numpy(), 64 * np.array(X, np.float32))

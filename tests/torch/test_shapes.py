@@ -186,3 +186,14 @@ def test_views_of_one_owner_by_way_of_others() -> None:
     assert (first.item(), last.tolist(), inner.item()) == (4.0, [4.0], 4.0)
     inner.zero_()
     assert (x.tolist(), last.tolist()) == ([[4.0, 4.0], [4.0, 0.0]], [0.0])
+
+
+def test_views_are_found_beside_tensors_that_are_being_made() -> None:
+    """Another thread may be about to make one: its slots are empty when the living tensors are looked through."""
+    half = [object.__new__(kind) for kind in (wg.Tensor, wg.torch.Tensor, type(wg.torch.ones(1).data))]
+    x = wg.torch.zeros(2, 3)
+    row, kept = x[0], x[1]
+    row.add_(1.0)
+    kept.mul_(2.0).add_(3.0)
+    assert x.tolist() == [[1.0] * 3, [3.0] * 3]
+    assert len(half) == 3

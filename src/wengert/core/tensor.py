@@ -560,6 +560,13 @@ def like(x: Tensor, out: Tensor) -> Tensor:
     return out
 
 
+def as_like(x: Tensor, given: Tensor) -> Tensor:
+    """Return a tensor that may be somebody's as `like` does a new one: by another object, which leaves theirs alone."""
+    if x.result_class is Tensor or type(given) is not Tensor:
+        return given
+    return of_class(x.result_class, given.__copy__())  # type: ignore[no-any-return]
+
+
 class DataView(Tensor):
     """A detached tensor with the present value of its owner: `x.data`, an entry of a state dict.
 

@@ -70,7 +70,8 @@ _found: dict[int, tuple[Any, int, weakref.WeakSet[Plain]]] = {}
 
 def _entries(x: Plain, ref: Any) -> list[int]:
     """Return the identities of the entries in the chain of `x` that name a tensor."""
-    found, base = [], x._base
+    # One that another thread is making may have no entry yet.
+    found, base = [], getattr(x, "_base", None)
     while base is not None:
         if base[0] is ref:
             found.append(id(base))

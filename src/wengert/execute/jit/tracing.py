@@ -434,7 +434,7 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     recorder.hold(input, a.owner, a.value)
     if a.weakly:
         return _Held(input, weak(input), None)
-    shown: Tensor = new(Tensor if a.kind is DataView else a.kind)
+    shown: Tensor = new(a.kind.result_class if issubclass(a.kind, DataView) else a.kind)
     shown._data, shown.node = None, input.node
     owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
     shown._base = owner._base if owner is not None else None

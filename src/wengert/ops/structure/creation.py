@@ -288,7 +288,8 @@ def arange(
     check_device(device)
     if stop is None:
         start, stop = 0, start
-    start, stop, step = (int(v) if isinstance(v, int) else v for v in (start, stop, step))  # an IntEnum, say
+    # Of a class of its own, such as an IntEnum, a whole number is one too.
+    start, stop, step = (int(v) if isinstance(v, int) and type(v) is not bool else v for v in (start, stop, step))
     wanted = _dtype(dtype, result_type(start, stop, step))
     first, last, by = (_real(v, f"arange: {n}") for v, n in ((start, "start"), (stop, "stop"), (step, "step")))
     if by == 0 or not all(map(math.isfinite, (first, last, by))):

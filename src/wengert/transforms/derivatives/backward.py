@@ -12,7 +12,7 @@ from ...core.node import Node
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
-from ...core.tensor import Tensor, asarray, like, refuse_cut, wrap
+from ...core.tensor import Tensor, as_like, asarray, refuse_cut, wrap
 from .reverse import backward_pass
 
 
@@ -127,7 +127,7 @@ def backward(
     for node, ct in found.items():
         owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
         if owner is not None:
-            value = like(owner, ct if isinstance(ct, Tensor) else wrap(ct))
+            value = as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct))
             old = owner.grad
             owner.grad = value if old is None else _add(old, value, create_graph)
 
@@ -188,5 +188,5 @@ def gradients(
                 f"the outputs do not depend on input {i}, {t.spec}",
                 "Pass allow_unused=True to get None for it; wg.explain.missing(x, f) tells why.",
             )
-        results.append(None if ct is None else like(t, ct if isinstance(ct, Tensor) else wrap(ct)))
+        results.append(None if ct is None else as_like(t, ct if isinstance(ct, Tensor) else wrap(ct)))
     return tuple(results)

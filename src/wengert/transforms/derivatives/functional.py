@@ -15,7 +15,7 @@ from ...core.ops.op import TABLE
 from ...core.ops.record import filled, same_value
 from ...core.spec import category
 from ...core.state.capture import Writes
-from ...core.tensor import Tensor, asarray, like, wrap
+from ...core.tensor import Tensor, as_like, asarray, wrap
 from .backward import seed
 from .reverse import Reachable, backward_pass, reach
 from .variables import Pytree, close, of_number, plain, reaches_others, recorded, split_aux
@@ -103,7 +103,7 @@ def value_and_grad(
                     fail(DTypeError, f"the holomorphic derivative of {name} with {t.spec}", "Make it complex first.")
         if out.size == 1 and (holomorphic or category(out.dtype) == 2) and not out.requires_grad:
             grads: list[Any] = [
-                _zeros(t) if type(t) is Tensor else like(t, of_number(_zeros(t), t, [out])) for t in inputs
+                _zeros(t) if type(t) is Tensor else as_like(t, of_number(_zeros(t), t, [out])) for t in inputs
             ]
             connected = out.is_abstract
         else:
@@ -196,7 +196,7 @@ def pull_back(
     for t in inputs:
         ct = found.get(t.node)  # type: ignore[arg-type]
         g = _zeros(t) if ct is None else ct if isinstance(ct, Tensor) else wrap(ct)
-        out.append(g if type(t) is Tensor else like(t, of_number(g, t, [o for o, _ in pairs])))
+        out.append(g if type(t) is Tensor else as_like(t, of_number(g, t, [o for o, _ in pairs])))
     return out
 
 

@@ -23,7 +23,7 @@ from ...core.ops.record import OUTPUT
 from ...core.spec import DType, bool_, category
 from ...core.state.capture import open_variables
 from ...core.state.observer import Observer, observer, observers
-from ...core.tensor import Tensor, like, wrap
+from ...core.tensor import Tensor, as_like, wrap
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 from .custom_op import CustomOp
 
@@ -391,7 +391,7 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
     owner = hooked.retain() if hooked.retain is not None else None
     if owner is not None:
         old = owner.grad
-        owner.grad = like(owner, gradient) if old is None else old + gradient
+        owner.grad = as_like(owner, gradient) if old is None else old + gradient
     return gradient if lib.recording else gradient._data
 
 

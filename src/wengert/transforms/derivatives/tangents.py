@@ -16,7 +16,7 @@ from ...core.ops.record import abstract_input, filled, same_value
 from ...core.spec import Spec, category
 from ...core.standins import WeakTensor, weak
 from ...core.state.capture import Writes
-from ...core.tensor import Tensor, asarray, like, wrap
+from ...core.tensor import Tensor, as_like, asarray, wrap
 from ...ops.structure.shapes import as_operand
 from .backward import seed
 from .forward import Track
@@ -152,7 +152,7 @@ def _tangent(out: Tensor, t: Any) -> Tensor | None:
     if category(out.dtype) < 2:
         return None
     found = filled(0, out.spec) if t is None else t if isinstance(t, Tensor) else wrap(t)
-    return weak(found) if type(out) is WeakTensor else like(out, found)
+    return weak(found) if type(out) is WeakTensor else as_like(out, found)
 
 
 def _pairs(pytree: Pytree, tangents: Any, what: str) -> list[tuple[Tensor, Tensor]]:
@@ -345,5 +345,5 @@ def unpack_dual(x: Tensor) -> UnpackedDual:
     known = {n: t if record else t._data for n, t in level.tangents.items()}
     (found,) = Track(list(known), [x.node]).push(known, record)
     if found is not None:
-        found = like(x, found if isinstance(found, Tensor) else wrap(found))
+        found = as_like(x, found if isinstance(found, Tensor) else wrap(found))
     return UnpackedDual(x if connected else plain(x), found)
