@@ -48,8 +48,7 @@ _SAME = (
 _METHODS = ("hardshrink", "prelu")
 
 for _name in _SAME:
-    if hasattr(F, _name):
-        function(method=_name in _METHODS)(getattr(F, _name))
+    function(method=_name in _METHODS)(getattr(F, _name))
 function(method=False)(feature_dropout)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ... import nn as _plain
@@ -30,9 +29,8 @@ _KINDS = (
 
 _LAYERS: dict[str, Any] = {}
 for _kind in _KINDS:
-    if find_spec(f"{__package__}.layers.{_kind}") is not None:
-        _module = import_module(f".layers.{_kind}", __package__)
-        _LAYERS.update({name: getattr(_module, name) for name in _module.__all__})
+    _module = import_module(f".layers.{_kind}", __package__)
+    _LAYERS.update({name: getattr(_module, name) for name in _module.__all__})
 for _name, _value in vars(_plain).items():
     if isinstance(_value, type) and issubclass(_value, _plain.Module) and _value is not _plain.Module:
         if _name not in _LAYERS:
