@@ -59,7 +59,7 @@ class Argument(NamedTuple):
     name: str
     value: Any
     spec: Spec
-    kind: type
+    kind: type[Any]
     collects: bool = False
     tracked: bool = False
     weakly: bool = False
