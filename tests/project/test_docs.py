@@ -36,6 +36,10 @@ CHECKER = doctest.OutputChecker()
 # -- the package's own examples
 
 
+# What examples need that the tests do not: without it they are skipped.
+NEEDS = {"wengert.interop.sklearn": "sklearn", "scikit-learn.md": "sklearn"}
+
+
 def modules() -> list[str]:
     found = pkgutil.walk_packages(wg.__path__, "wengert.")
     return ["wengert", *(m.name for m in found if not m.name.endswith("__main__"))]
@@ -50,6 +54,8 @@ def has_examples(name: str) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in modules() if has_examples(name)])
 def test_docstrings(name: str) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     module = importlib.import_module(name)
     wg.manual_seed(0)
     result = doctest.testmod(module, optionflags=FLAGS, exclude_empty=True)
@@ -153,6 +159,8 @@ def op_table() -> Iterator[None]:
 @pytest.mark.usefixtures("op_table")
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`pycon` blocks are sessions; `python` blocks are programs, and a `text` block right after one is its output."""
+    if page.name in NEEDS:
+        pytest.importorskip(NEEDS[page.name])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples")
     wg.manual_seed(0)
