@@ -103,6 +103,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_units_that_are_no_number_are_not_dead",
     ),
     "explorer/test_server": ("test_nothing_without_the_token",),
+    "interop/test_einops": ("test_without_einops",),
     "interop/test_sklearn": ("test_without_scikit_learn",),
     "interop/test_tensorboard": (
         "test_branches_results_and_unknown_sizes",
