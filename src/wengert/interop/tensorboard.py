@@ -35,6 +35,8 @@ class SummaryWriter:
     Parameters
     ----------
     log_dir: the folder of this run, made where it is missing. Runs in folders beside each other are shown together.
+    purge_step: the first step of a run that goes on: TensorBoard leaves out what the folder's other files have from
+        this step on.
 
     `global_step` places a value on the horizontal axis, `walltime` (seconds since 1970; now by default) in time. What
     was added is in the file after `flush()` or `close()`, at the end of a `with` block or of the program, and
@@ -43,12 +45,17 @@ class SummaryWriter:
     Raises GraphError where the package `tensorboard` is not installed.
     """
 
-    def __init__(self, log_dir: Path) -> None:
+    def __init__(self, log_dir: Path, purge_step: int | None = None) -> None:
         self.log_dir = os.fspath(log_dir)
         self._writers: dict[str, Any] = {}
         self._closed = False
         self._finish = weakref.finalize(self, _close_all, self._writers)
         self._writer(self.log_dir)
+        if purge_step is not None:
+            from tensorboard.compat.proto import event_pb2
+
+            start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+            self._add(self.log_dir, purge_step, None, session_log=start)
 
     # -- what can be added
 

@@ -1,10 +1,49 @@
-"""Helpers around a training loop: progress, pictures, and checkpoints."""
+"""Training: the loop with its callbacks, metrics and history, and what a loop of one's own can use of it."""
 
+from . import metrics
+from .callbacks import (
+    AverageWeights,
+    CSVLogger,
+    EarlyStopping,
+    JSONLLogger,
+    LearningRates,
+    ModelCheckpoint,
+    ProgressBar,
+    StopOnNaN,
+    TensorBoard,
+    Timing,
+)
 from .chart import line_chart
 from .checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from .history import Columns, History
+from .loop import evaluate, fit
 from .progress import progress
+from .run import Callback, Run
 
-__all__ = ["Checkpoint", "line_chart", "load_checkpoint", "progress", "save_checkpoint"]
+__all__ = [
+    "AverageWeights",
+    "CSVLogger",
+    "Callback",
+    "Checkpoint",
+    "Columns",
+    "EarlyStopping",
+    "History",
+    "JSONLLogger",
+    "LearningRates",
+    "ModelCheckpoint",
+    "ProgressBar",
+    "Run",
+    "StopOnNaN",
+    "TensorBoard",
+    "Timing",
+    "evaluate",
+    "fit",
+    "line_chart",
+    "load_checkpoint",
+    "metrics",
+    "progress",
+    "save_checkpoint",
+]
 
 
 def __dir__() -> list[str]:

@@ -92,10 +92,7 @@ def save_checkpoint(
     if keep < 1:
         fail(DataError, f"keep={keep}", "At least one checkpoint is kept.")
     states = {name: _state(name, part) for name, part in parts.items()}
-    for name in random:
-        if name not in _SHARED:
-            fail(DataError, f"random={name!r}", f"The shared generators are: {', '.join(_SHARED)}.")
-        states[_RANDOM + name] = _SHARED[name][0]()
+    states |= {_RANDOM + name: state for name, state in random_states(random).items()}
     where = os.path.abspath(os.fspath(folder))
     staged = _staged(where)
     try:
@@ -112,6 +109,22 @@ def save_checkpoint(
         not_written(where, e)
     _prune(where, keep)
     return path
+
+
+def random_states(names: Iterable[str]) -> dict[str, Any]:
+    """Return the states of shared generators: "wengert", "python", "numpy". Raises DataError for another name."""
+    found = {}
+    for name in names:
+        if name not in _SHARED:
+            fail(DataError, f"random={name!r}", f"The shared generators are: {', '.join(_SHARED)}.")
+        found[name] = _SHARED[name][0]()
+    return found
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    """Set shared generators to states that :func:`random_states` returned."""
+    for name, state in states.items():
+        _SHARED[name][1](state)
 
 
 def _state(name: str, part: Any) -> Any:
@@ -324,7 +337,7 @@ def load_checkpoint(folder: Path, **parts: Any) -> Checkpoint | None:
     values = {}
     for name, state in states.items():
         if name.startswith(_RANDOM):
-            _SHARED[name.removeprefix(_RANDOM)][1](state)
+            set_random_states({name.removeprefix(_RANDOM): state})
         elif name not in parts or not _restore(parts[name], state):
             values[name] = state
     return Checkpoint(manifest["step"], path, values, tuple(skipped))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
-from typing import Any, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 T = TypeVar("T")
 
@@ -13,11 +13,12 @@ T = TypeVar("T")
 class _Plain:
     """A progress line, rewritten in place on a terminal and written once at the end elsewhere."""
 
-    def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
+    def __init__(self, total: int | None, label: str, stream: TextIO, done: int = 0) -> None:
         self._total, self._label, self._stream = total, label, stream
-        self._live = stream.isatty()
+        # A notebook's stream is no terminal, but goes back to the line's beginning as one does.
+        self._live = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         self._started = self._shown = time.monotonic()
-        self._done = 0
+        self._done = done
         self._note = ""
 
     def advance(self) -> None:
@@ -44,6 +45,57 @@ class _Plain:
         return f"{self._label} {self._done}  {seconds:.1f} s  {self._note}"
 
 
+class Bar(Protocol):
+    """A bar that is told how far things are."""
+
+    def advance(self) -> None:
+        """Count one more."""
+
+    def note(self, text: str) -> None:
+        """Show a text behind the bar."""
+
+    def close(self) -> None:
+        """End the bar, which stays as it is."""
+
+
+class _Rich:
+    """A bar of rich's."""
+
+    def __init__(self, console: Any, done: int, total: int | None, label: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        self._bars = Progress(*columns, console=console)
+        self._task = self._bars.add_task(label, total=total, completed=done, note="")
+        self._bars.start()
+
+    def advance(self) -> None:
+        self._bars.advance(self._task)
+
+    def note(self, text: str) -> None:
+        self._bars.update(self._task, note=text)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
+def bar(label: str = "", total: int | None = None, done: int = 0) -> Bar:
+    """Return a bar on standard error: of rich's where it is installed and can draw one, else a plain line."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return _Plain(total, label, sys.stderr, done)
+    console = Console(stderr=True)
+    can_draw = console.is_terminal or console.is_jupyter
+    return _Rich(console, done, total, label) if can_draw else _Plain(total, label, sys.stderr, done)
+
+
 class Progress(Iterable[T]):
     """An iterator over `items` that shows its progress; `note("loss 0.12")` sets the text behind the bar."""
 
@@ -58,40 +110,14 @@ class Progress(Iterable[T]):
         self._note(text)
 
     def __iter__(self) -> Iterator[T]:
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bars
-        except ImportError:
-            yield from self._iterate_plain()
-            return
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            yield from self._iterate_plain()
-            return
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Bars(*columns, console=console) as bars:
-            task = bars.add_task(self._label, total=self._total, note="")
-            self._note = lambda text: bars.update(task, note=text)
-            for item in self._items:
-                yield item
-                bars.advance(task)
-
-    def _iterate_plain(self) -> Iterator[T]:
-        bar = _Plain(self._total, self._label, sys.stderr)
-        self._note = bar.note
+        shown = bar(self._label, self._total)
+        self._note = shown.note
         try:
             for item in self._items:
                 yield item
-                bar.advance()
+                shown.advance()
         finally:
-            bar.close()
+            shown.close()
 
 
 def progress(items: Iterable[T], label: str = "", total: int | None = None) -> Progress[T]:
