@@ -34,6 +34,7 @@ from .core.graph.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
 from .core.ops import declare as _declare
+from .core.ops.autocast import autocast
 from .core.ops.op import DEFERRED as _DEFERRED
 from .core.ops.op import Op
 from .core.spec import (
@@ -201,6 +202,7 @@ __all__ = [
     "WriteError",
     "__version__",
     "asarray",
+    "autocast",
     "bool",
     "complex64",
     "complex128",

@@ -79,41 +79,58 @@ class Scope:
 
 
 class Mode:
-    """The recording flag, the innermost scope, the tracing flag and the default dtype of a thread.
+    """The recording flag, the innermost scope, the tracing flag, the default dtype and the autocast of a thread.
 
     While tracing, ops without inputs (random numbers) are recorded instead of run. `floats` is the dtype of
-    floating numbers that bring none of their own.
+    floating numbers that bring none of their own. `autocast` says in which precision ops compute, None for that of
+    their operands (see :mod:`wengert.core.ops.autocast`); `detour` keeps the front doors asking for it.
     """
 
-    __slots__ = ("grad", "scope", "tracing", "floats")
+    __slots__ = ("grad", "scope", "tracing", "floats", "autocast", "detour")
 
     def __init__(
-        self, grad: bool, scope: Scope | None, tracing: bool = False, floats: np.dtype[Any] = _FLOAT32
+        self,
+        grad: bool,
+        scope: Scope | None,
+        tracing: bool = False,
+        floats: np.dtype[Any] = _FLOAT32,
+        autocast: Any = None,
+        detour: Any = None,
     ) -> None:
         self.grad = grad
         self.scope = scope
         self.tracing = tracing
         self.floats = floats
+        self.autocast = autocast
+        self.detour = detour
 
     def with_grad(self, grad: bool) -> Mode:
         """Return this mode with recording on or off."""
-        return Mode(grad, self.scope, self.tracing, self.floats)
+        return Mode(grad, self.scope, self.tracing, self.floats, self.autocast, self.detour)
 
     def within(self, scope: Scope | None) -> Mode:
         """Return this mode inside another scope."""
-        return Mode(self.grad, scope, self.tracing, self.floats)
+        return Mode(self.grad, scope, self.tracing, self.floats, self.autocast, self.detour)
 
     def recording(self, scope: Scope | None) -> Mode:
         """Return this mode with recording on, inside another scope."""
-        return Mode(True, scope, self.tracing, self.floats)
+        return Mode(True, scope, self.tracing, self.floats, self.autocast, self.detour)
 
     def traced(self, scope: Scope | None, grad: bool = True, tracing: bool = True) -> Mode:
         """Return the mode of a trace that begins in this one, inside a scope of its own."""
-        return Mode(grad, scope, tracing, self.floats)
+        return Mode(grad, scope, tracing, self.floats, self.autocast, self.detour)
 
     def with_floats(self, floats: np.dtype[Any]) -> Mode:
         """Return this mode with another default dtype."""
-        return Mode(self.grad, self.scope, self.tracing, floats)
+        return Mode(self.grad, self.scope, self.tracing, floats, self.autocast, self.detour)
+
+    def with_autocast(self, autocast: Any, detour: Any = None) -> Mode:
+        """Return this mode with ops that compute in other precisions than their operands', or in theirs (None)."""
+        return Mode(self.grad, self.scope, self.tracing, self.floats, autocast, detour)
+
+    def as_recorded(self, grad: bool) -> Mode:
+        """Return the mode in which recorded nodes run again, or their derivatives: casts are nodes among them."""
+        return Mode(grad, self.scope, self.tracing, self.floats)
 
 
 _mode: ContextVar[Mode] = ContextVar("wengert_mode", default=Mode(True, None))  # noqa: B039
@@ -122,35 +139,57 @@ set_mode = _mode.set
 reset_mode = _mode.reset
 
 
-class GradMode:
-    """A context manager and decorator that sets whether operations record for gradients."""
+class ModeBlock:
+    """A context manager and decorator that sets the mode: a subclass says which, from the one outside."""
 
-    __slots__ = ("_enabled", "_tokens")
+    __slots__ = ("_tokens",)
 
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
+    def __init__(self) -> None:
         self._tokens: list[Token[Mode]] = []
 
-    def __enter__(self) -> None:
-        self._tokens.append(set_mode(get_mode().with_grad(self._enabled)))
+    def mode(self, outer: Mode) -> Mode:
+        """Return the mode inside the block."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        self._tokens.append(set_mode(self.mode(get_mode())))
 
     def __exit__(self, *exc: object) -> None:
         reset_mode(self._tokens.pop())
 
     def __call__(self, fn: F) -> F:
-        enabled = self._enabled
         if inspect.isgeneratorfunction(fn):
-            return _in_mode(fn, enabled)  # type: ignore[return-value]
+            return _in_mode(fn, self.mode)  # type: ignore[return-value]
 
         @functools.wraps(fn)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with GradMode(enabled):
+            # Not by `with self`, whose tokens the threads that call the function would mix up.
+            token = set_mode(self.mode(get_mode()))
+            try:
                 return fn(*args, **kwargs)
+            finally:
+                reset_mode(token)
 
         return wrapper  # type: ignore[return-value]
 
 
-def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Callable[..., Generator[Any, Any, Any]]:
+class GradMode(ModeBlock):
+    """A context manager and decorator that sets whether operations record for gradients."""
+
+    __slots__ = ("_enabled",)
+
+    def __init__(self, enabled: bool) -> None:
+        super().__init__()
+        self._enabled = enabled
+
+    def mode(self, outer: Mode) -> Mode:
+        """Return the mode inside the block."""
+        return outer.with_grad(self._enabled)
+
+
+def _in_mode(
+    fn: Callable[..., Generator[Any, Any, Any]], mode: Callable[[Mode], Mode]
+) -> Callable[..., Generator[Any, Any, Any]]:
     """Return a generator function whose steps run in a mode; the caller's code between them runs in the caller's."""
 
     @functools.wraps(fn)
@@ -158,11 +197,13 @@ def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Call
         steps = fn(*args, **kwargs)
         advance: Callable[[], Any] = functools.partial(next, steps)
         while True:
-            with GradMode(enabled):
-                try:
-                    value = advance()
-                except StopIteration as end:
-                    return end.value
+            token = set_mode(mode(get_mode()))
+            try:
+                value = advance()
+            except StopIteration as end:
+                return end.value
+            finally:
+                reset_mode(token)
             try:
                 sent = yield value
             except GeneratorExit:

@@ -124,6 +124,7 @@ class Module:
             or mode.grad is not outer.grad
             or mode.tracing is not outer.tracing
             or mode.floats is not outer.floats
+            or mode.autocast is not outer.autocast
         ):
             mode = self._enter(outer, frame.f_code, frame.f_lasti)
         token = set_mode(mode)
@@ -140,7 +141,8 @@ class Module:
         # Scopes of composites and derivatives hold nodes, which must not outlive their graph.
         while parent is not None and parent.kind == "module":
             parent = parent.parent
-        self.__dict__["_mode"] = mode if parent is None else None
+        # One that casts is not kept: it would keep all front doors from their fast paths.
+        self.__dict__["_mode"] = mode if parent is None and mode.autocast is None else None
         return mode
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -231,6 +231,7 @@ rfft_op: Op = op(
     onnx=_PAIRS,
     dependence="rows",
     cost=Count("2.5 n log2 n", lambda node, specs, out: _real_operations(node, specs[0])),
+    autocast="float32",
 )
 
 irfft_op: Op = op(
@@ -253,6 +254,7 @@ irfft_op: Op = op(
     onnx=_PAIRS,
     dependence="rows",
     cost=Count("2.5 n log2 n", lambda node, specs, out: _real_operations(node, out)),
+    autocast="float32",
 )
 
 

@@ -1,4 +1,4 @@
-"""Passes: graph to graph, same values.
+"""Passes: graph to graph, same values; but for `autocast`, which computes them in other precisions.
 
 >>> import wengert as wg
 >>> g = wg.graph(lambda x: -(-wg.sin(x)) + wg.sin(x) * 1.0)(wg.spec(()))
@@ -11,6 +11,7 @@ graph(x: f32[]) -> f32[]
 
 from __future__ import annotations
 
+from .autocast import autocast
 from .cse import cse
 from .dce import dce
 from .fold import fold
@@ -19,7 +20,20 @@ from .rules import FINITE, VALUE_SAFE
 from .safer import SAFER
 from .simplify import optimize, simplify
 
-__all__ = ["FINITE", "SAFER", "VALUE_SAFE", "Rule", "RuleSet", "cse", "dce", "fold", "optimize", "rewrite", "simplify"]
+__all__ = [
+    "FINITE",
+    "SAFER",
+    "VALUE_SAFE",
+    "Rule",
+    "RuleSet",
+    "autocast",
+    "cse",
+    "dce",
+    "fold",
+    "optimize",
+    "rewrite",
+    "simplify",
+]
 
 
 def __dir__() -> list[str]:

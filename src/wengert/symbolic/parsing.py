@@ -65,7 +65,7 @@ def parse(text: str, inputs: Sequence[str] | Mapping[str, Spec] | None = None, *
         fail(GraphError, f"no expression in {text!r}", "The last line is the result.")
     specs = _specs(body, inputs, as_dtype(dtype))
     given = [Given(abstract_input(s, name), name, False) for name, s in specs.items()]
-    token = set_mode(get_mode().traced(None))
+    token = set_mode(get_mode().with_autocast(None).traced(None))
     try:
         results = _Reader({g.name: g.tensor for g in given}, as_dtype(dtype)).run(body)
         outputs = [r if isinstance(r, Tensor) else asarray(r, dtype=as_dtype(dtype)) for r in results]

@@ -28,7 +28,7 @@ def write(exprs: Sequence[Expr], like: Graph, specs: Sequence[Spec], name: str =
     """Return the graph of expressions in the inputs of `like`, with outputs of these specs."""
     given = [Given(abstract_input(n.spec, like.names[n]), like.names[n], n.op is PARAMETER) for n in like.inputs]
     symbols = {g.name: g.tensor for g in given}
-    token = set_mode(get_mode().traced(None))
+    token = set_mode(get_mode().with_autocast(None).traced(None))
     try:
         values = _Writer(symbols, specs[0].dtype if specs else None).run(exprs)
         outputs = [_fitted(v, s) for v, s in zip(values, specs, strict=True)]

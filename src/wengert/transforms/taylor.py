@@ -376,7 +376,7 @@ class _Exprs:
                 places[t.node] = self.slope(a)  # type: ignore[index]
         twin = make_node(node.op, tuple(inputs), node.attrs, (), node.spec, None, 0, None, True)
         places[twin] = x
-        token = set_mode(get_mode().with_grad(True))
+        token = set_mode(get_mode().as_recorded(True))
         try:
             push_node(Tensors, twin, (), tangents, {})
         finally:

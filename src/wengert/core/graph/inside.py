@@ -34,7 +34,7 @@ def inside(node: Node) -> Closed:
 def _trace_body(node: Node) -> Closed:
     assert node.op.body is not None
     args = [abstract_input(e.spec) if isinstance(e, Node) else e for e in node.inputs]
-    token = set_mode(get_mode().traced(None, tracing=False))
+    token = set_mode(get_mode().with_autocast(None).traced(None, tracing=False))
     try:
         out = node.op.body(*args, **node.attrs)
     finally:

@@ -19,10 +19,11 @@ from ..mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
-from ..state.observer import observers, raise_of_observer
+from ..state.observer import detours, observers, raise_of_observer
 from ..tensor import Tensor, asarray, base_of, ndarray, new, of_class, result_class, wrap
 from . import kernels
 from .attributes import without_kinds
+from .autocast import in_its_precision, without_autocast
 from .facets import Facets
 from .formula import Formula
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
@@ -36,8 +37,8 @@ from .operands import (
 )
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 
-# While somebody observes, the loop that holds the fast path is not entered (which is what `break` is for, too). The
-# observed variant is made of the same text, and is always entered.
+# While somebody observes, or an autocast may be on, the loop that holds the fast path is not entered (which is what
+# `break` is for, too). The observed variant is made of the same text, and is always entered.
 _FAST = """
 def front({params}, /):
     try:
@@ -130,9 +131,9 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
         base=f"base_of({params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "None",
         record=record,
-        enters="True" if observed else "not observers",
+        enters="True" if observed else "not detours",
         failed="raise_of_observer(exception())" if observed else "pass",
-        slow="general" if observed else "(general if not observers else observed_front)",
+        slow="general" if observed else "(general if not detours else detoured_front)",
     )
     namespace: dict[str, Any] = {
         "op": op,
@@ -150,8 +151,8 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "get_mode": get_mode,
         "getframe": sys._getframe,
         "base_of": base_of,
-        "observers": observers,
-        "observed_front": _observed_front,
+        "detours": detours,
+        "detoured_front": _detoured_front,
         "told": op.told,
         "note_node": note_node,
         "raise_of_observer": raise_of_observer,
@@ -175,7 +176,8 @@ def _class_of_result(params: Sequence[str]) -> str:
 _observed_fronts: dict[Op, Callable[..., Tensor]] = {}
 
 
-def _observed_front(op: Op, args: tuple[Any, ...]) -> Tensor:
+def _detoured_front(op: Op, args: tuple[Any, ...]) -> Tensor:
+    args = tuple(in_its_precision(op, args))
     front = _observed_fronts.get(op)
     if front is None:
         front = _observed_fronts[op] = _fast_front(op, observed=True)
@@ -503,7 +505,7 @@ def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
     """Return the body on NumPy values, which the interpreter and the derivative rules call."""
 
     def forward(*values: Any, **attrs: Any) -> Any:
-        token = set_mode(get_mode().with_grad(False))
+        token = set_mode(get_mode().as_recorded(False))
         try:
             out = body(
                 *(wrap(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v for v in values), **attrs
@@ -522,6 +524,9 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
     fit = kernels.is_fit(op)
 
     def front(*args: Any, **attrs: Any) -> Any:
+        if detours and (found := get_mode().autocast) is not None:
+            # Once and for all: whether its body runs, or a kernel of its own, it computes in one precision.
+            return without_autocast(front, found.operands(op, args), attrs)
         if real:
             _refuse_complex(op, args)
         mode = get_mode()

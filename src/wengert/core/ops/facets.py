@@ -120,6 +120,8 @@ class Nonfinite(NamedTuple):
     infinite: Cause | None = None
 
 
+# The precision in which an op is best computed: that of the autocast, or float32.
+Autocast = Literal["lower", "float32"]
 ZeroGradient = Literal[
     "step_function",
     "dead_relu",
@@ -161,6 +163,9 @@ class Facets(TypedDict, total=False):
         them, kept; "running", on those before; "windows" of a pool; "convolution"; "subscripts" of a sum of products;
         "indices" over neighbouring axes; "columns" of a system; "substitution", row after row; "imaginary", on the
         same place of complex numbers (see :mod:`wengert.transforms.jacobians.dependence`).
+    autocast: in which precision it computes under `wg.autocast`: in the "lower" one, where few digits of its operands
+        suffice and sums are kept in more (products); in "float32", where digits are lost or numbers leave the range of
+        half precision (exponentials, powers, sums over many elements). What is not said follows the operands.
     batching: how `vmap` runs it where the rule for its kind would not do: "body", through the graph inside, where a
         leading axis changes what the composite is; "alone", for one example after the other, which bring keys of their
         own or get the same random numbers.
@@ -183,4 +188,5 @@ class Facets(TypedDict, total=False):
     reduction: Reduction
     bound: str
     dependence: Dependence
+    autocast: Autocast
     batching: Literal["body", "alone"]

@@ -32,8 +32,9 @@ from ..spec import (
 )
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
-from ..state.observer import observers, raise_of_observer
+from ..state.observer import detours, observers, raise_of_observer
 from ..tensor import Tensor, abstract, asarray, base_of, like, ndarray, new, of_class, result_class, wrap
+from .autocast import casts, in_its_precision
 from .op import TABLE, Op
 from .record import (
     EXAMPLES,
@@ -208,6 +209,8 @@ def literal(value: Any, dtype: DType) -> Any:
 
 def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     """Run the general path of every elementwise front door."""
+    if detours:  # before numbers take the dtype of the tensors
+        args = in_its_precision(op, args)
     dtype: DType | None = None
     for a in args:
         if not isinstance(a, Tensor) or type(a) is WeakTensor or (dtype is not None and a.dtype is not dtype):
@@ -281,6 +284,8 @@ def _literal(op: Op, number: Any, dtype: DType) -> Any:
 
 def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
     """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
+    if detours:
+        operands = in_its_precision(op, operands)
     cls = result_class(operands)
     out = _run_elementwise(op, operands, attrs)
     return out if cls is Tensor else of_class(cls, out)
@@ -391,7 +396,7 @@ _LEFT, _RIGHT = (True, False), (False, True)
 
 def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     """Return `x op number` where the number changes neither dtype nor shape; None where it might."""
-    if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor:
+    if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor or (detours and casts(op)):
         return None
     spec = x._spec
     if spec.real_inexact:

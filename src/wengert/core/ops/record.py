@@ -18,7 +18,7 @@ from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node
 from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
-from ..state.observer import observers, raise_of_observer
+from ..state.observer import detours, observers, raise_of_observer
 from ..tensor import (
     ALIAS,
     Tensor,
@@ -32,6 +32,7 @@ from ..tensor import (
     result_class,
     wrap,
 )
+from .autocast import in_its_precision
 from .facets import Form, Role
 from .op import TABLE, Op
 
@@ -54,6 +55,8 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 
     Returns a tensor, or a tuple of them for an op with several results.
     """
+    if detours:
+        args = in_its_precision(op, args)
     if len(args) == 1 and op.results == 1:
         x = args[0]
         kind = type(x)

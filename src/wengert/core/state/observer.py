@@ -22,6 +22,7 @@ from ..errors import GraphError, fail
 from . import locks
 
 OVER = 1 << 30  # a pause that does not end
+CASTING = 0  # the entry of a mode that casts in `detours`: no thread has it
 
 
 class Observer:
@@ -160,6 +161,8 @@ class _Nested(Observer):
 
 # The threads that observe, an entry for each block.
 observers: list[int] = []
+# The reasons why front doors go by their general paths: the entries of `observers`, and one for each mode that casts.
+detours: list[int] = []
 
 # The mark of an exception that an observer has raised.
 _BLAME = "__wengert_observer__"
@@ -260,11 +263,13 @@ def aside() -> Iterator[None]:
 def _entered() -> Iterator[None]:
     with _lock:
         observers.append(threading.get_ident())
+        detours.append(threading.get_ident())
     try:
         yield
     finally:
         with _lock:
             observers.remove(threading.get_ident())
+            detours.remove(threading.get_ident())
 
 
 def _end_others() -> None:
@@ -274,6 +279,7 @@ def _end_others() -> None:
     if _holder not in (None, me):
         _everyone = _holder = None
     observers[:] = [thread for thread in observers if thread == me]
+    detours[:] = [thread for thread in detours if thread in (me, CASTING)]
 
 
 locks.in_child(_end_others)

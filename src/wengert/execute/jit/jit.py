@@ -221,7 +221,7 @@ class Jit(Inspected, Native):
         leaves = [call.leaves[i] for i in call.positions]
         shared = tuple(captures.numbers.get((id(x),), -1) for x in leaves) if captures.numbers else ()
         mode = get_mode()
-        return reads, call.key, captures.key, shared, (mode.grad, mode.floats)
+        return reads, call.key, captures.key, shared, (mode.grad, mode.floats, mode.autocast)
 
     # -- running
 
@@ -573,7 +573,12 @@ class Jit(Inspected, Native):
             outside.leave(traced.place_writes)
             self._numbers.succeeded()
             inputs = facts_of(names, call.key)
-            mode = {"gradients are recorded": get_mode().grad, "the default dtype": get_mode().floats}
+            now = get_mode()
+            mode = {
+                "gradients are recorded": now.grad,
+                "the default dtype": now.floats,
+                "the autocast": now.autocast,
+            }
             draws = {f"{DRAWS}{path}": self._history.count for path in outside.drawn.changed()}
             facts = {**inputs, **dict(captures.facts), **mode, **draws}
             decisions = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
@@ -624,7 +629,7 @@ class Jit(Inspected, Native):
         """Return whether such a call has a program but for captured plain values, which it perhaps does not read."""
         mode = get_mode()
         for program in self._programs:
-            known, in_mode = program.key[1], program.key[-1] == (mode.grad, mode.floats)
+            known, in_mode = program.key[1], program.key[-1] == (mode.grad, mode.floats, mode.autocast)
             if known == call.key and in_mode and program.call.structure == call.structure:
                 return any(is_plain_fact(fact) for fact in {*program.key[2]} ^ {*captures.key})
         return False

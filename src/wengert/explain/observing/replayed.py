@@ -76,7 +76,7 @@ def opened(target: Tensor, what: str) -> Tensor:
             )
         return _as_recorded(entry, values[entry])
 
-    mode = get_mode().with_grad(True)
+    mode = get_mode().as_recorded(True)
     token = set_mode(mode)
     try:
         with observed(), np.errstate(all="ignore"):  # what is observed knows the lines of the graph's nodes

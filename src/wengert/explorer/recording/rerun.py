@@ -51,10 +51,11 @@ class Rerun:
     def _run(self, *given: Tensor) -> Any:
         made: dict[Node, Any] = dict(zip(self.leaves, given, strict=True))
         outer = get_mode()
+        mode = outer.as_recorded(outer.grad)
         try:
             for node in self.order:
                 if node not in made:
-                    set_mode(outer.within(Scope("module", str(self.rows.get(node, -1)), outer.scope)))
+                    set_mode(mode.within(Scope("module", str(self.rows.get(node, -1)), outer.scope)))
                     made[node] = record_again(node, [_argument(e, made) for e in node.inputs])
         finally:
             set_mode(outer)

@@ -77,6 +77,7 @@ cholesky_op: Op = op(
     onnx=NO_ONNX,
     source="Murray 2016, arXiv:1602.07527",
     cost=cube("n^3 / 3", 1, 3),
+    autocast="float32",
 )
 
 
@@ -198,6 +199,7 @@ qr_op: Op = op(
     source="Walter and Lehmann 2012, Optimization Methods and Software; wide ones: Roberts and Roberts 2020, "
     "arXiv:2009.10071",
     cost=rectangle("4 (m n^2 - n^3 / 3), with Q", 12, -4, 3),
+    autocast="float32",
 )
 
 

@@ -137,6 +137,7 @@ adjugate_op: Op = op(
     onnx=NO_ONNX,
     source="Stewart 1998, Linear Algebra and its Applications 283",
     cost=cube("21 n^3, by singular values", 21),
+    autocast="float32",
 )
 
 det_op: Op = op(
@@ -155,6 +156,7 @@ det_op: Op = op(
     nonfinite=Nonfinite(
         ((always, Cause("overflow of a product", "wg.linalg.slogdet, which gives the logarithm of a determinant")),)
     ),
+    autocast="float32",
 )
 
 
@@ -202,6 +204,7 @@ slogdet_op: Op = op(
     source="Giles 2008, Collected matrix derivative results; complex: Boeddeker et al. 2017, arXiv:1701.00392",
     cost=cube("2/3 n^3", 2, 3),
     nonfinite=Nonfinite(((always, Cause("the logarithm of a determinant that is 0", SINGULAR)),)),
+    autocast="float32",
 )
 
 
@@ -405,6 +408,7 @@ expm_op: Op = op(
     onnx=NO_ONNX,
     source="Higham 2005, SIAM J. Matrix Anal. Appl. 26",
     cost=cube("30 n^3, at a norm of about 1", 30),
+    autocast="float32",
 )
 
 
@@ -434,6 +438,7 @@ expm_frechet_op: Op = op(
     onnx=NO_ONNX,
     source="Mathias 1996, SIAM J. Matrix Anal. Appl. 17; Al-Mohy and Higham 2009, same journal 30",
     cost=cube("60 n^3, at a norm of about 1", 60),
+    autocast="float32",
 )
 
 

@@ -104,6 +104,7 @@ rows_op: Op = op(
     reference=_rows_one_by_one,
     onnx=NO_ONNX,
     cost=0,
+    autocast="float32",
 )
 
 
@@ -174,6 +175,7 @@ lu_op: Op = op(
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
     cost=rectangle("m n^2 - n^3 / 3", 3, -1, 3),
+    autocast="float32",
 )
 
 
@@ -253,6 +255,7 @@ geqrf_op: Op = op(
     reference=_geqrf_reference,
     onnx=NO_ONNX,
     cost=rectangle("2 (m n^2 - n^3 / 3)", 6, -2, 3),
+    autocast="float32",
 )
 
 

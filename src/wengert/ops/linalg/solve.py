@@ -114,6 +114,7 @@ solve_op: Op = op(
     dependence="columns",
     cost=Count("2/3 n^3 + 2 n^2 for each column", _operations),
     nonfinite=Nonfinite(((always, Cause("a matrix that is singular, or nearly so", SINGULAR)),)),
+    autocast="float32",
 )
 
 
@@ -191,6 +192,7 @@ solve_triangular_op: Op = op(
     source="Giles 2008, Collected matrix derivative results",
     dependence="substitution",
     cost=Count("n^2 for each column", lambda node, specs, out: out.size * specs[0].shape[-1]),
+    autocast="float32",
 )
 
 inv_op: Op = op(
@@ -212,6 +214,7 @@ inv_op: Op = op(
     source="Giles 2008, Collected matrix derivative results",
     cost=cube("2 n^3", 2),
     nonfinite=Nonfinite(((always, Cause("a matrix that is singular, or nearly so", SINGULAR)),)),
+    autocast="float32",
 )
 
 # -- least squares
@@ -279,6 +282,7 @@ pinv_op: Op = op(
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
     cost=rectangle("6 m n^2 + 22 n^3, by singular values", 6, 22),
+    autocast="float32",
 )
 
 
@@ -330,6 +334,7 @@ lstsq_op: Op = op(
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
     dependence="columns",
     cost=rectangle("4 m n^2 + 22 n^3, by singular values", 4, 22),
+    autocast="float32",
 )
 
 # -- public functions

@@ -129,6 +129,7 @@ eigh_op: Op = op(
     source="Giles 2008, Collected matrix derivative results",
     cost=cube("9 n^3", 9),
     nonfinite=Nonfinite(backward=Cause("eigenvectors of eigenvalues that are equal have no derivative", DISTINCT)),
+    autocast="float32",
 )
 
 
@@ -155,6 +156,7 @@ eigvalsh_op: Op = op(
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
     cost=cube("4/3 n^3", 4, 3),
+    autocast="float32",
 )
 
 
@@ -285,6 +287,7 @@ eig_op: Op = op(
     source="Giles 2008, Collected matrix derivative results; Boeddeker et al. 2017, arXiv:1701.00392",
     cost=cube("25 n^3", 25),
     nonfinite=Nonfinite(backward=Cause("eigenvectors of eigenvalues that are equal have no derivative", DISTINCT)),
+    autocast="float32",
 )
 
 
@@ -433,6 +436,7 @@ svd_op: Op = op(
     nonfinite=Nonfinite(
         backward=Cause("singular vectors of singular values that are equal (or 0) have no derivative", DISTINCT)
     ),
+    autocast="float32",
 )
 
 
@@ -460,6 +464,7 @@ svdvals_op: Op = op(
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition",
     cost=rectangle("4 m n^2 - 4/3 n^3", 12, -4, 3),
+    autocast="float32",
 )
 
 

@@ -264,6 +264,7 @@ softplus_op = composite(
     sympy=lambda sp, x, beta: sp.log(1 + sp.exp(sp.nsimplify(beta, rational=True) * x)) / sp.nsimplify(beta),
     activation="dead",
     zero_gradient="saturated",
+    autocast="float32",
 )(_of(_SOFTPLUS, "softplus(x; beta)"))
 
 
@@ -380,6 +381,7 @@ logsigmoid_op = _elementwise(
     unary((-3, 3)),
     Missing("ONNX writes it as Neg and Softplus"),
     sympy=lambda sp, x: -sp.log(1 + sp.exp(-x)),
+    autocast="float32",
 )
 
 

@@ -251,6 +251,7 @@ def _gradients_fit(
     onnx=Missing("no operator before opset 23"),
     form=Form("attn", say="Queries, keys and values each get their part, weighted by the attention."),
     nonfinite=OVERFLOW._replace(infinite=EMPTY_ROW),
+    autocast="lower",
 )
 def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
     """Return the weighted means of the values, and the log-sum-exp of every query's scores."""

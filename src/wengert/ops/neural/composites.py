@@ -90,6 +90,7 @@ def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
     ),
     nonfinite=Nonfinite(backward=EMPTY_ROW, infinite=EMPTY_ROW),
     zero_gradient="saturated",
+    autocast="float32",
 )
 def softmax_op(x: Any, *, axis: int) -> Any:
     """Return softmax along an axis, shifted by the largest element."""
@@ -111,6 +112,7 @@ def softmax_op(x: Any, *, axis: int) -> Any:
     onnx="LogSoftmax",
     nonfinite=Nonfinite(backward=EMPTY_ROW, infinite=EMPTY_ROW),
     zero_gradient="saturated",
+    autocast="float32",
 )
 def log_softmax_op(x: Any, *, axis: int) -> Any:
     """Return the logarithm of softmax along an axis."""
@@ -215,6 +217,7 @@ def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
     form=Form("xWᵀ", say="Input and weight each get the gradient times the *other*; the bias gets its sum."),
     nonfinite=OVERFLOW,
     zero_gradient="factor",
+    autocast="lower",
 )
 def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
     """Return the affine map x W^T + b."""

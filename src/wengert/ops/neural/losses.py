@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.dims import Dim
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
+from ...core.ops.autocast import computed_in
 from ...core.ops.declare import composite, op, public
 from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
@@ -93,6 +94,7 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
     batching="body",
     form=Form("mse", say="Each prediction gets twice its error, divided by their number."),
     nonfinite=OVERFLOW,
+    autocast="float32",
 )
 def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
     """Return the mean, or the sum, of squared differences."""
@@ -101,6 +103,7 @@ def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Return the squared differences of two tensors of one shape, reduced.
 
@@ -121,6 +124,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Return the absolute differences of two tensors of one shape, reduced. Parameters as :func:`mse_loss`.
 
@@ -156,6 +160,7 @@ def _clipped(x: Any, y: Any, delta: float) -> Any:
         lambda e: 0.5 * e * e if math.fabs(e) <= delta else delta * (math.fabs(e) - 0.5 * delta)
     )(x - y),
     onnx=Missing("no such operator"),
+    autocast="float32",
 )
 def huber_op(x: Any, y: Any, *, delta: float) -> Any:
     """Return the Huber loss of each difference."""
@@ -165,6 +170,7 @@ def huber_op(x: Any, y: Any, *, delta: float) -> Any:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Return half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
 
@@ -183,6 +189,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
 
@@ -339,6 +346,7 @@ def _class_samples(rng: Any) -> list[Call]:
     form=Form("CE", say="Each score gets its probability, less 1 for the right class."),
     nonfinite=OVERFLOW._replace(infinite=EMPTY_ROW),
     zero_gradient="saturated",
+    autocast="float32",
 )
 def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
     """Return the cross-entropy of logits, classes on the last axis, with target classes."""
@@ -358,6 +366,7 @@ def _picked(scores: Tensor, target: Tensor) -> Tensor:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def cross_entropy(
     input: Any,
     target: Any,
@@ -467,6 +476,7 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Return minus the log-probability `input` of each target class. Parameters as :func:`cross_entropy`.
 
@@ -501,6 +511,7 @@ def _bce_numpy(x: Any, y: Any) -> Any:
     ],
     reference=np.vectorize(lambda x, y: (1 - y) * x + math.log1p(math.exp(-x)) if x > -30 else -y * x + math.exp(x)),
     onnx=Missing("no such operator"),
+    autocast="float32",
 )
 def bce_logits_op(x: Any, y: Any) -> Any:
     """Return the binary cross-entropy of each logit with its target."""
@@ -510,6 +521,7 @@ def bce_logits_op(x: Any, y: Any) -> Any:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:
@@ -588,6 +600,7 @@ def _bce_of_probabilities(x: Any, y: Any) -> Any:
     samples=lambda rng: [Call((rng.uniform(0.1, 0.9, s), rng.uniform(size=s))) for s in ((3,), (2, 3), ())],
     reference=np.vectorize(lambda x, y: -y * math.log(x) - (1 - y) * math.log1p(-x)),
     onnx=Missing("no such operator"),
+    autocast="float32",
 )
 def bce_op(x: Any, y: Any) -> Any:
     """Return the binary cross-entropy of each probability with its target."""
@@ -596,6 +609,7 @@ def bce_op(x: Any, y: Any) -> Any:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """Return the cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
 
@@ -614,6 +628,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
 
 
 @public(home="nn.functional")
+@computed_in("float32")
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Return the Kullback-Leibler divergence of `target` from exp(input), term by term.
 

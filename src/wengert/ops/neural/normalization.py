@@ -88,6 +88,7 @@ standardize_op = op(
     onnx=Missing("ONNX has it as part of LayerNormalization"),
     dependence="rows",
     cost=6 + DIVISION,
+    autocast="float32",
 )
 
 
@@ -189,6 +190,7 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
         ((always, Cause("the deviation of a row is 0 (and eps is 0), or its square overflows", ROWS)),),
         backward=Cause("the slope of a norm whose deviation is 0", ROWS),
     ),
+    autocast="float32",
 )
 def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     """Return rows less their mean, over their deviation, times a weight, plus a bias."""
@@ -263,6 +265,7 @@ def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: 
         ((always, Cause("the mean square of a row is 0 (and eps is 0), or overflows", ROWS)),),
         backward=Cause("the slope of a norm whose mean square is 0", ROWS),
     ),
+    autocast="float32",
 )
 def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     """Return rows over their root mean square, times a weight."""
@@ -360,6 +363,7 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
     nonfinite=Nonfinite(
         ((always, Cause("the deviation of a channel is 0 (and eps is 0), or its square overflows", ROWS)),)
     ),
+    autocast="float32",
 )
 def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     """Return standardised channels, times a weight, plus a bias, with their means and variances."""
@@ -384,6 +388,7 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     ),
     onnx="BatchNormalization",
     batching="body",
+    autocast="float32",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
     """Return channels standardised by given means and variances, times a weight, plus a bias."""
@@ -486,6 +491,7 @@ def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: flo
     nonfinite=Nonfinite(
         ((always, Cause("the deviation of a group is 0 (and eps is 0), or its square overflows", ROWS)),)
     ),
+    autocast="float32",
 )
 def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
     """Return standardised groups of channels, times a weight, plus a bias."""

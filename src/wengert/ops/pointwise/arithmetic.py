@@ -239,6 +239,7 @@ reciprocal = elementwise(
         ),
         backward=Cause("the slope of 1 / x overflows", DIVIDE),
     ),
+    autocast="float32",
 )
 
 # -- powers and roots
@@ -323,6 +324,7 @@ pow = elementwise(
         ),
         backward=Cause("the slope of a power below 1 (or of its exponent) at 0 is infinite", WHOLE_POWER),
     ),
+    autocast="float32",
 )
 square = elementwise(
     "square(x)",
@@ -385,6 +387,7 @@ rsqrt = elementwise(
         ),
         backward=Cause("the slope of 1 / sqrt at 0 is infinite", "wg.rsqrt(x + eps)"),
     ),
+    autocast="float32",
 )
 hypot = elementwise(
     "hypot(x, y)",
@@ -426,6 +429,7 @@ exp = elementwise(
         ((always, Cause("overflow of an exponential", EXP)),),
         backward=Cause("a slope of 0 met an exponential that had overflowed: 0 times an infinity", EXP),
     ),
+    autocast="float32",
 )
 expm1 = elementwise(
     "expm1(x)",
@@ -446,6 +450,7 @@ expm1 = elementwise(
     ),
     sympy=lambda sp, x: sp.exp(x) - 1,
     nonfinite=Nonfinite(((always, Cause("overflow of an exponential", EXP)),)),
+    autocast="float32",
 )
 log = elementwise(
     "log(x)",
@@ -469,6 +474,7 @@ log = elementwise(
         ),
         backward=Cause("the slope of the logarithm at 0 is infinite", LOG),
     ),
+    autocast="float32",
 )
 log1p = elementwise(
     "log1p(x)",
@@ -488,6 +494,7 @@ log1p = elementwise(
             (first(lambda x: x < -1), Cause("log1p below -1, the logarithm of a negative number", LOG)),
         )
     ),
+    autocast="float32",
 )
 log2 = elementwise(
     "log2(x)",
@@ -508,6 +515,7 @@ log2 = elementwise(
             (first(lambda x: real_part(x) < 0), Cause("the logarithm of a negative number", LOG)),
         )
     ),
+    autocast="float32",
 )
 log10 = elementwise(
     "log10(x)",
@@ -528,6 +536,7 @@ log10 = elementwise(
             (first(lambda x: real_part(x) < 0), Cause("the logarithm of a negative number", LOG)),
         )
     ),
+    autocast="float32",
 )
 
 
@@ -549,6 +558,7 @@ logaddexp = elementwise(
     cost=2 * TRANSCENDENTAL + 3,
     form=Form("ln Σe", "ln(e^({0}) + e^({1}))", local="e^({0} − {out})|e^({1} − {out})"),
     sympy=lambda sp, x, y: sp.log(sp.exp(x) + sp.exp(y)),
+    autocast="float32",
 )
 
 

@@ -69,6 +69,7 @@ tan = elementwise(
             "the slope of tan near its pole overflows", "wg.sin(x) / (wg.cos(x) + eps), or keep x from the pole"
         )
     ),
+    autocast="float32",
 )
 
 
@@ -93,6 +94,7 @@ asin = elementwise(
     nonfinite=Nonfinite(
         ((always, Cause("asin beyond 1", DOMAIN)),), backward=Cause("the slope of asin at 1 is infinite", EDGE)
     ),
+    autocast="float32",
 )
 acos = elementwise(
     "acos(x)",
@@ -110,6 +112,7 @@ acos = elementwise(
     nonfinite=Nonfinite(
         ((always, Cause("acos beyond 1", DOMAIN)),), backward=Cause("the slope of acos at 1 is infinite", EDGE)
     ),
+    autocast="float32",
 )
 atan = elementwise(
     "atan(x)",
@@ -169,6 +172,7 @@ sinh: Op = elementwise(
     latex=Latex(r"\sinh"),
     sympy=lambda sp, x: sp.sinh(x),
     nonfinite=Nonfinite(((always, Cause("overflow of an exponential", EXP)),)),
+    autocast="float32",
 )
 cosh: Op = elementwise(
     "cosh(x)",
@@ -184,6 +188,7 @@ cosh: Op = elementwise(
     latex=Latex(r"\cosh"),
     sympy=lambda sp, x: sp.cosh(x),
     nonfinite=Nonfinite(((always, Cause("overflow of an exponential", EXP)),)),
+    autocast="float32",
 )
 tanh = elementwise(
     "tanh(x)",
@@ -236,6 +241,7 @@ acosh = elementwise(
         ((first(lambda x: x < 1), Cause("acosh below 1", "wg.clip(x, 1.0, None)")),),
         backward=Cause("the slope of acosh at 1 is infinite", "wg.clip(x, 1.0 + eps, None)"),
     ),
+    autocast="float32",
 )
 atanh = elementwise(
     "atanh(x)",
@@ -252,4 +258,5 @@ atanh = elementwise(
     nonfinite=Nonfinite(
         ((always, Cause("atanh at or beyond 1", EDGE)),), backward=Cause("the slope of atanh at 1 is infinite", EDGE)
     ),
+    autocast="float32",
 )

@@ -57,6 +57,7 @@ xlogy: Op = elementwise(
         ),
         backward=Cause("the slope of x log(y) where y is 0 is infinite", BOUNDARY),
     ),
+    autocast="float32",
 )
 xlog1py: Op = elementwise(
     "xlog1py(x, y)",
@@ -81,4 +82,5 @@ xlog1py: Op = elementwise(
         ),
         backward=Cause("the slope of x log1p(y) where y is -1 is infinite", BOUNDARY),
     ),
+    autocast="float32",
 )

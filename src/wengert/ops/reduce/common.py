@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.dims import Dim
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.autocast import casts
 from ...core.ops.op import Call, Op
 from ...core.ops.record import bind, record_one
 from ...core.spec import (
@@ -26,7 +27,7 @@ from ...core.spec import (
     spec_of,
     uint64,
 )
-from ...core.state.observer import observers, raise_of_observer
+from ...core.state.observer import detours, observers, raise_of_observer
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand, broadcast, cast, casted
 
@@ -204,6 +205,8 @@ def over_all(op: Op, x: Tensor) -> Tensor | None:
         if not spec.real_inexact:
             return None
         attrs = _WHOLE[len(spec.shape)]
+        if detours and casts(op):
+            return None
         data = op.forward(x._data, **attrs) if not observers else op.told((x._data,), attrs)
         return record_one(op, x, data, attrs)
     except (AttributeError, RuntimeWarning) as e:

@@ -120,6 +120,7 @@ cumulative_sum_op: Op = linear(
     cost=1,
     pattern="accumulate",
     nonfinite=OVERFLOW,
+    autocast="float32",
 )
 
 
@@ -174,6 +175,7 @@ linear_recurrence: Op = op(
     source="Blelloch, Prefix sums and their applications, 1990, section 1.4",
     dependence="running",
     cost=2,
+    autocast="float32",
 )
 
 
@@ -226,6 +228,7 @@ cumulative_prod_op: Op = op(
         ((always, Cause("overflow of a product", PRODUCT)),),
         backward=Cause("the slope of a cumulative product is a quotient by a factor that is 0", PRODUCT),
     ),
+    autocast="float32",
 )
 
 

@@ -123,6 +123,7 @@ var_op: Op = op(
         ),
         backward=Cause("the variance of too few elements", FEWER),
     ),
+    autocast="float32",
 )
 
 
@@ -154,6 +155,7 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
         ),
         backward=Cause("the slope of the deviation where it is 0 (a root at 0)", SPREAD),
     ),
+    autocast="float32",
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
     """Return the standard deviation along axes: the root of the variance."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, fail
+from ...core.ops.autocast import in_its_precision
 from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import composite, op, public
 from ...core.ops.facets import Cause, Form, Nonfinite
@@ -88,6 +89,7 @@ logsumexp_op: Op = op(
     nonfinite=Nonfinite(
         backward=Cause("a row without a finite entry: the slope is exp(-inf + inf)", ROW), infinite=EMPTY_ROW
     ),
+    autocast="float32",
 )
 
 
@@ -140,6 +142,7 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     onnx="ReduceL2",
     form=Form("‖v‖", "‖{0}‖", local="{0} / {out}", say="A length sends what arrives along the vector's *direction*."),
     nonfinite=OVERFLOW._replace(backward=Cause("the norm at 0 has no derivative", NORM)),
+    autocast="float32",
 )
 def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return the Euclidean norm along axes, without a slope at 0."""
@@ -156,6 +159,7 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     reference=row_by_row(lambda row, ord: math.fsum(abs(v) ** ord for v in row) ** (1 / ord)),
     onnx=Missing("ONNX writes it as powers of a ReduceSum; LpNorm keeps the axis"),
     nonfinite=Nonfinite(backward=Cause("the norm at 0 has no derivative", NORM)),
+    autocast="float32",
 )
 def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return the norm of order `ord` along axes, without a slope at 0."""
@@ -190,6 +194,7 @@ def _norm(x: Any, ord: Any, axis: Axis, keepdims: bool) -> Tensor:
         out = casted(bind(count_nonzero_op, (x,), attrs), real_dtype(x.dtype))
     else:
         # Powers leave the range of half precision long before their root does.
+        (x,) = in_its_precision(p_norm, (x,))
         wide = casted(x, running_dtype(x.dtype))
         out = casted(p_norm.front(wide, ord=float(ord), **attrs), real_dtype(x.dtype))
     return out

@@ -73,6 +73,7 @@ sum_op: Op = op(
     form=Form("Σ", "Σ {0}", binds="product", local="1", say="A sum copies what arrives to *every* element."),
     pattern="distribute",
     nonfinite=OVERFLOW,
+    autocast="float32",
 )
 
 
@@ -121,6 +122,7 @@ prod_op: Op = op(
         ((always, Cause("overflow of a product", PRODUCT)),),
         backward=Cause("the slope of a product overflows", PRODUCT),
     ),
+    autocast="float32",
 )
 
 
@@ -153,6 +155,7 @@ mean_op: Op = op(
     form=Form("mean", "mean({0})", local="1 / n", say="A mean gives every element an equal *share* of what arrives."),
     pattern="distribute",
     nonfinite=Nonfinite(((always, Cause("the mean of no elements, or of a sum that overflows", WIDER)),)),
+    autocast="float32",
 )
 
 
@@ -236,7 +239,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
         whole = over_all(mean_op, x)
         if whole is not None:
             return whole
-    wanted = x.dtype
+    wanted = None
     if dtype is not None:
         wanted = _floating("mean", as_dtype(dtype))
         x = casted(x, wanted)
@@ -244,7 +247,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
         wanted = inexact_dtype(x.dtype)
         x = casted(x, exact_float(x.dtype, wanted))
     out: Tensor = bind(mean_op, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
-    return casted(out, wanted)
+    return out if wanted is None else casted(out, wanted)
 
 
 def _floating(name: str, dtype: DType) -> DType:

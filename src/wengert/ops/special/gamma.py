@@ -174,6 +174,7 @@ erfc = elementwise(
     cost=TRANSCENDENTAL,
     form=Form("erfc", "erfc({0})", local="−2 / √π · e^(−{0}²)"),
     sympy=lambda sp, x: sp.erfc(x),
+    autocast="float32",
 )
 
 # -- logarithm of the gamma function
@@ -252,6 +253,7 @@ lgamma = elementwise(
     nonfinite=Nonfinite(
         ((always, Cause("a pole of the gamma function", "keep the argument away from 0, -1, -2, ...")),)
     ),
+    autocast="float32",
 )
 
 # -- derivatives of it
@@ -329,6 +331,7 @@ digamma: Op = elementwise(
     nonfinite=Nonfinite(
         ((always, Cause("a pole of the gamma function", "keep the argument away from 0, -1, -2, ...")),)
     ),
+    autocast="float32",
 )
 
 # 171! overflows float64.
@@ -413,6 +416,7 @@ polygamma_op: Op = op(
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 25.11.5 (Hurwitz zeta by Euler-Maclaurin), 5.15.6 (reflection)",
     sympy=lambda sp, x, n: sp.polygamma(n, x),
+    autocast="float32",
 )
 
 

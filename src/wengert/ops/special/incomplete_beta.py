@@ -92,6 +92,7 @@ betaln_op = elementwise(
     onnx=_NO_ONNX,
     source="DLMF 5.12.1; Didonato & Morris 1992 for large arguments",
     sympy=lambda sp, a, b: sp.loggamma(a) + sp.loggamma(b) - sp.loggamma(a + b),
+    autocast="float32",
 )
 
 # -- the integral
@@ -171,6 +172,7 @@ betainc_op: Op = elementwise(
     onnx=_NO_ONNX,
     source="DLMF 8.17.1; Takahasi & Mori 1974, Double exponential formulas for numerical integration",
     sympy=lambda sp, a, b, x: sp.betainc_regularized(a, b, 0, x),
+    autocast="float32",
 )
 
 
@@ -268,4 +270,5 @@ betainc_slope: Op = op(
     reference=np.vectorize(_mp_slope, otypes=[float]),
     onnx=_NO_ONNX,
     sympy="a derivative that SymPy has no closed form of",
+    autocast="float32",
 )

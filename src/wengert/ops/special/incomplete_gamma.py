@@ -227,6 +227,7 @@ gamma_ratio: Op = op(
     onnx=_NO_ONNX,
     source="Figurnov, Mohamed & Mnih 2018, Implicit reparameterization gradients",
     sympy="a derivative that SymPy has no closed form of",
+    autocast="float32",
 )
 
 
@@ -278,6 +279,7 @@ gammainc_op: Op = elementwise(
     onnx=_NO_ONNX,
     source="DLMF 8.5.1, 8.6.3, 8.6.5",
     sympy=lambda sp, a, x: sp.lowergamma(a, x) / sp.gamma(a),
+    autocast="float32",
 )
 gammaincc_op: Op = elementwise(
     "gammaincc(a, x)",
@@ -292,4 +294,5 @@ gammaincc_op: Op = elementwise(
     onnx=_NO_ONNX,
     source="DLMF 8.6.5; Gil, Segura & Temme 2012 for small a",
     sympy=lambda sp, a, x: sp.uppergamma(a, x) / sp.gamma(a),
+    autocast="float32",
 )

@@ -79,6 +79,7 @@ erfinv_op: Op = elementwise(
     source="Newton's and Halley's method on erf and log erfc",
     sympy=lambda sp, x: sp.erfinv(x),
     nonfinite=Nonfinite(((always, Cause("erfinv at or beyond 1", EDGE)),)),
+    autocast="float32",
 )
 
 
@@ -105,6 +106,7 @@ ndtri_op: Op = elementwise(
     reference="scipy.special.ndtri",
     onnx=_NO_ONNX,
     sympy=lambda sp, p: sp.sqrt(2) * sp.erfinv(2 * p - 1),
+    autocast="float32",
 )
 
 # -- the normal distribution's cumulative function
@@ -181,6 +183,7 @@ log_ndtr_op: Op = elementwise(
     reference="scipy.special.log_ndtr",
     onnx=_NO_ONNX,
     sympy=lambda sp, x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
+    autocast="float32",
 )
 
 # -- modified Bessel functions of the first kind, orders 0 and 1, times exp(-|x|)
@@ -279,6 +282,7 @@ i0e_op: Op = elementwise(
     onnx=_NO_ONNX,
     source="DLMF 10.25.2, 10.40.1",
     sympy=lambda sp, x: sp.exp(-sp.Abs(x)) * sp.besseli(0, x),
+    autocast="float32",
 )
 i1e_op: Op = elementwise(
     "i1e(x)",
@@ -293,4 +297,5 @@ i1e_op: Op = elementwise(
     onnx=_NO_ONNX,
     source="DLMF 10.25.2, 10.40.1",
     sympy=lambda sp, x: sp.exp(-sp.Abs(x)) * sp.besseli(1, x),
+    autocast="float32",
 )

@@ -76,6 +76,7 @@ zeta_op: Op = op(
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 25.11.5",
     sympy="its derivatives in s are no functions of SymPy's",
+    autocast="float32",
 )
 
 

@@ -19,6 +19,7 @@ from ...core.arrays import refuse_subclass
 from ...core.errors import GraphError, ShapeError, fail
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT
+from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
 from ...core.ops.op import TABLE
 from ...core.ops.record import OUTPUT, bind
@@ -123,14 +124,19 @@ def _run_trace(trace: OpenTrace, feeds: Sequence[tuple[Tensor, bool]], size: int
     results = trace.results
     operands = {node: trace.operands(node) for node in trace.inside if node not in values}
     left = Counter(e for found in (*operands.values(), results) for e in found if isinstance(e, Node))
-    for node, found in operands.items():
-        args = [values[e] if isinstance(e, Node) else Batched(e, False) for e in found]
-        values[node] = args[0] if node.op is ALIAS or node.op is LEAF else _run_node(node, args, size, randomness)
-        for e in found:
-            if isinstance(e, Node):
-                left[e] -= 1
-                if not left[e]:
-                    values.pop(e, None)
+    mode = get_mode()
+    token = set_mode(mode.as_recorded(mode.grad))
+    try:
+        for node, found in operands.items():
+            args = [values[e] if isinstance(e, Node) else Batched(e, False) for e in found]
+            values[node] = args[0] if node.op is ALIAS or node.op is LEAF else _run_node(node, args, size, randomness)
+            for e in found:
+                if isinstance(e, Node):
+                    left[e] -= 1
+                    if not left[e]:
+                        values.pop(e, None)
+    finally:
+        reset_mode(token)
     return [values[r] if isinstance(r, Node) else Batched(r, False) for r in results]
 
 

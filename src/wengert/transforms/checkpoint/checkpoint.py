@@ -382,7 +382,7 @@ class _Region(Recomputed):
         order, computed = self._needed(everything, lent)
         last = _last_uses(order)
         values: dict[int, Any] = {}
-        token = set_mode(get_mode().with_grad(False))
+        token = set_mode(get_mode().as_recorded(False))
         try:
             with np.errstate(all="ignore"):
                 for current in order:

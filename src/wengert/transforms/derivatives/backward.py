@@ -137,7 +137,7 @@ def _owner(inputs: Any, node: Node) -> Tensor | None:
 
 
 def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
-    token = set_mode(get_mode().with_grad(create_graph))
+    token = set_mode(get_mode().as_recorded(create_graph))
     try:
         return a + b
     finally:

@@ -56,8 +56,8 @@ class Track:
         lib: Any = Tensors if record else Arrays
         found: dict[Node, Any] = dict(tangents)
         masks: dict[Node, Mask] = {}
-        mode = get_mode()
-        token = set_mode(mode.with_grad(record))
+        mode = get_mode().as_recorded(record)
+        token = set_mode(mode)
         opened: set[Recomputed] = set()
         with np.errstate(all="ignore"):
             try:
@@ -269,7 +269,7 @@ def _transposed(lib: Any, ts: dict[int, Any], values: Any, node: Node) -> Any:
     ct = tuple(cts) if several else cts[0]
     if not lib.recording:
         values = tuple(map(_as_tensors, values))
-    token = set_mode(get_mode().with_grad(True))
+    token = set_mode(get_mode().as_recorded(True))
     try:
         pulled = _pulled(ct, ts, values, node)
         roots: list[Any] = [
@@ -320,7 +320,7 @@ def transposed(push: Callable[[tuple[Any, ...]], Any], specs: Sequence[Spec | No
     tuple of tensors and None where `push` returns a tuple.
     """
     ts = [None if s is None else abstract_input(s, requires_grad=True) for s in specs]
-    token = set_mode(get_mode().with_grad(True))
+    token = set_mode(get_mode().as_recorded(True))
     try:
         pushed = push(tuple(ts))
         pairs = zip(pushed, ct, strict=True) if isinstance(pushed, tuple) else [(pushed, ct)]

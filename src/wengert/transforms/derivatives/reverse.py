@@ -79,7 +79,7 @@ def _walk(
         _accumulate(lib, cts, masks, node, ct, None)
     ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
     outer = get_mode()
-    mode = outer.with_grad(create_graph)
+    mode = outer.as_recorded(create_graph)
     token = set_mode(mode)
     opened: set[Recomputed] = set()
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.

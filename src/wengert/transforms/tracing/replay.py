@@ -21,12 +21,13 @@ def replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
     """Run a graph on tensors of its inputs' specs, so that every node is recorded again."""
     values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
     outer = get_mode()
+    mode = outer.as_recorded(outer.grad)
     last_uses = graph.last_uses
     try:
         for node in graph.nodes:
             if node not in values:
                 scope = Scope("module", node.path, outer.scope) if node.path else outer.scope
-                set_mode(outer.within(scope))
+                set_mode(mode.within(scope))
                 values[node] = record_again(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
             for done in last_uses.get(node, ()):
                 del values[done]

@@ -200,9 +200,10 @@ def _miss(condition: str) -> list[str]:
 Lines = list[str]
 
 
-def _mode(t: _Text, grad: Any, floats: Any) -> Lines:
-    names = t.value(grad), t.value(floats)
-    return ["m = mode()", *_miss(f"m.tracing or m.grad is not {names[0]} or m.floats is not {names[1]}")]
+def _mode(t: _Text, grad: Any, floats: Any, autocast: Any) -> Lines:
+    was = {"grad": t.value(grad), "floats": t.value(floats), "autocast": t.value(autocast)}
+    changed = " or ".join(f"m.{name} is not {value}" for name, value in was.items())
+    return ["m = mode()", *_miss(f"m.tracing or {changed}")]
 
 
 def _parts(kind: str) -> Callable[..., Lines]:

@@ -49,7 +49,8 @@ class _Writer:
         self.call, self.captures = call, captures
         self.program = Dispatch(len(positional.children))
         self.do = self.program.do
-        self.do("mode", get_mode().grad, get_mode().floats)
+        mode = get_mode()
+        self.do("mode", mode.grad, mode.floats, mode.autocast)
         self.written = _written(captures, paths)
         for i, child in enumerate(positional.children):
             self.argument(child, Register("a", i))

@@ -47,6 +47,7 @@ class Layout(NamedTuple):
     mode_grad: int
     mode_tracing: int
     mode_floats: int
+    mode_autocast: int
     # True where references are counted in the first word, of every object, and nowhere else.
     plain_counts: bool
 
