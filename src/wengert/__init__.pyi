@@ -37,6 +37,7 @@ from .core.mode import is_grad_enabled as is_grad_enabled
 from .core.mode import no_grad as no_grad
 from .core.mode import set_grad_enabled as set_grad_enabled
 from .core.node import Node as Node
+from .core.ops.autocast import autocast as autocast
 from .core.ops.op import Op as Op
 from .core.spec import Spec as Spec
 from .core.spec import complex64 as complex64
