@@ -541,3 +541,14 @@ def test_searchsorted_for_an_element_of_the_row() -> None:
     x = as_tensor(np.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]))
     f = wg.vmap(lambda v: wg.searchsorted(wg.sort(v), v[0]))
     assert f(x).tolist() == wg.jit(f)(x).tolist() == wg.graph(f)(x)(x).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("order", [-0.5, -1.0, -2.0, -3.5])
+def test_norms_of_negative_order_have_no_slope_at_zero(order: float) -> None:
+    x = wg.tensor([[0.0, 1.0, 2.0], [3.0, 1.0, 2.0]], dtype=wg.float64, requires_grad=True)
+    out = wg.linalg.vector_norm(x, order, axis=1)
+    np.testing.assert_allclose(out.detach(), [0.0, np.linalg.norm([3.0, 1.0, 2.0], order)], 1e-14)
+    out.sum().backward()
+    assert x.grad[0].tolist() == [0.0, 0.0, 0.0]
+    wg.check_grads(lambda x: wg.linalg.vector_norm(x, order), wg.tensor([3.0, -1.0, 2.0], dtype=wg.float64), order=2)
+    assert np.isnan(wg.linalg.vector_norm(wg.tensor([0.0, np.nan]), order).item())

@@ -164,10 +164,13 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return the norm of order `ord` along axes, without a slope at 0."""
     size = abs(x)
-    powers = size**ord
-    if ord > 0:
-        # The powers' higher derivatives may be infinite at 0, where nothing is to flow.
-        powers = where_op(size != 0.0, powers, 0.0)
+    if ord < 0:
+        # One element of 0 makes the norm 0, and its powers infinite.
+        nothing = sum_op(where_op(size == 0.0, 1.0, 0.0), axis=axis, keepdims=keepdims) != 0.0
+        total = sum_op(where_op(size == 0.0, 1.0, size) ** ord, axis=axis, keepdims=keepdims)
+        return where_op(nothing & (total == total), 0.0, total ** (1.0 / ord))
+    # The powers' higher derivatives may be infinite at 0, where nothing is to flow.
+    powers = where_op(size != 0.0, size**ord, 0.0)
     total = sum_op(powers, axis=axis, keepdims=keepdims)
     return where_op(total != 0.0, total ** (1.0 / ord), 0.0)
 
