@@ -29,6 +29,10 @@ class Incompatible(NamedTuple):
     unexpected_keys: list[str]
 
 
+class NoForwardError(GraphError, NotImplementedError):
+    """An error for a call of a module that defines no `forward`; as in PyTorch it is a NotImplementedError too."""
+
+
 class HookHandle:
     """A handle that ends a module's hook: `handle.remove()`."""
 
@@ -102,7 +106,7 @@ class Module:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of calling the module. Subclasses define it. Raises GraphError where they do not."""
         fail(
-            GraphError,
+            NoForwardError,
             f"{type(self).__name__} has no forward()",
             "Define forward(self, ...) in the class; containers such as ModuleList are not called.",
         )
