@@ -312,3 +312,48 @@ def test_hooks_of_several_tensors():
             refused()
     with profile(enabled=False):
         pass
+
+
+class Pair(Function):
+    """Two results, with a backward that is told which of them matter."""
+
+    @staticmethod
+    def forward(ctx, x, materialize):
+        ctx.set_materialize_grads(materialize)
+        return 2 * x, 3 * x
+
+    @staticmethod
+    def backward(ctx, first, second):
+        Pair.given = (first is None, second is None)
+        found = [weight * g for weight, g in ((2, first), (3, second)) if g is not None]
+        return sum(found[1:], found[0]), None
+
+
+def test_absent_gradients_are_none_where_asked() -> None:
+    x = torch.ones(2, requires_grad=True)
+    for materialize in (True, False):
+        for which, weight in ((0, 2.0), (1, 3.0)):
+            (g,) = torch.autograd.grad(Pair.apply(x, materialize)[which].sum(), x)
+            assert g.tolist() == [weight] * 2
+            assert Pair.given == ((False, False) if materialize else (which == 1, which == 0))
+    (g,) = torch.autograd.grad(sum(Pair.apply(x, False)).sum(), x)
+    assert g.tolist() == [5.0] * 2
+    assert Pair.given == (False, False)
+    # The same in batches, and compiled.
+    slope = torch.func.grad(lambda x: Pair.apply(x, False)[1].sum())
+    assert torch.vmap(slope)(torch.ones(3, 2)).tolist() == [[3.0, 3.0]] * 3
+    run = torch.compile(slope)
+    assert [run(torch.ones(2)).tolist() for _ in range(6)] == [[3.0, 3.0]] * 6
+
+
+def test_functional_graphs_of_plain_inputs() -> None:
+    """With create_graph results carry gradients wherever PyTorch's do: also where the inputs have none."""
+    functional = torch.autograd.functional
+    for needs in (False, True):
+        x = torch.ones(2, requires_grad=needs)
+        assert not functional.jacobian(lambda x: 2 * x, x, create_graph=True).requires_grad
+        assert functional.jacobian(lambda x: x * x, x, create_graph=True).requires_grad
+        for product in (functional.vjp, functional.jvp):
+            found = [product(f, x, torch.ones(2), create_graph=True) for f in (lambda x: 2 * x, lambda x: x * x)]
+            assert [[part.requires_grad for part in both] for both in found] == [[True, False], [True, True]]
+        assert not functional.jacobian(lambda x: x * x, x).requires_grad

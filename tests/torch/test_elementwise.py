@@ -190,7 +190,7 @@ def test_numbers_are_drawn_in_place():
 
 def test_what_cannot_be_right_is_refused():
     i = torch.arange(3)
-    with pytest.raises(TypeError, match="ZeroDivision"):
+    with pytest.raises(RuntimeError, match="ZeroDivision"):
         torch.div(i, 0, rounding_mode="floor")
     with pytest.raises(ValueError, match="rounding_mode"):
         torch.div(i, 2, rounding_mode="up")
@@ -204,3 +204,32 @@ def test_what_cannot_be_right_is_refused():
         i.add_(0.5)
     with pytest.raises(RuntimeError):
         torch.ones(2, requires_grad=True).mul_(2)
+
+
+def test_operators_refuse_integers_by_zero() -> None:
+    i, zero = torch.tensor([5, 7]), torch.tensor([1, 0])
+    for divide in (
+        *(lambda: i // 0, lambda: i // zero, lambda: i % 0, lambda: i % zero, lambda: 5 // zero, lambda: 5 % zero),
+        *(lambda: i.clone().__ifloordiv__(0), lambda: i.clone().__imod__(zero)),
+    ):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError: integers divided by 0"):
+            divide()
+    assert (i // 2).tolist() == [2, 3]
+    assert (17 % i).tolist() == [2, 3]
+    assert (torch.tensor([1.0, -1.0]) // 0).tolist() == [math.inf, -math.inf]
+    i //= 2
+    assert i.tolist() == [2, 3]
+    run = wg.jit(lambda x: (x // 2, x % 2))
+    assert [run(i)[0].tolist() for _ in range(6)] == [[1, 1]] * 6
+    with pytest.raises(TypeError):
+        i // "a"
+
+
+def test_floating_numbers_become_small_integers_modulo_their_size() -> None:
+    """Numbers recorded from PyTorch 2.13 on x86."""
+    x = torch.tensor([-1.0, -1.5, -300.7, 300.2, 255.9, -129.0])
+    assert x.byte().tolist() == [255, 255, 212, 44, 255, 127]
+    assert x.to(torch.int8).tolist() == [-1, -1, -44, 44, -1, 127]
+    assert (1000 * x.double()).to(torch.int16).tolist() == [-1000, -1500, 26980, -27480, -6245, 2072]
+    run = wg.jit(lambda x: x.byte())
+    assert [run(x).tolist() for _ in range(6)] == [[255, 255, 212, 44, 255, 127]] * 6

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import sys
 import argparse
@@ -49,6 +51,58 @@ def test_a_program_runs_as_it_stands(tmp_path: Path) -> None:
     done = run("project/train.py", "--steps", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "6 True wengert.torch True\n"
+
+
+SPAWNING = """
+import multiprocessing
+import sys
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, Dataset
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return F.relu(torch.tensor(float(i) ** 2))
+
+
+def child(queue, again):
+    import torch.nn as nn
+
+    if again:
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=child, args=(queue, False))
+        process.start()
+        process.join()
+    queue.put((torch.__name__, nn.Linear(2, 1).weight.shape.numel()))
+
+
+if __name__ == "__main__":
+    method = sys.argv[1]
+    loader = DataLoader(Squares(), batch_size=3, num_workers=1, multiprocessing_context=method)
+    print([batch.sum().item() for batch in loader])
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue, True))
+    process.start()
+    print(queue.get(timeout=100), queue.get(timeout=100))
+    process.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the fork server is not there")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_begin_afresh(tmp_path: Path, method: str) -> None:
+    """Workers of a loader and processes of the program's own import `torch` under its new name."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "spawning.py").write_text(SPAWNING)
+    done = run("project/spawning.py", method, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[5.0, 50.0]", "('wengert.torch', 2) ('wengert.torch', 2)"]
 
 
 def test_what_is_no_program(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ DIFFERS: dict[str, str] = {
     "Tensor.numpy": "is read-only; `numpy.array(t)` copies",
     "Tensor.view": "a value; writes to it reach the base, and the base's reach it, but for those of compiled code",
     "Tensor.detach": "as `view`: a view that lives while compiled code writes to its base keeps the old value",
-    "Tensor.byte": "negative floating numbers become 0 (they have no value in C either)",
+    "floor_divide": "as `remainder` and `%`: in compiled code integers divided by 0 are 0, and no error",
     "Tensor.data_ptr": "the address of the present value, which a write gives up",
     "Tensor.stride": "strides of an array in C order, whatever the tensor was taken from",
     "Tensor.contiguous": "the value itself: its layout cannot be seen",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError, GradientError, fail
-from ..core.spec import Spec, as_dtype, default_float
+from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.tensor import DataView, asarray, new, of_class
 from ..core.tensor import Tensor as Plain
@@ -297,8 +297,15 @@ class Tensor(Plain):
                 on_cpu(device(a))
             elif a is not None:
                 dtype = dtype_of(a)
-        out = self if dtype is None or dtype == self.dtype else self.astype(dtype)
+        out = self if dtype is None or dtype == self.dtype else self._converted(as_dtype(dtype))
         return out.clone() if copy and out is self else out  # type: ignore[return-value]
+
+    def _converted(self, dtype: Any) -> Any:
+        source = self.dtype
+        if source.kind in "fV" and dtype.kind in "iu" and (dtype.kind == "u" or dtype.itemsize < 4):
+            # PyTorch's processors count modulo the dtype's size: -1.0 is 255 in uint8.
+            return self.astype(int64).astype(dtype)
+        return self.astype(dtype)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """Return the tensor itself: it is on the processor."""

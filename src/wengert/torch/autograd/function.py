@@ -31,7 +31,8 @@ class FunctionCtx(Context):
         """Do nothing: tensors share no memory."""
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Do nothing: where no gradient reaches a result, `backward` is given zeros, which give the same gradients."""
+        """Say what `backward` is given for results that no gradient reaches: zeros, or with False None."""
+        self.materializes = bool(value)
 
 
 class Function(PlainFunction):

@@ -19,6 +19,12 @@ def _tuple(inputs: Any) -> tuple[Any, ...]:
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
 
+def _arguments(inputs: Any, create_graph: bool) -> tuple[Any, ...]:
+    """Return the inputs as a tuple: with `create_graph`, those without a history as leaves with gradients."""
+    args = _tuple(inputs)
+    return tuple(a if a.requires_grad else a.detach().requires_grad_() for a in args) if create_graph else args
+
+
 def _finished(found: Any, create_graph: bool) -> Any:
     """Return what was found without its history, unless a graph is asked for."""
     if isinstance(found, tuple):
@@ -64,7 +70,7 @@ def jacobian(
     tensor([[2., 0.],
             [0., 6.]])
     """
-    args = _tuple(inputs)
+    args = _arguments(inputs, create_graph)
     if strategy not in ("reverse-mode", "forward-mode"):
         fail(GradientError, f"jacobian: strategy={strategy!r}", 'It is "reverse-mode" or "forward-mode".')
     with wg.enable_grad():
@@ -101,7 +107,7 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    args = _tuple(inputs)
+    args = _arguments(inputs, create_graph)
     numbers = tuple(range(len(args)))
     mode: Any = "forward" if outer_jacobian_strategy == "forward-mode" else "reverse"
     with wg.enable_grad():
@@ -126,7 +132,7 @@ def vjp(
 
     `v` has the shapes of the value, and may be left out where that is one number.
     """
-    args = _tuple(inputs)
+    args = _arguments(inputs, create_graph)
     with wg.enable_grad():
         _check_strict(strict, func, args, "vjp")
         out, pull = wg.vjp(func, *args)
@@ -139,7 +145,7 @@ def jvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return the value of `func` at `inputs` and the product of its Jacobian with `v`, of the inputs' shapes."""
-    args = _tuple(inputs)
+    args = _arguments(inputs, create_graph)
     with wg.enable_grad():
         _check_strict(strict, func, args, "jvp")
         out, found = wg.jvp(func, args, _given(v, args, "jvp"))
@@ -150,7 +156,7 @@ def hvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return the value of a function with one number for a result and the product of its Hessian with `v`."""
-    args = _tuple(inputs)
+    args = _arguments(inputs, create_graph)
     with wg.enable_grad():
         _check_strict(strict, func, args, "hvp")
         both = wg.value_and_grad(_number(func, "hvp"), tuple(range(len(args))))
@@ -162,7 +168,7 @@ def vhp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Return the value of a function with one number for a result and the product of `v` with its Hessian."""
-    args = _tuple(inputs)
+    args = _arguments(inputs, create_graph)
     with wg.enable_grad():
         _check_strict(strict, func, args, "vhp")
         value = _number(func, "vhp")

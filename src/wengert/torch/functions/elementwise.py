@@ -214,6 +214,10 @@ def _fmin(x: Any, y: Any) -> Any:
     return wg.where((x <= y) | wg.isnan(y), x, y)
 
 
+class IntegerDivisionError(DTypeError, RuntimeError, ZeroDivisionError):
+    """An error for integers divided by 0, which in PyTorch is a RuntimeError."""
+
+
 def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Return two operands as tensors, a number as one of the other's category at least."""
     return tensor_of(x), tensor_of(y) if isinstance(y, Plain) else tensor_of(wg.asarray(y))
@@ -238,7 +242,31 @@ def _no_zero(y: Any, x: Any) -> None:
     if not integral or (isinstance(y, Plain) and y.is_abstract):
         return
     if (y == 0).any() if isinstance(y, Plain) else y == 0:
-        fail(DTypeError, "ZeroDivisionError: integers divided by 0", "Divide floating numbers, or wg.where it away.")
+        fail(
+            IntegerDivisionError,
+            "ZeroDivisionError: integers divided by 0",
+            "Divide floating numbers, or wg.where it away.",
+        )
+
+
+def _dividing(name: str, swapped: bool = False) -> None:
+    """Have an operator of whole quotients refuse integers divided by 0, as the functions do."""
+    plain = getattr(Plain, f"__{name}__")
+
+    def operator(self: Any, other: Any) -> Any:
+        if isinstance(other, (Plain, int)):
+            _no_zero(*((self, other) if swapped else (other, self)))
+        found = plain(self, other)
+        return found if found is NotImplemented else placed(found)
+
+    operator.__name__ = operator.__qualname__ = f"__{name}__"
+    setattr(Tensor, f"__{name}__", operator)
+
+
+for _name in ("floordiv", "mod", "ifloordiv", "imod"):
+    _dividing(_name)
+for _name in ("rfloordiv", "rmod"):
+    _dividing(_name, swapped=True)
 
 
 def _euclid(x: Any, y: Any) -> Any:

@@ -219,8 +219,12 @@ def vjp_op(
     kept: Sequence[bool],
     front: Flat,
     push: PushOwn | None = None,
+    absent: bool = False,
 ) -> CustomOp:
-    """Return an op with a forward and a backward rule; forward mode transposes that, unless it is given `push`."""
+    """Return an op with a forward and a backward rule; forward mode transposes that, unless it is given `push`.
+
+    With `absent`, `pull` is given None for results that no cotangent reaches, else zeros.
+    """
 
     def pulled(ct: Any, saved: Any, node: Node) -> list[Any]:
         recording = _is_recording(*_parts(ct))
@@ -256,9 +260,9 @@ def vjp_op(
         data = tuple(o._data for o in outs)
         return data if results != 1 else data[0], (kept_residuals(residuals, inner, outs, kept, before.state),)
 
-    op = CustomOp(name, results, body, Joint(pulled, push=pushed if push is not None else None), front)
+    op = CustomOp(name, results, body, Joint(pulled, push=pushed if push is not None else None, absent=absent), front)
     op.remake = remake
-    op.batched = lambda mapped: _mapped_vjp(name, results, body, forward, pull, kept, mapped)
+    op.batched = lambda mapped: _mapped_vjp(name, results, body, forward, pull, kept, absent, mapped)
     return op
 
 
@@ -292,6 +296,7 @@ def _mapped_vjp(
     forward: Forward,
     pull: Pull,
     kept: Sequence[bool],
+    absent: bool,
     mapped: tuple[bool, ...],
 ) -> Flat:
     axes = _axes(mapped)
@@ -334,7 +339,7 @@ def _mapped_vjp(
         found = call_with_vjp(lambda *xs: list(_parts(many(*xs))), forward_many, kept, tensors, name, lambda: op)
         return found[0] if results == 1 else tuple(found)
 
-    op = vjp_op(name, results, many, forward_many, pull_many, kept, front)
+    op = vjp_op(name, results, many, forward_many, pull_many, kept, front, absent=absent)
     return front
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ...core.errors import GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.ops.record import filled
 from ...core.spec import Spec
 from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
@@ -45,11 +46,14 @@ class Context:
     """
 
     needs_input_grad: tuple[bool, ...]
+    # Whether `backward` is given zeros for results that no gradient reaches, else None.
+    materializes = True
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self._kept: tuple[Any, ...] = ()
         self._fixed: frozenset[int] = frozenset()
+        self._specs: tuple[Spec, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `backward` and `jvp`, which find them in `saved_tensors`."""
@@ -170,6 +174,7 @@ class _Call:
             if not isinstance(o, Tensor):
                 text = f"{cls.__name__}.forward returned a {type(o).__name__}, not a tensor"
                 fail(GradientError, text, where=definition(cls.forward))
+        ctx._specs = tuple(o.spec for o in (result if isinstance(result, tuple) else (result,)))
         return result, ctx
 
     def fill(self, tensors: Sequence[Any]) -> list[Any]:
@@ -209,7 +214,10 @@ class _Call:
         places = [i for i, a in enumerate(self.template) if a is _TENSOR]
 
         def pull(xs: Sequence[Any], left: Any, cts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
-            grads = _several(cls.backward(_context(cls, left), *cts))
+            ctx = _context(cls, left)
+            if ctx.materializes:
+                cts = [filled(0, s) if c is None and s.inexact else c for c, s in zip(cts, ctx._specs, strict=True)]
+            grads = _several(cls.backward(ctx, *cts))
             if len(grads) != len(self.template):
                 count = f"{len(grads)} gradients for {len(self.template)} arguments of forward"
                 fail(
@@ -231,7 +239,7 @@ class _Call:
             return [_fitting(cls.jvp, what, t, s, i) for i, (t, s) in enumerate(zip(found, specs))]
 
         own = None if cls.jvp is Function.jvp else push
-        return vjp_op(cls.__name__, count, body, forward, pull, [False] * len(places), front, own)
+        return vjp_op(cls.__name__, count, body, forward, pull, [False] * len(places), front, own, absent=True)
 
 
 def _plainly(fn: Callable[..., Any], args: Sequence[Any], name: str) -> Any:

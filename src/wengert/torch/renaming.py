@@ -1,0 +1,61 @@
+"""The name `torch` for `wengert.torch`: in this process, and in those that its `multiprocessing` starts afresh.
+
+A process that begins by *spawn* or by the fork server imports the program's main module anew, where `import torch` has
+to mean what it means here: the data that `multiprocessing` prepares such a process with bring the renaming along.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import multiprocessing.spawn
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A finder of `torch` and the modules below it, which are those of `wengert.torch`."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """Return a spec for PyTorch's modules that `wengert.torch` has; None for any other."""
+        if fullname.partition(".")[0] != "torch":
+            return None
+        ours = f"wengert.{fullname}"
+        try:
+            found = importlib.util.find_spec(ours)
+        except ModuleNotFoundError:
+            return None
+        return None if found is None else importlib.util.spec_from_loader(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module of `wengert.torch` itself, under which both names are one object."""
+        return importlib.import_module(f"wengert.{spec.name}")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module was executed under its own name."""
+
+
+class _ForChildren:
+    """An object that renames where it is unpickled, which is before the process imports anything of the program."""
+
+    def __reduce__(self) -> Any:
+        # The process has not been given our path of modules at that time.
+        code = f"import sys; sys.path[:] = {sys.path!r}; import wengert.torch.renaming as found; found.rename()"
+        return exec, (code, {})
+
+
+def rename() -> None:
+    """Have `torch` mean `wengert.torch`, also in processes that `multiprocessing` starts; once is enough."""
+    if any(isinstance(finder, Renamed) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, Renamed())
+    prepare: Callable[[str], dict[str, Any]] = multiprocessing.spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        return {"wengert": _ForChildren(), **prepare(name)}
+
+    multiprocessing.spawn.get_preparation_data = prepared
