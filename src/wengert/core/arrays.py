@@ -66,6 +66,22 @@ def refuse_subclass(x: Any, what: str) -> None:
         )
 
 
+# The number of elements from which it pays to choose them by their bits.
+_BY_BITS = 256
+
+
+def where_or_zero(mask: Any, values: Array) -> Array:
+    """Return the values where the mask holds, else zeros; NaN and infinity are left out as any other.
+
+    NumPy's `where` decides element by element. A number's bits times 0 or 1 are either of the two, in loops without
+    branches.
+    """
+    if values.size < _BY_BITS or values.itemsize > 8:
+        return np.where(mask, values, np.zeros((), values.dtype))
+    bits: Array = np.multiply(values.view(f"i{values.itemsize}"), mask)
+    return bits.view(values.dtype)
+
+
 def is_frozen(a: Array) -> bool:
     """Return whether neither an array nor an array that it is a view of can be written to."""
     base: Any = a

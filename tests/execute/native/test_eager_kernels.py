@@ -1,4 +1,4 @@
-"""Composites outside `wg.jit`, computed by kernels: the same results, gradients, errors and graphs as by NumPy."""
+"""Composites and windows outside `wg.jit`, by kernels: the same results, gradients, errors, graphs as by NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wengert.execute.native import eager
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.filterwarnings("error")
 
-COMPOSITES = [op for op in TABLE.values() if op.kind == "composite" and op.samples is not None]
+OPS = [op for op in TABLE.values() if (op.kind == "composite" or op.by_kernel) and op.samples is not None]
 BITS = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
 
 
@@ -77,8 +77,8 @@ def results(op: Op, args: list[Any], attrs: Any, backward: bool) -> list[np.ndar
 
 
 def of_both_precisions() -> Iterator[Any]:
-    """The composites in one precision and the other, in turn; in both of them for the slow tests."""
-    for turn, op in enumerate(COMPOSITES):
+    """The ops in one precision and the other, in turn; in both of them for the slow tests."""
+    for turn, op in enumerate(OPS):
         for k, dtype in enumerate((np.float32, np.float64)):
             marks = pytest.mark.slow if (turn + k) % 2 else ()
             yield pytest.param(op, dtype, marks=marks, id=f"{op.name}-{np.dtype(dtype)}")
@@ -99,7 +99,8 @@ def test_results_and_gradients_are_those_of_numpy(op: Op, dtype: Any) -> None:
 
 
 FUSED = ["softmax", "log_softmax", "gelu", "silu", "softplus", "layer_norm", "rms_norm", "batch_norm", "cross_entropy",
-         "attention", "linear", "mse", "huber", "binary_cross_entropy_logits", "elu"]  # fmt: skip
+         "attention", "linear", "mse", "huber", "binary_cross_entropy_logits", "elu", "convolve", "max_pool",
+         "sum_pool"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FUSED)
@@ -402,3 +403,69 @@ def test_a_longer_script_does() -> None:
 
 def test_the_environment_switches_it_off() -> None:
     assert run_python(SCRIPT.format(n=120), "0") == "Off False"
+
+
+CONVOLVED = {
+    "plain": ((4, 3, 8, 8), (5, 3, 3, 3), {}),
+    "strided": ((4, 3, 9, 8), (6, 3, 3, 2), {"stride": 2, "padding": (1, 0)}),
+    "grouped": ((2, 4, 7, 7), (4, 2, 3, 3), {"groups": 2, "dilation": 2, "padding": 2}),
+    "depthwise": ((2, 4, 6, 6), (4, 1, 3, 3), {"groups": 4, "padding": "same"}),
+    "one image": ((3, 8, 8), (5, 3, 1, 1), {}),
+    "channels last": ((4, 8, 8, 3), (5, 3, 3, 3), {}),
+    "every other": ((4, 3, 16, 8), (5, 3, 3, 3), {}),
+}
+
+
+@pytest.mark.parametrize("how", list(CONVOLVED))
+def test_convolutions_and_their_gradients_are_a_program_each(how: str) -> None:
+    shape, kernel, options = CONVOLVED[how]
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=shape), rng.normal(size=kernel)
+    x = x.transpose(0, 3, 1, 2) if how == "channels last" else x[:, :, ::2] if how == "every other" else x
+
+    def run() -> list[np.ndarray]:
+        tensors = [wg.asarray(x, copy=False).requires_grad_(), wg.tensor(w, requires_grad=True)]
+        y = wg.nn.functional.conv2d(*tensors, **options)
+        (y * y).sum().backward()
+        return [y.detach().numpy(), *(np.asarray(t.grad) for t in tensors)]
+
+    want = switched(False, run)
+    for w_, h in zip(want, switched(True, run), strict=True):
+        np.testing.assert_allclose(h, w_, rtol=1e-11, atol=1e-11)
+    assert programs() == 2  # forward, and both gradients at once
+
+
+def test_pools_pass_on_nan_and_what_ties() -> None:
+    x = np.array([[[0.0, np.nan, 2.0, 2.0], [1.0, 1.0, -np.inf, 2.0]]])
+
+    def run() -> list[np.ndarray]:
+        t = wg.tensor(x, requires_grad=True)
+        y = wg.nn.functional.max_pool2d(t, 2, 1)
+        y.backward(wg.ones(y.shape, dtype=y.dtype))
+        return [y.detach().numpy(), np.asarray(t.grad)]
+
+    want = switched(False, run)
+    for w, h in zip(want, switched(True, run), strict=True):
+        np.testing.assert_array_equal(h, w)
+    assert programs() == 2
+
+
+def test_shapes_that_do_not_fit_are_errors_and_no_warnings() -> None:
+    wg.set_eager_kernels(True)
+    with pytest.raises(wg.ShapeError, match="channels"):
+        wg.nn.functional.conv2d(wg.ones(1, 2, 4, 4), wg.ones(1, 3, 2, 2))
+    with pytest.raises(wg.ShapeError, match="max_pool2d"):
+        wg.nn.functional.max_pool2d(wg.ones(1, 2, 2), 4)
+
+
+def test_second_derivatives_of_convolutions_are_recorded() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 2, 5, 5)), rng.normal(size=(3, 2, 3, 3))
+
+    def run() -> np.ndarray:
+        a, b = wg.tensor(x, requires_grad=True), wg.tensor(w, requires_grad=True)
+        (g,) = wg.autograd.grad((wg.nn.functional.conv2d(a, b) ** 3).sum(), [a], create_graph=True)
+        (g * g).sum().backward()
+        return np.asarray(b.grad)
+
+    np.testing.assert_allclose(switched(True, run), switched(False, run), rtol=1e-10)

@@ -166,6 +166,8 @@ class Facets(TypedDict, total=False):
     autocast: in which precision it computes under `wg.autocast`: in the "lower" one, where few digits of its operands
         suffice and sums are kept in more (products); in "float32", where digits are lost or numbers leave the range of
         half precision (exponentials, powers, sums over many elements). What is not said follows the operands.
+    kernels: whether compiled code stands in for its forward and its derivative outside `wg.jit`, as for composites:
+        where NumPy needs copies of its operands, or several passes over them (see :mod:`wengert.core.ops.kernels`).
     batching: how `vmap` runs it where the rule for its kind would not do: "body", through the graph inside, where a
         leading axis changes what the composite is; "alone", for one example after the other, which bring keys of their
         own or get the same random numbers.
@@ -189,4 +191,5 @@ class Facets(TypedDict, total=False):
     bound: str
     dependence: Dependence
     autocast: Autocast
+    kernels: bool
     batching: Literal["body", "alone"]

@@ -82,7 +82,7 @@ def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """Return an op's result for arrays and numbers: by a kernel where there is one, else by its forward."""
     if observers:
         return op.told(values, attrs)
-    if op.kind == "composite" and is_fit(op) and not any(type(v) in (bool, int, float, complex) for v in values):
+    if is_fit(op) and not any(type(v) in (bool, int, float, complex) for v in values):
         found = kernels.forward(op, values, attrs)
         if found is not None:
             return found
@@ -90,12 +90,12 @@ def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def is_fit(op: Op) -> bool:
-    """Return whether kernels may compute a composite.
+    """Return whether kernels may compute an op: a composite, or one whose declaration asks for them.
 
     A user's own rules are not: they run as Python. One that draws has its position in the stream among
     its attributes, so every call would be another kernel.
     """
-    return TABLE.get(op.name) is op and not op.draws
+    return (op.by_kernel or op.kind == "composite") and TABLE.get(op.name) is op and not op.draws
 
 
 def price(values: Sequence[Any]) -> int:

@@ -270,6 +270,7 @@ class Op:
         "bfloat16",
         "facets",
         "role",
+        "by_kernel",
         "_save_plans",
     )
 
@@ -335,6 +336,8 @@ class Op:
         self.onnx = onnx
         self.facets = facets
         self.role = facets.get("role", Role.BY_ELEMENT if kind == "elementwise" else Role.OTHER)
+        # Whether kernels are asked wherever its forward would run. Composites ask for themselves, before that.
+        self.by_kernel = facets.get("kernels", False)
         if infer is not None:
             self.infer = infer
         self.joint = facts if isinstance(facts, Joint) else None

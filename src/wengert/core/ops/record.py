@@ -32,6 +32,7 @@ from ..tensor import (
     result_class,
     wrap,
 )
+from . import kernels
 from .autocast import in_its_precision
 from .facets import Form, Role
 from .op import TABLE, Op
@@ -156,7 +157,10 @@ _ONE_TRACKED = (True,)
 def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
     """Run `bind` for one tensor with a value and one result (a reduction, a reshape): the same, in less time."""
     try:
-        data = op.forward(x._data, **attrs) if not observers else op.told((x._data,), attrs)
+        if observers or op.by_kernel:
+            data = kernels.compute(op, (x._data,), attrs)
+        else:
+            data = op.forward(x._data, **attrs)
     except WengertError as e:
         raise_of_observer(e)
         if has_dims(tuple(attrs.values())):
@@ -210,7 +214,9 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
 def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any]) -> Any:
     """Return the op's forward of these values; what NumPy raises becomes an error in the library's words."""
     try:
-        return op.told(values, attrs) if observers else op.forward(*values, **attrs)
+        if observers or op.by_kernel:
+            return kernels.compute(op, values, attrs)
+        return op.forward(*values, **attrs)
     except WengertError:
         raise
     except RuntimeWarning as e:

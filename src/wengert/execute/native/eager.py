@@ -136,6 +136,8 @@ class Programs:
     ) -> None:
         try:
             entry.program = _program(compute, arrays, layouts)
+        except WengertError:
+            pass  # what does not fit: NumPy meets it too, and says so in the op's words
         except Exception as e:  # whoever calls a composite has not asked for a compiler
             warnings.warn(f"NumPy computes a composite of which no kernel could be made: {e!r}", RuntimeWarning, 2)
         entry.fit = entry.program is not None

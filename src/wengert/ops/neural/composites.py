@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import where_or_zero
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import composite, public
 from ...core.ops.facets import Form, Nonfinite
@@ -270,7 +271,7 @@ def _kept_mask_at(key: Any, counter: Any, x_shape: Any, p: float) -> Any:
 
 def _dropout_numpy(x: Any, p: float, key: Any, counter: int) -> Any:
     mask = _kept_mask(key, counter, x.shape, p)
-    return np.where(mask, x * x.dtype.type(1 / (1 - p)), x.dtype.type(0))
+    return where_or_zero(mask, x * x.dtype.type(1 / (1 - p)))
 
 
 def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:

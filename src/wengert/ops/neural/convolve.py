@@ -103,6 +103,7 @@ convolve: Op = op(
     onnx="Conv",
     role=Role.PRODUCT,
     dependence="convolution",
+    kernels=True,
     cost=Count(
         "2 for each result, channel and kernel element",
         lambda node, specs, out: 2 * out.size * product_of(specs[1].shape[1:]),
@@ -134,6 +135,7 @@ convolve_transpose: Op = op(
     onnx="ConvTranspose",
     role=Role.PRODUCT,
     dependence="convolution",
+    kernels=True,
     cost=Count(
         "2 for each input, channel and kernel element",
         lambda node, specs, out: 2 * specs[0].size * product_of(specs[1].shape[1:]),
@@ -168,6 +170,7 @@ convolve_kernel: Op = op(
     onnx=Missing("no such operator"),
     role=Role.PRODUCT,
     dependence="convolution",
+    kernels=True,
     cost=Count(
         "2 for each result, channel and kernel element",
         lambda node, specs, out: 2 * specs[1].size * product_of(out.shape[1:]),

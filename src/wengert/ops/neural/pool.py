@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import Array
+from ...core.arrays import Array, where_or_zero
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
@@ -106,16 +106,6 @@ def _argmax_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilat
     return winners
 
 
-def _where(mask: Array, values: Array) -> Array:
-    """Return the values where the mask holds, else zeros: by their bits, so that neither NaN nor a branch comes in."""
-    if values.itemsize > 8:
-        return np.where(mask, values, values.dtype.type(0))
-    bits = mask.astype(f"i{values.itemsize}")
-    np.negative(bits, out=bits)
-    bits &= values.view(bits.dtype)
-    return bits.view(values.dtype)
-
-
 def _number_dtype(kernel: Shape) -> DType:
     """Return the narrowest dtype for the numbers of a window's elements, and for how many there are."""
     return np.min_scalar_type(prod(kernel))
@@ -137,7 +127,7 @@ def _pool_select(x: Array, winners: Array, *, kernel: Shape, stride: Shape, padd
     out = np.zeros_like(winners, x.dtype)
     for number, at, windows in _offsets(x.shape[-n:], winners.shape[-n:], kernel, stride, padding, dilation):
         part = out[windows]
-        part += _where(winners[windows] == number, x[at])
+        part += where_or_zero(winners[windows] == number, x[at])
     return out
 
 
@@ -164,7 +154,7 @@ def _pool_scatter(
     x = np.zeros_like(y, shape=_spread(y, size, kernel).shape)
     disjoint = all(s >= d * (k - 1) + 1 for k, s, d in zip(kernel, stride, dilation))
     for number, at, windows in _offsets(size, winners.shape[-n:], kernel, stride, padding, dilation):
-        won = _where(winners[windows] == number, y[windows])
+        won = where_or_zero(winners[windows] == number, y[windows])
         target = x[at]
         if disjoint:
             target[...] = won
@@ -285,6 +275,7 @@ max_pool: Op = op(
     reference=definitions.max_pool,
     onnx="MaxPool",
     dependence="windows",
+    kernels=True,
     cost=_OF_WINDOW,
     pattern="route",
     zero_gradient="not_extreme",
@@ -298,6 +289,7 @@ argmax_pool: Op = op(
     samples=_samples_max,
     reference=definitions.argmax_pool,
     onnx=Missing("MaxPool's second result counts over the input, not within the window"),
+    kernels=True,
     cost=_OF_WINDOW,
 )
 
@@ -324,6 +316,7 @@ pool_select: Op = op(
     reference=definitions.pool_select,
     onnx=Missing("no such operator"),
     dependence="windows",
+    kernels=True,
     cost=0,
 )
 
@@ -345,6 +338,7 @@ pool_scatter: Op = op(
     reference=definitions.pool_scatter,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
     dependence="windows",
+    kernels=True,
     cost=1,
 )
 
@@ -366,6 +360,7 @@ sum_pool: Op = op(
     reference=definitions.sum_pool,
     onnx=Missing("AveragePool times the window's size"),
     dependence="windows",
+    kernels=True,
     cost=_OF_WINDOW,
     pattern="accumulate",
 )
@@ -386,6 +381,7 @@ spread_pool: Op = op(
     reference=definitions.spread_pool,
     onnx=Missing("no such operator"),
     dependence="windows",
+    kernels=True,
     cost=1,
     pattern="accumulate",
 )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import where_or_zero
 from ...core.node import Mixed, Node
 from ...core.ops.op import TABLE
 from ...core.ops.record import SCALARS, filled, pick
@@ -61,11 +62,11 @@ class Arrays:
         # should be, and the mask need not be computed.
         if np.isfinite(value).all():
             return value
-        return np.where(mask(), value, np.zeros((), value.dtype))
+        return where_or_zero(mask(), value)
 
     @staticmethod
     def where(mask: Any, value: Any) -> Any:
-        return np.where(mask, value, np.zeros((), value.dtype))
+        return where_or_zero(mask, value)
 
     @staticmethod
     def as_mask(value: Any, shape: tuple[int, ...]) -> Any:

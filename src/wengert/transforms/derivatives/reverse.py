@@ -230,7 +230,7 @@ def _pull_node(
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
     found: Sequence[Any] | None = None
-    if op.kind == "composite" and not lib.recording and kernels.is_fit(op) and not observers:
+    if (op.by_kernel or op.kind == "composite") and not lib.recording and kernels.is_fit(op) and not observers:
         wanted = [type(n) is Node and (needed is None or n in needed) for n in inputs]
         found = kernels.kernels.pull(node, ct, values, wanted)
     if op.joint is not None:
