@@ -13,14 +13,13 @@ from typing import Any
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.graph.snapshot import inputs_of, specs_of
+from ..core.graph.work import Flops, flops
 from ..core.node import Node
 from ..core.ops.facets import VIEWS
 from ..core.ops.record import OUTPUT
 from ..core.source import Source
 from ..core.tensor import Tensor
 from ..execute.jit.recorded import CompiledOp
-from . import cost_rules
-from .cost_rules import Flops
 from .report import columns, html_table, number, place, size
 
 _SHOWN = 12
@@ -220,7 +219,7 @@ def _node_cost(graph: Graph, node: Node) -> NodeCost:
     elif node.op.kind == "control":
         count, rule = _control(node)
     else:
-        count, rule = cost_rules.flops(node)
+        count, rule = flops(node)
     view = node.op.role in VIEWS
     operands = dict.fromkeys(_buffer(e) for e in inputs_of(node))
     read: Any = 0 if view else sum(_nbytes(e) for e in operands)
@@ -231,7 +230,7 @@ def _node_cost(graph: Graph, node: Node) -> NodeCost:
 
 def _composite(graph: Graph, node: Node) -> Flops:
     """Return the operations inside a composite."""
-    inside = [cost_rules.flops(n) for n in graph.inner(node).expand().computations if n.op is not OUTPUT]
+    inside = [flops(n) for n in graph.inner(node).expand().computations if n.op is not OUTPUT]
     total: Any = 0
     for part in inside:
         if part.operations is None:

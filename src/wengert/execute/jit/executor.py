@@ -10,14 +10,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...core.errors import GraphError, fail
 from ...core.graph.evaluate import apply, run
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import LEAVES
 from ...core.node import Node
 from ...core.state.observer import observer
+from ..native.budget.within import Limit
 from ..native.codegen import machine
 from ..native.compile import compile_graph
 from ..native.run.runtime import Commit
+from ..native.run.threads import get_num_threads
 
 
 class Executor(Protocol):
@@ -57,10 +60,19 @@ class Interpreted:
         return outputs
 
 
-def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:
-    """Return the graph as native code where that is possible; results may take the memory of `donated` inputs."""
+def executor(graph: Graph, donated: Sequence[bool] | None = None, limit: int | None = None) -> Executor:
+    """Return the graph as native code where that is possible; results may take the memory of `donated` inputs.
+
+    With a `limit`, it needs at most so many bytes beside its inputs. Raises BudgetError where it cannot.
+    """
     if has_native():
-        return compile_graph(graph, donated)
+        return compile_graph(graph, donated, None, None if limit is None else Limit(limit, get_num_threads()))
+    if limit is not None:
+        fail(
+            GraphError,
+            f"{graph.name or 'a program'} within {limit:,} bytes: it runs through the interpreter",
+            "A budget of memory needs native code. Leave memory= out.",
+        )
     return Interpreted(graph)
 
 

@@ -9,7 +9,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +32,11 @@ from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError,
 from .dispatch import native, python
 from .dispatch.program import MISS
 from .dispatch.writer import dispatch_program
-from .executor import executor
+from .executor import CompileGraph, executor
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
 from .history import DRAWS, History, Record, facts_of, is_plain_fact
+from .options import Options, nbytes_of
 from .program import Path
 from .signature import (
     Call,
@@ -107,7 +107,7 @@ class Jit(Inspected, Native):
         self._reads: list[Reads | None] = [None]
         self._watches = True
         self._mentioned: Mentioned | None = None
-        self._compile = verified if options.verify else executor
+        self._compile = _compiler(options)
         self._home = Guest()
         self._guests = Guests(self._left)
         self._programs = Programs()
@@ -666,16 +666,9 @@ class Jit(Inspected, Native):
         return Path(traced, self._compile, given)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of `jit`."""
-
-    static_argnums: int | Sequence[int] | None
-    static_argnames: str | Sequence[str] | None
-    donate_argnums: int | Sequence[int] | None
-    verify: bool
-    reproducible: bool
-    name: str | None
+def _compiler(options: Options) -> CompileGraph:
+    compile: Callable[..., Any] = verified if options.verify else executor
+    return compile if options.memory is None else functools.partial(compile, limit=options.memory)
 
 
 def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
@@ -714,6 +707,7 @@ def jit(
     verify: bool = False,
     reproducible: bool = False,
     name: str | None = None,
+    memory: int | str | None = None,
 ) -> Any:
     """Compile a function: it is traced once for every kind of call, then runs as native code.
 
@@ -730,6 +724,9 @@ def jit(
     reproducible: the same bits whatever the number of threads. It is always so: how work is divided never shows
         in a result.
     name: what errors and graphs call it.
+    memory: a budget, in bytes (`200_000_000`) or with a unit (`"200MB"`, `"1.5GiB"`), for what a call takes beside its
+        arguments and the state: results, everything in between, scratch memory. Values are computed again, the same bit
+        for bit, where that is needed to stay below it: see docs/checkpointing.md.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
@@ -750,7 +747,8 @@ def jit(
     `why_recompiled()`, `cache_info()`, `clear_cache()`, and `lower(*specs).compile()` makes a
     program before the first call.
 
-    Raises GraphError where the function needs a value as Python has it (`item()`, `numpy()`, print).
+    Raises GraphError where the function needs a value as Python has it (`item()`, `numpy()`, print), and where no
+    program stays within `memory`, with the least number of bytes for which there is one.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, 2.0], requires_grad=True)
@@ -765,7 +763,8 @@ def jit(
     >>> [round(float(step(wg.ones(2), 0.1)), 3) for _ in range(3)]
     [4.0, 1.44, 0.518]
     """
-    options = Options(static_argnums, static_argnames, donate_argnums, verify, reproducible, name)
+    budget = None if memory is None else nbytes_of(memory, "memory")
+    options = Options(static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget)
     if fn is None:
         return lambda inner: Jit(inner, options)
     if not callable(fn):

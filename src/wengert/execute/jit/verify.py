@@ -24,17 +24,20 @@ LIMIT = 1 << 14
 STEP_LIMIT = 16.0
 
 
-def verified(graph: Graph, donated: Sequence[bool] | None = None) -> Verified:
-    """Return the graph as native code that is verified; it computes everything twice, on inputs of its own."""
-    return Verified(graph)
+def verified(graph: Graph, donated: Sequence[bool] | None = None, limit: int | None = None) -> Verified:
+    """Return the graph as native code that is verified; it computes everything twice, on inputs of its own.
+
+    A `limit` of memory is for the native code; the interpreter keeps to none.
+    """
+    return Verified(graph, limit)
 
 
 class Verified:
     """An executor that computes everything twice, and raises where native code and interpreter differ."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, limit: int | None = None) -> None:
         self.graph = graph
-        self.native = executor(graph)
+        self.native = executor(graph, None, limit)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.native, name)

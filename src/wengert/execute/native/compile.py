@@ -11,6 +11,7 @@ from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...passes.origins import Origins, recording
 from . import rules as _rules  # noqa: F401 (declares the lowerings that plans are made with)
+from .budget.within import Budget, Limit, fit
 from .codegen import machine, object_cache
 from .codegen.kernel import Kernel, kept_kernels
 from .codegen.types import Target
@@ -34,6 +35,7 @@ class _Made(NamedTuple):
     origins: Origins
     grouping: Grouping
     plan: Plan
+    budget: Budget | None
 
 
 class Compiled:
@@ -41,17 +43,25 @@ class Compiled:
 
     `graph` is what was compiled, `optimized` the form that the plan is made from, `plan` the steps. For the
     processor that this runs on the plan comes from the cache on disk where it is kept there; what else there is
-    to know of how it was made is then made anew when somebody asks.
+    to know of how it was made is then made anew when somebody asks. With a `limit` of memory, the plan is one that
+    keeps to it.
     """
 
-    def __init__(self, graph: Graph, donated: Sequence[bool] | None = None, target: Target | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        donated: Sequence[bool] | None = None,
+        target: Target | None = None,
+        limit: Limit | None = None,
+    ) -> None:
         self.graph = graph
+        self.limit = limit
         self.target = target if target is not None else machine.host()
         self.donated = tuple(donated) if donated is not None else (False,) * len(graph.inputs)
         self._name: Fingerprint | None = None
         found = None
         if object_cache.is_on() and self.target == machine.host():
-            self._name = fingerprint(graph, self.donated, self.target)
+            self._name = fingerprint(graph, self.donated, self.target, repr(limit) if limit is not None else "")
             found = self._kept()
         # True where the plan was found in the cache.
         self.is_kept = found is not None
@@ -76,7 +86,9 @@ class Compiled:
             optimized = canonical(self.graph)
         extended, checks = checked(optimized)
         lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
-        return _Made(optimized, origins, lowering.grouping, lowering.lower())
+        plan = lowering.lower()
+        budget = None if self.limit is None else fit(plan, self.limit, self.graph.name or "the program")
+        return _Made(optimized, origins, lowering.grouping, plan, budget)
 
     @cached_property
     def plan(self) -> Plan:
@@ -134,6 +146,11 @@ class Compiled:
         return report.memory(self._placed, threads.get_num_threads())
 
     @property
+    def budget(self) -> Budget | None:
+        """What a budget of memory made of the plan; None without one."""
+        return self._made.budget
+
+    @property
     def cost(self) -> report.Cost:
         """The operations and the bytes moved of the whole plan."""
         return report.cost(self._plan)
@@ -161,6 +178,14 @@ class Compiled:
         return "\n".join(f"# {k.key}\n{k.asm}" for k in self.kernels)
 
 
-def compile_graph(graph: Graph, donated: Sequence[bool] | None = None, target: Target | None = None) -> Compiled:
-    """Compile a graph: `compile_graph(g).run(arrays)`. `donated` inputs may be overwritten by results."""
-    return Compiled(graph, donated, target)
+def compile_graph(
+    graph: Graph,
+    donated: Sequence[bool] | None = None,
+    target: Target | None = None,
+    limit: Limit | None = None,
+) -> Compiled:
+    """Compile a graph: `compile_graph(g).run(arrays)`. `donated` inputs may be overwritten by results.
+
+    Raises BudgetError where there is a `limit` that its memory cannot be kept to.
+    """
+    return Compiled(graph, donated, target, limit)

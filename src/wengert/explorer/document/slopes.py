@@ -8,10 +8,10 @@ import numpy as np
 
 from ...core.errors import WengertError
 from ...core.graph.graph import Graph
+from ...core.graph.work import flops
 from ...core.node import Node, make_node
 from ...core.ops.record import OUTPUT, abstract_input
 from ...core.tensor import Tensor
-from ...explain import cost_rules
 from ...explain.cost import cost
 from ...explain.gradients.edges import Cotangent, Puller
 from ..recording.recording import Row
@@ -95,7 +95,7 @@ def operations(row: Row) -> Any:
         if op.body is None:
             entries = tuple(x.node if isinstance(x, Tensor) else x for x in inputs)
             node = make_node(op, entries, dict(row.attrs), None, row.spec, None, 0, None, False)
-            count = cost_rules.flops(node).operations
+            count = flops(node).operations
         else:
             made = op.front(*inputs, **row.attrs)
             count = cost(Graph.of(list(made) if isinstance(made, tuple) else made)).flops

@@ -1,9 +1,9 @@
 """Names of plans: equal names mean equal plans, in this process and in others.
 
 The name stands for the graph between its inputs and outputs (operations, attributes, literals, constants
-by their contents, what the user called each composite), for which inputs are donated and for the
-processor. The code that makes plans, ops and passes included, stands in the cache's edition: so a graph
-of anybody else's ops has no name, nor one with an attribute that only this process knows.
+by their contents, what the user called each composite), for which inputs are donated, for what the plan was
+to keep below, and for the processor. The code that makes plans, ops and passes included, stands in the cache's
+edition: so a graph of anybody else's ops has no name, nor one with an attribute that only this process knows.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Unnamed(Exception):
     """An error: no name stands for some part of the graph."""
 
 
-def fingerprint(graph: Graph, donated: Sequence[bool], target: Target) -> Fingerprint | None:
-    """Return the name of a graph's plan; None where there can be none."""
+def fingerprint(graph: Graph, donated: Sequence[bool], target: Target, limits: str = "") -> Fingerprint | None:
+    """Return the name of a graph's plan, made to keep some `limits`; None where there can be none."""
     writer = _Writer()
     try:
         text = writer.graph(graph)
     except Unnamed:
         return None
-    whole = f"{target.identity}\n{''.join('01'[d] for d in donated)}\n{text}"
+    whole = f"{target.identity}\n{''.join('01'[d] for d in donated)}{limits}\n{text}"
     return Fingerprint("p" + hashlib.sha256(whole.encode()).hexdigest()[:32], writer.constants)
 
 

@@ -85,6 +85,14 @@ class View(NamedTuple):
     def is_contiguous(self) -> bool:
         return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, dense(self.shape)))
 
+    @property
+    def memory_order(self) -> tuple[int, ...] | None:
+        """The axes from the outermost in memory to the innermost, where the view is its buffer, whole and dense."""
+        if self.offset or self.size * self.dtype.itemsize != self.buffer.nbytes:
+            return None
+        axes = tuple(sorted(range(len(self.shape)), key=lambda a: (-self.strides[a], self.shape[a] != 1)))
+        return axes if self.size == 0 or self.permute(axes).is_contiguous else None
+
     def broadcast(self, shape: Sequence[int]) -> View:
         """Return the view repeated along new leading axes and along axes of size 1."""
         lead = len(shape) - len(self.shape)
@@ -259,8 +267,23 @@ class Plan:
             lines.append(f"{i:>4}  {name:<44}{numbers}  {arrays}")
         return "\n".join([*lines, f"arena: {self.arena:,} bytes"])
 
+    def claim_outputs(self) -> None:
+        """Let results be written straight into the arrays that are handed out.
+
+        A temporary becomes an output where an output is the whole of it, in any order of the axes. What
+        is part of a larger buffer, or an output twice, is copied after the run.
+        """
+        for i, view in enumerate(self.outputs):
+            if view.buffer.kind == "temp" and view.memory_order is not None:
+                view.buffer.kind, view.buffer.index = "output", i
+
     def arrange(self) -> None:
         """Give every temporary its place: greedy by size among those that live at the same time."""
+        self.arena = _place(*self.lives())
+        self.is_arranged = True
+
+    def lives(self) -> tuple[dict[Buffer, int], dict[Buffer, int]]:
+        """Return the first and the last step of each temporary; what is a result lives beyond the last."""
         born: dict[Buffer, int] = {}
         dies: dict[Buffer, int] = {}
         for i, step in enumerate(self.steps):
@@ -273,8 +296,7 @@ class Plan:
                 born.setdefault(view.buffer, len(self.steps))
                 dies[view.buffer] = len(self.steps)
         self._keep_through_loops(born, dies)
-        self.arena = _place(born, dies)
-        self.is_arranged = True
+        return born, dies
 
     def _keep_through_loops(self, born: dict[Buffer, int], dies: dict[Buffer, int]) -> None:
         """Let buffers used both inside a loop and outside of it live through all of its iterations."""
@@ -307,9 +329,9 @@ def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:
     top = 0
     for step in sorted({*arriving, *leaving}):
         for buffer in leaving.get(step, ()):
-            top = _free(gaps, buffer.place, _rounded(buffer.nbytes), top)
+            top = _free(gaps, buffer.place, rounded(buffer.nbytes), top)
         for buffer in sorted(arriving.get(step, ()), key=lambda b: -b.nbytes):
-            nbytes = _rounded(buffer.nbytes)
+            nbytes = rounded(buffer.nbytes)
             fitting = [(size, i) for i, (_, size) in enumerate(gaps) if size >= nbytes]
             if fitting:
                 size, i = min(fitting)
@@ -318,11 +340,17 @@ def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:
                 continue
             buffer.place = top
             top += nbytes
-    return max((b.place + _rounded(b.nbytes) for b in born), default=0)
+    return max((b.place + rounded(b.nbytes) for b in born), default=0)
 
 
-def _rounded(nbytes: int) -> int:
+def rounded(nbytes: int) -> int:
+    """Return the bytes that a buffer takes in the arena."""
     return -(-nbytes // ALIGN) * ALIGN
+
+
+def scratch_stride(scratch: int) -> int:
+    """Return the bytes between two threads' scratch memories: no pair of cache lines is in both."""
+    return -(-scratch // (2 * ALIGN)) * (2 * ALIGN)
 
 
 def _free(gaps: list[tuple[int, int]], place: int, nbytes: int, top: int) -> int:

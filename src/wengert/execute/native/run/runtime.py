@@ -23,7 +23,20 @@ from ....core.state.at_once import Call
 from ....core.state.observer import observer, observers
 from ..codegen import object_cache
 from ..codegen.kernel import Kernel, keep_in, prepare
-from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
+from ..plan.plan import (
+    ALIGN,
+    ARENA,
+    FIRST,
+    SCRATCH,
+    SCRATCH_STRIDE,
+    Buffer,
+    HostCall,
+    Jump,
+    Plan,
+    Step,
+    View,
+    scratch_stride,
+)
 from . import guard, scheduler, threads
 from .driver import (
     CALL_COUNT,
@@ -103,7 +116,7 @@ class Program:
 
     def __init__(self, plan: Plan) -> None:
         if not plan.is_arranged:
-            _claim_outputs(plan)
+            plan.claim_outputs()
             plan.arrange()
         self.plan = plan
         self._driver: Driver = driver()
@@ -188,7 +201,7 @@ class Program:
     @property
     def nbytes(self) -> int:
         """The memory that a call needs besides its inputs and outputs."""
-        return self.plan.arena + self._layout.threads * _stride(self._scratch)
+        return self.plan.arena + self._layout.threads * scratch_stride(self._scratch)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
         """Run the program on arrays of the shapes, dtypes and strides of the plan's inputs, and return the results.
@@ -594,7 +607,7 @@ class _Instance:
         self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
         self.call[CALL_ITERATIONS] = layout.iterations
         self.call[CALL_TIMES] = program.times.ctypes.data if layout.timed else 0
-        stride = _stride(program._scratch)
+        stride = scratch_stride(program._scratch)
         self.table[SCRATCH_STRIDE] = stride
         self.nbytes = program.plan.arena + layout.threads * stride
         self.own = None
@@ -646,11 +659,6 @@ def _give_back(block: _Block, used: int) -> None:
         _blocks.append(block)
 
 
-def _stride(scratch: int) -> int:
-    """Return the bytes between two threads' scratch memories: no pair of cache lines is in both."""
-    return math.ceil(scratch / (2 * ALIGN)) * (2 * ALIGN)
-
-
 def least_time(step: Step) -> float:
     """Return the least time in nanoseconds that a step takes on any processor."""
     return max(step.flops / FLOPS_PER_NS, step.nbytes / BYTES_PER_NS)
@@ -690,28 +698,9 @@ def _last_part(plan: Plan) -> int:
     return last if writes else len(plan.steps)
 
 
-def _claim_outputs(plan: Plan) -> None:
-    """Let results be written straight into the arrays that are handed out.
-
-    A temporary becomes an output where an output is the whole of it, in any order of the axes. What
-    is part of a larger buffer, or an output twice, is copied after the run.
-    """
-    for i, view in enumerate(plan.outputs):
-        if view.buffer.kind == "temp" and _order(view) is not None:
-            view.buffer.kind, view.buffer.index = "output", i
-
-
-def _order(view: View) -> tuple[int, ...] | None:
-    """Return the axes from the outermost in memory to the innermost, where the view is its buffer, whole and dense."""
-    if view.offset or view.size * view.dtype.itemsize != view.buffer.nbytes:
-        return None
-    axes = tuple(sorted(range(len(view.shape)), key=lambda a: (-view.strides[a], view.shape[a] != 1)))
-    return axes if view.size == 0 or view.permute(axes).is_contiguous else None
-
-
 def _maker(view: View) -> Callable[[], Array]:
     """Return the function that makes an array with the memory layout of an output's view."""
-    order = _order(view)
+    order = view.memory_order
     assert order is not None
     shape = tuple(view.shape[a] for a in order)
     if order == tuple(range(len(order))):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..core.errors import GraphError
-from ..core.graph.snapshot import specs_of
-from ..core.node import Node
-from ..core.ops.costs import cost_of
-from ..core.ops.facets import Count
-from ..core.ops.op import Op, spec_of_input
-from ..core.spec import Spec
+from ..errors import GraphError
+from ..node import Node
+from ..ops.costs import cost_of
+from ..ops.facets import Count
+from ..ops.op import Op, spec_of_input
+from ..spec import Spec
+from .snapshot import specs_of
 
 
 class Flops(NamedTuple):

@@ -1,0 +1,230 @@
+"""Plans within a budget: in another order, and with values computed again, until they need few enough bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from ....core.errors import GraphError, WengertError, error, is_internal
+from ....core.mode import Scope
+from ....core.node import Node
+from ....core.source import Source, resolve
+from ..plan.plan import ALIGN, Plan, Step, scratch_stride
+from ..plan.report import memory, results_nbytes
+from .blocks import Blocks, time_of
+from .evict import Event, Full, within
+from .order import frugal, peak
+from .rebuild import Rebuilt
+
+# Ways to weigh how long a value is not read against what it costs; each is tried, and the cheapest taken.
+_HASTES = (0.5, 1.0, 0.0)
+# Buffers seldom fill the arena without gaps: the room for values is made smaller by what they take, so many times.
+_SHRINKS = 6
+# The least room is found to so many parts of it.
+_EXACT = 1 / 256
+# By such a factor a plan has to need less than another to be looked for at all.
+_LESS = 0.97
+
+
+class Limit(NamedTuple):
+    """A limit of memory: so many bytes beside inputs and constants, for so many threads."""
+
+    nbytes: int
+    threads: int
+
+
+class BudgetError(GraphError, MemoryError):
+    """An error: a program cannot be made to need no more memory than it is allowed."""
+
+
+class Again(NamedTuple):
+    """A step that runs again, `times` besides the first: its results' bytes, its time in all, the user's line."""
+
+    label: str
+    times: int
+    bytes: int
+    nanoseconds: float
+    source: Source | None
+
+
+class Budget(NamedTuple):
+    """What a budget made of a plan.
+
+    `limit` bytes are allowed, `free` is what the plan would need without it, `needed` what it needs. `again` are the
+    steps that run more than once; `time` is the part that they add to the estimated time of all steps.
+    """
+
+    limit: int
+    free: int
+    needed: int
+    is_reordered: bool
+    again: tuple[Again, ...]
+    time: float
+
+
+def fit(plan: Plan, limit: Limit, name: str) -> Budget:
+    """Give a plan's buffers places, after making it one that keeps to a limit.
+
+    Raises BudgetError where that is impossible, with the least number of bytes that is not, and what needs them.
+    """
+    plan.claim_outputs()
+    plan.arrange()
+    free = memory(plan, limit.threads).growth
+    if free <= limit.nbytes:
+        return Budget(limit.nbytes, free, free, False, (), 0.0)
+    return _Fit(plan, limit, free, name).found()
+
+
+def _again(made: Rebuilt) -> tuple[Again, ...]:
+    """Return the steps that run again, each once, those that take longest first."""
+    found: dict[tuple[str, tuple[Node, ...]], list[Step]] = {}
+    for i in made.again:
+        step = made.plan.steps[i]
+        found.setdefault((step.label, step.nodes), []).append(step)
+    rows = [
+        Again(
+            label.removesuffix(" again"),
+            len(steps),
+            sum(b.nbytes for b in steps[0].writes),
+            len(steps) * time_of(steps[0]),
+            _of(steps[:1])[0],
+        )
+        for (label, _), steps in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda r: -r.nanoseconds))
+
+
+class _Fit:
+    def __init__(self, plan: Plan, limit: Limit, free: int, name: str) -> None:
+        self.plan, self.limit, self.free, self.name = plan, limit.nbytes, free, name
+        scratch = scratch_stride(max((s.scratch for s in plan.steps), default=0))
+        self.fixed = results_nbytes(plan) + scratch * limit.threads
+        self.blocks = Blocks(plan)
+        own = list(range(len(self.blocks.blocks)))
+        better = frugal(self.blocks)
+        # The order of the plan itself first: it changes nothing.
+        self.orders = [own] if better == own else [better, own]
+
+    def found(self) -> Budget:
+        made = self._within(self.limit - self.fixed)
+        if made is None:
+            made, full = self._least()
+            if self.fixed + made.arena > self.limit:
+                raise self._refusal(made, full)
+        made.put_into(self.plan)
+        whole = sum(block.time for block in self.blocks.blocks)
+        return Budget(
+            self.limit, self.free, self.fixed + made.arena, made.is_reordered, _again(made), made.time / whole
+        )
+
+    def _within(self, room: int) -> Rebuilt | None:
+        """Return a plan whose arena has at most `room` bytes, the one that costs least; None where none is found."""
+        for order in self.orders:
+            ways = []
+            for haste in _HASTES:
+                with suppress(Full):
+                    events = within(self.blocks, order, room, haste)
+                    ways.append((self._cost(events), haste, events))
+                    if ways[-1][0] == 0.0:
+                        break
+            for _, haste, events in sorted(ways, key=lambda way: way[0]):
+                made = self._arranged(order, room, haste, events)
+                if made is not None:
+                    return made
+        return None
+
+    def _cost(self, events: Sequence[Event]) -> float:
+        return sum(self.blocks.blocks[e.block].time for e in events if e.is_again)
+
+    def _arranged(self, order: Sequence[int], limit: int, haste: float, events: Sequence[Event]) -> Rebuilt | None:
+        """Return the plan of some runs of blocks, or of others with less room where the arena has gaps."""
+        room = limit
+        for _ in range(_SHRINKS):
+            made = Rebuilt(self.blocks, events)
+            if made.arena <= limit:
+                return made
+            room -= made.arena - limit
+            try:
+                events = within(self.blocks, order, room, haste)
+            except Full:
+                break
+        return None
+
+    def _least(self) -> tuple[Rebuilt, Full | None]:
+        """Return the plan that needs least, and what makes one that needs less impossible."""
+        found = []
+        for order in self.orders:
+            high, low = peak(self.blocks, order), 0
+            events, full = within(self.blocks, order, high, _HASTES[0]), None
+            while high - low > max(ALIGN, int(high * _EXACT)):
+                middle = (low + high) // 2
+                for haste in _HASTES:
+                    try:
+                        events, high = within(self.blocks, order, middle, haste), middle
+                        break
+                    except Full as too_small:
+                        full = too_small
+                else:
+                    low = middle
+            found.append((Rebuilt(self.blocks, events), full))
+        made, full = min(found, key=lambda made: made[0].arena)
+        # With other gaps in the arena a little less may do.
+        while (less := self._within(int(made.arena * _LESS))) is not None:
+            made = less
+        return made, full
+
+    def _refusal(self, made: Rebuilt, full: Full | None) -> WengertError:
+        """Return the error that says how little would do, and what needs that."""
+        least, held, what, where = self.fixed + made.arena, self.fixed, "its results", None
+        if full is not None:
+            block = self.blocks.blocks[full.block]
+            where, what = _of(self.plan.steps[block.first : block.end])
+            held += sum(self.blocks.sizes[v] for v in {*block.reads, *block.writes}) + block.held
+        return error(
+            BudgetError,
+            f"{self.name} cannot run within {self.limit:,} bytes: it needs at least {least:,}, set by {what}",
+            f"Without a budget it takes {self.free:,} bytes. That step alone has {held:,} in use, of which "
+            f"{self.fixed:,} are results and scratch memory. Give memory={least} or more, or a smaller batch.",
+            str(where) if where is not None else None,
+        )
+
+
+def _of(steps: Sequence[Step]) -> tuple[Source | None, str]:
+    """Return the user's place, and the words, for the largest result of some steps."""
+    nodes = [n for s in steps for n in s.nodes]
+    if not nodes:
+        return None, steps[0].label if steps else "its results"
+    node = max(nodes, key=_nbytes)
+    inside = f" in {node.path}" if node.path else ""
+    scopes = list(_scopes(node))
+    is_backward = any(s.kind == "gradient" for s in scopes)
+    return user_place(node), f"{node.op.name}{inside}{', in the backward pass' if is_backward else ''}"
+
+
+def user_place(node: Node) -> Source | None:
+    """Return the user's line that a node of a canonical graph comes from; of a gradient's, that in the forward pass.
+
+    A composite was opened by the compiler, whose own line says nothing: its call counts.
+    """
+    scopes = list(_scopes(node))
+    opened = [i for i, s in enumerate(scopes) if s.kind in ("composite", "gradient")]
+    for scope in scopes[opened[-1] :] if opened else ():
+        code = scope.code
+        if isinstance(code, Source):
+            return code
+        if code is not None and not is_internal(code.co_filename):
+            return resolve(code, scope.offset)
+    return node.source
+
+
+def _scopes(node: Node) -> Iterator[Scope]:
+    scope = node.scope
+    while scope is not None:
+        yield scope
+        scope = scope.parent
+
+
+def _nbytes(node: Node) -> int:
+    specs = node.spec if isinstance(node.spec, tuple) else (node.spec,)
+    return int(sum(s.nbytes for s in specs))

@@ -1,0 +1,360 @@
+"""Budgets of memory: `wg.jit(f, memory=...)` keeps to them, with the same bits, or says what would do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import nn
+from wengert.execute.native.budget.blocks import Blocks
+from wengert.execute.native.budget.evict import Full, within
+from wengert.execute.native.budget.order import dependencies, frugal, peak
+from wengert.execute.native.budget.place import most_in_use
+from wengert.execute.native.budget.within import BudgetError, Limit
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.compile import compile_graph
+from wengert.execute.native.run import runtime
+
+pytestmark = pytest.mark.skipif(bool(machine.lack()), reason="no native code here")
+
+
+def chain(x: Any) -> Any:
+    # Each product needs its operand for the derivative, and is not fused with the next one.
+    for _ in range(12):
+        x = wg.tanh(x @ x)
+    return x.sum()
+
+
+def layers(count: int = 3, dropout: float = 0.1) -> nn.Sequential:
+    made = (nn.TransformerEncoderLayer(32, 2, 64, dropout, "gelu", batch_first=True) for _ in range(count))
+    return nn.Sequential(*made)
+
+
+def training(decides: bool = False, count: int = 3, **options: Any) -> tuple[Any, Callable[[], list[bytes]]]:
+    wg.manual_seed(3)
+    model = layers(count)
+    opt = wg.optim.AdamW(model.parameters(), lr=1e-2)
+    rng = np.random.default_rng(1)
+    x, y = (wg.tensor(rng.standard_normal((4, 24, 32)).astype(np.float32)) for _ in range(2))
+
+    @wg.jit(**options)
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        if not decides or loss > 0:
+            opt.step()
+        return loss
+
+    def run() -> list[bytes]:
+        losses = [step(x, y).numpy().tobytes() for _ in range(6)]
+        state = [a.detach().numpy().tobytes() for p in model.parameters() for a in (p, p.grad)]
+        return [*losses, *state, wg.random.get_rng_state().numpy().tobytes()]
+
+    return step, run
+
+
+def least_of(error: pytest.ExceptionInfo[Any]) -> int:
+    found = re.search(r"at least ([\d,]+)", str(error.value))
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+# -- the promise
+
+
+def test_a_chain_keeps_to_its_budget_with_the_same_bits() -> None:
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) * 0.1
+    free = wg.jit(wg.grad(chain))
+    expected = free(x)
+    whole = free.memory.growth
+    for part in (0.9, 0.7, 0.5):
+        limit = int(whole * part)
+        tight = wg.jit(wg.grad(chain), memory=limit)
+        for _ in range(6):
+            assert tight(x).numpy().tobytes() == expected.numpy().tobytes()
+        assert tight.memory.growth <= limit
+        assert len(tight.plan.steps) > len(free.plan.steps)
+        assert sum(s.label.endswith(" again") for s in tight.plan.steps) == len(tight.plan.steps) - len(free.plan.steps)
+
+
+def test_the_figure_is_what_a_call_allocates() -> None:
+    import gc
+    import tracemalloc
+
+    free = wg.jit(wg.grad(chain)).lower(wg.spec((64, 64))).compile()
+    limit = int(free.memory.growth * 0.6)
+    program = compile_graph(free.graph, None, None, Limit(limit, wg.get_num_threads()))
+    given = [np.zeros((64, 64), np.float32)]
+    program.run(given)
+    runtime._blocks.clear()
+    program.program._idle.clear()
+    gc.collect()
+    tracemalloc.start()
+    program.run(given)
+    measured = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert program.memory.growth <= limit
+    assert program.program.nbytes == program.memory.arena + program.memory.scratch
+    assert abs(measured - program.memory.growth) < 0.02 * measured + 4096
+
+
+def test_a_training_step_keeps_to_it_with_the_same_bits_and_random_numbers() -> None:
+    free, run = training()
+    expected = run()
+    for part in (0.8, 0.55):
+        limit = int(free.memory.growth * part)
+        step, run = training(memory=limit)
+        assert run() == expected
+        assert step.memory.growth <= limit
+
+
+def test_a_program_that_decides_keeps_to_it() -> None:
+    free, run = training(decides=True)
+    expected = run()
+    limit = int(free.memory.growth * 0.75)
+    step, run = training(decides=True, memory=limit)
+    assert run() == expected
+    assert step.memory.growth <= limit
+
+
+def test_a_budget_that_is_enough_changes_nothing() -> None:
+    free = wg.jit(wg.grad(chain)).lower(wg.spec((16, 16))).compile()
+    same = wg.jit(wg.grad(chain), memory="1GiB").lower(wg.spec((16, 16))).compile()
+    assert str(same.plan) == str(free.plan)
+
+
+def test_loops_stay_whole() -> None:
+    w = np.random.default_rng(0).standard_normal((48, 48)).astype(np.float32) * 0.1
+
+    def f(x: Any) -> Any:
+        for _ in range(4):
+            x = wg.tanh(x @ w)
+            _, x = wg.scan(lambda c, row: (c + row, wg.sin(c) * row), wg.zeros(48), x)
+        return (x**2).sum()
+
+    x = np.random.default_rng(1).standard_normal((48, 48)).astype(np.float32)
+    free = wg.jit(wg.grad(f))
+    expected = free(x)
+    with pytest.raises(BudgetError) as error:
+        wg.jit(wg.grad(f), memory=1)(x)
+    least = least_of(error)
+    assert least < free.memory.growth
+    tight = wg.jit(wg.grad(f), memory=least)
+    for _ in range(6):
+        assert tight(x).numpy().tobytes() == expected.numpy().tobytes()
+
+
+def test_results_that_carry_gradients_on() -> None:
+    x = wg.tensor(np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) * 0.1, requires_grad=True)
+    wg.jit(chain)(x).backward()
+    assert x.grad is not None
+    expected, x.grad = x.grad.numpy().tobytes(), None
+    # The backward pass is a program of its own, within the budget too.
+    wg.jit(chain, memory=12 * 64 * 64 * 4)(x).backward()
+    assert x.grad.numpy().tobytes() == expected
+
+
+def test_effects_happen_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        for i in range(8):
+            x = wg.tanh(x @ x)
+            wg.debug.print(f"{i}: {{}}", x.sum())
+        return x.sum()
+
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) * 0.1
+    free = wg.jit(wg.grad(f))
+    free(x)
+    printed = capsys.readouterr().out
+    tight = wg.jit(wg.grad(f), memory=int(free.memory.growth * 0.6))
+    tight(x)
+    capsys.readouterr()
+    tight(x)
+    assert capsys.readouterr().out == printed
+
+
+def test_threads_share_a_program() -> None:
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) * 0.1
+    free = wg.jit(wg.grad(chain))
+    expected = free(x).numpy().tobytes()
+    tight = wg.jit(wg.grad(chain), memory=int(free.memory.growth * 0.5))
+    found: list[bytes] = []
+    workers = [threading.Thread(target=lambda: found.extend(tight(x).numpy().tobytes() for _ in range(8)))] * 1
+    workers += [threading.Thread(target=lambda: found.extend(tight(x).numpy().tobytes() for _ in range(8)))]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert set(found) == {expected} and len(found) == 16
+
+
+def test_a_plan_on_disk_is_of_its_budget() -> None:
+    graph = wg.jit(wg.grad(chain)).lower(wg.spec((40, 40))).graph
+    free = compile_graph(graph)
+    free.program  # noqa: B018 (the plan is kept once its buffers have places)
+    limits = [Limit(int(free.memory.growth * part), 2) for part in (0.6, 0.8)]
+    made = [compile_graph(graph, None, None, limit) for limit in limits]
+    assert [m.program.plan.arena for m in made] == sorted({m.program.plan.arena for m in made})
+    for limit, fresh in zip(limits, made, strict=True):
+        kept = compile_graph(graph, None, None, limit)
+        assert kept.is_kept
+        assert str(kept.plan) == str(fresh.plan)
+        assert kept.budget == fresh.budget
+    assert not compile_graph(graph, None, None, limits[0]._replace(threads=3)).is_kept
+
+
+def test_the_process_grows_by_no_more() -> None:
+    pytest.importorskip("resource")
+    code = """
+    import resource, sys
+    import numpy as np
+    import wengert as wg
+
+    def chain(x):
+        for _ in range(20):
+            x = wg.tanh(x @ w)
+        return x.sum()
+
+    def rss():
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
+
+    w = np.eye(8, dtype=np.float32)
+    x = np.zeros((1 << 17, 8), np.float32)
+    f = wg.jit(wg.grad(chain), memory=int(sys.argv[1]) or None)
+    f.lower(wg.spec(x.shape)).compile().plan
+    before = rss()
+    f(x)
+    print(f.memory.growth, rss() - before)
+    """
+    if not sys.platform.startswith("linux"):
+        pytest.skip("reads /proc")
+
+    def grown(limit: int) -> tuple[int, int]:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), str(limit)], capture_output=True, text=True, check=True
+        )
+        known, measured = map(int, done.stdout.split())
+        return known, measured
+
+    whole, measured = grown(0)
+    assert abs(whole - measured) < 0.1 * whole
+    half, measured = grown(whole // 2)
+    assert half <= whole // 2
+    assert measured < half + 0.05 * whole
+
+
+# -- refusal
+
+
+def test_too_small_a_budget_names_the_least_and_the_line() -> None:
+    def f(x: Any) -> Any:
+        y = wg.tanh(x @ x)
+        return (y @ y).sum()
+
+    line = f.__code__.co_firstlineno
+    with pytest.raises(BudgetError, match=r"cannot run within 1,000 bytes: it needs at least") as error:
+        wg.jit(wg.grad(f), memory=1000)(wg.ones((64, 64)))
+    first = str(error.value).splitlines()[0]
+    assert f"{__file__}:{line + 1}" in first or f"{__file__}:{line + 2}" in first
+    least = least_of(error)
+    assert f"memory={least}" in str(error.value)
+    again = wg.jit(wg.grad(f), memory=least)
+    again(wg.ones((64, 64)))
+    assert again.memory.growth == least
+    for kind in (wg.GraphError, MemoryError):
+        with pytest.raises(kind):
+            wg.jit(wg.grad(f), memory=int(least * 0.95))(wg.ones((64, 64)))
+
+
+@pytest.mark.parametrize(
+    ("amount", "nbytes"),
+    [(200, 200), ("200", 200), ("200MB", 200_000_000), ("1.5GiB", 3 << 29), (" 2 kib ", 2048), (".5 kB", 500)],
+)
+def test_amounts(amount: Any, nbytes: int) -> None:
+    assert wg.jit(chain, memory=amount)._options.memory == nbytes
+
+
+@pytest.mark.parametrize(
+    ("amount", "kind"),
+    [
+        ("much", TypeError),
+        ("3 bits", TypeError),
+        (1.5, TypeError),
+        (True, TypeError),
+        (0, IndexError),
+        ("-3MB", TypeError),
+    ],
+)
+def test_what_is_no_amount(amount: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"memory=.*test_budget.py:\d+\)\nWrite a number of bytes"):
+        wg.jit(chain, memory=amount)
+
+
+def test_without_native_code_there_is_no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wengert.execute.jit.executor.has_native", lambda: False)
+    with pytest.raises(wg.GraphError, match="it runs through the interpreter"):
+        wg.jit(chain, memory="1GB")(wg.ones((2, 2)))
+
+
+# -- the parts
+
+
+def blocks_of(f: Callable[..., Any], *shape: int) -> Blocks:
+    made = compile_graph(wg.jit(f).lower(wg.spec(shape)).graph)
+    plan = made._made.plan
+    if not plan.is_arranged:
+        plan.claim_outputs()
+    return Blocks(plan)
+
+
+def test_a_run_has_all_that_it_reads_and_no_more_than_there_is_room_for() -> None:
+    blocks = blocks_of(wg.grad(chain), 32, 32)
+    own = list(range(len(blocks.blocks)))
+    whole = peak(blocks, own)
+    for order in (own, frugal(blocks)):
+        for part in (1.0, 0.7, 0.5):
+            for haste in (0.0, 1.0):
+                here: dict[int, None] = {}
+                events = within(blocks, order, int(whole * part), haste)
+                assert [e.block for e in events if not e.is_again] == order
+                for event in events:
+                    block = blocks.blocks[event.block]
+                    assert all(v in here or v in block.writes for v in block.reads)
+                    here.update(dict.fromkeys(block.writes if not event.is_again else event.fresh))
+    with pytest.raises(Full):
+        within(blocks, own, whole // 20, 1.0)
+
+
+def test_an_order_keeps_what_comes_before_what() -> None:
+    def f(x: Any) -> Any:
+        return wg.value_and_grad(chain)(x)
+
+    blocks = blocks_of(f, 32, 32)
+    needs = dependencies(blocks)
+    order = frugal(blocks)
+    place = {b: i for i, b in enumerate(order)}
+    assert sorted(order) == list(range(len(needs)))
+    assert all(place[n] < place[b] for b, before in enumerate(needs) for n in before)
+    assert peak(blocks, order) <= peak(blocks, sorted(order))
+
+
+def test_buffers_that_live_together_do_not_overlap() -> None:
+    free = wg.jit(wg.grad(chain)).lower(wg.spec((64, 64))).compile()
+    made = compile_graph(free.graph, None, None, Limit(int(free.memory.growth * 0.5), 1))
+    plan = made.plan
+    born, dies = plan.lives()
+    for a in born:
+        for b in born:
+            if a is not b and born[a] <= dies[b] and born[b] <= dies[a]:
+                assert a.place + a.nbytes <= b.place or b.place + b.nbytes <= a.place
+    assert most_in_use(born, dies) <= plan.arena
