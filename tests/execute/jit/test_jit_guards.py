@@ -260,3 +260,17 @@ def test_signs_of_zeros_in_complex_numbers_count() -> None:
         at[0] = number
         for _ in range(4):
             assert complex(fn(wg.tensor(1.0))) == complex(np.sqrt(number))  # on either side of the branch cut
+
+
+def test_a_decision_on_what_was_dropped_at_random() -> None:
+    def fn(x: Any) -> Any:
+        y = wg.nn.functional.dropout(x, 0.5).mT @ x
+        return y if y.sum() > 1e9 else -y
+
+    x = wg.ones((3, 2))
+    wg.manual_seed(1)
+    expected = [fn(x).numpy() for _ in range(6)]
+    wg.manual_seed(1)
+    compiled = wg.jit(fn)
+    for y in expected:
+        close(compiled(x), y)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.graph.evaluate import compute
+from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
 from ...core.ops.record import OUTPUT
 from ...core.tensor import ALIAS, LEAF, Tensor
@@ -93,8 +94,13 @@ class Values:
             return args[0]
         if node.op is OUTPUT:
             return args[0][node.attrs["index"]]
-        with np.errstate(all="ignore"):  # infinities and NaNs are values
-            return compute(node, args)
+        # While tracing, what draws numbers would be recorded; here it is computed.
+        token = set_mode(get_mode().traced(None, grad=False, tracing=False))
+        try:
+            with np.errstate(all="ignore"):  # infinities and NaNs are values
+                return compute(node, args)
+        finally:
+            reset_mode(token)
 
 
 def _needed(node: Node) -> list[Node]:
