@@ -9,6 +9,7 @@ from .gradients.paths import Paths, paths
 from .memory import Memory, memory
 from .nonfinite import Nonfinite, nonfinite
 from .precision import Precision, precision
+from .program_memory import ProgramMemory
 
 __all__ = [
     "Cost",
@@ -20,6 +21,7 @@ __all__ = [
     "Nonfinite",
     "Paths",
     "Precision",
+    "ProgramMemory",
     "cost",
     "dead_units",
     "diff",

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -24,12 +24,14 @@ from ..core.ops.op import Partial
 from ..core.ops.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.tensor import LEAF, Tensor, wrap
+from ..execute.jit.compiled import Inspected
 from ..transforms.derivatives.custom_op import CustomOp
 from ..transforms.derivatives.reverse import freed_error, reachable
 from .gradients.edges import Puller, Visit, backward_walk, expression, run_recorded
 from .observing.events import Step
 from .observing.replayed import replay
 from .pictures.timeline import timeline
+from .program_memory import ProgramMemory, program_memory
 from .report import columns, html_table, place, size
 
 Phase = Literal["forward", "backward"]
@@ -176,13 +178,20 @@ class Memory:
 _HEADINGS = ("bytes", "of peak", "role", "made by", "expression", "module", "line", "saved by")
 
 
-def memory(loss: Tensor | Graph, *, inputs: Sequence[Any] | None = None) -> Memory:
+@overload
+def memory(loss: Inspected) -> ProgramMemory: ...
+@overload
+def memory(loss: Tensor | Graph, *, inputs: Sequence[Any] | None = None) -> Memory: ...
+def memory(loss: Tensor | Graph | Inspected, *, inputs: Sequence[Any] | None = None) -> Memory | ProgramMemory:
     """Return the bytes held over the forward and backward pass, the peak, and who holds it.
+
+    Of a compiled function it is a :class:`ProgramMemory`: that of the program that ran last, what `memory=` of `wg.jit`
+    made of it, and what is computed again.
 
     Parameters
     ----------
     loss: a tensor whose saved values are still there (before `backward()`, or after
-        `backward(retain_graph=True)`), or a graph. A graph is run, forward and backward, in its
+        `backward(retain_graph=True)`), a graph, or a compiled function. A graph is run, forward and backward, in its
         parameters if it has any, else in every floating input.
     inputs: values for a graph's inputs; zeros by default (parameters that the graph knows keep theirs).
 
@@ -202,6 +211,8 @@ def memory(loss: Tensor | Graph, *, inputs: Sequence[Any] | None = None) -> Memo
     >>> found.resident, found.saved
     (4000, 4000)
     """
+    if isinstance(loss, Inspected):
+        return program_memory(loss)
     values: dict[Node, Any] = {}  # a graph's leaves live as long as their tensors
     if isinstance(loss, Graph):
         values = _of_graph(loss, inputs)
@@ -211,7 +222,7 @@ def memory(loss: Tensor | Graph, *, inputs: Sequence[Any] | None = None) -> Memo
             fail(GraphError, f"{_WHAT} of an abstract tensor, {loss.spec}", "Ask about the graph.")
         roots = [loss]
     else:
-        fail(DTypeError, f"{_WHAT} of a {type(loss).__name__}", "Give a tensor, or a graph.")
+        fail(DTypeError, f"{_WHAT} of a {type(loss).__name__}", "Give a tensor, a graph, or a compiled function.")
     live = [t for t in roots if t.node is not None and t.requires_grad]
     if not live:
         fail(

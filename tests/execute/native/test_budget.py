@@ -39,9 +39,11 @@ def layers(count: int = 3, dropout: float = 0.1) -> nn.Sequential:
     return nn.Sequential(*made)
 
 
-def training(decides: bool = False, count: int = 3, **options: Any) -> tuple[Any, Callable[[], list[bytes]]]:
+def training(
+    decides: bool = False, count: int = 3, dropout: float = 0.1, **options: Any
+) -> tuple[Any, Callable[[], list[bytes]]]:
     wg.manual_seed(3)
-    model = layers(count)
+    model = layers(count, dropout)
     opt = wg.optim.AdamW(model.parameters(), lr=1e-2)
     rng = np.random.default_rng(1)
     x, y = (wg.tensor(rng.standard_normal((4, 24, 32)).astype(np.float32)) for _ in range(2))
@@ -164,6 +166,39 @@ def test_results_that_carry_gradients_on() -> None:
     assert x.grad.numpy().tobytes() == expected
 
 
+def test_explain_shows_what_a_budget_took() -> None:
+    free, run = training(count=2)
+    run()
+    limit = int(free.memory.growth * 0.6)
+    step, run = training(count=2, memory=limit)
+    run()
+    found = wg.explain.memory(step)
+    assert (found.limit, found.free, found.growth) == (limit, free.memory.growth, step.memory.growth)
+    assert max(found.during) == found.during[found.peak_at] == sum(-(-h.bytes // 64) * 64 for h in found.holders)
+    assert found.growth == found.results + found.arena + found.scratch
+    assert sum(a.times for a in found.again) == sum(label.endswith(" again") for label in found.steps)
+    assert 0 < found.slower < 1
+    text = str(found)
+    assert "without it" in text
+    assert "computed again:" in text
+    assert "test_budget.py:" in text
+    assert "0.linear1" in text
+    assert found._repr_html_().startswith("<svg")
+    whole = wg.explain.memory(free)
+    assert (whole.limit, whole.free, whole.again) == (None, whole.growth, ())
+
+
+def test_updates_do_not_wait_for_one_another() -> None:
+    step, run = training(count=3, dropout=0.0)
+    run()
+    plan = compile_graph(step.graph, step._last.donated)._made.plan
+    blocks = Blocks(plan)
+    order = frugal(blocks)
+    changes = [i for i, b in enumerate(order) if blocks.blocks[b].changes]
+    # The first update, of the last layer, runs long before the last gradient is there.
+    assert changes[0] < 0.6 * len(order)
+
+
 def test_effects_happen_once(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: Any) -> Any:
         for i in range(8):
@@ -194,13 +229,14 @@ def test_threads_share_a_program() -> None:
         w.start()
     for w in workers:
         w.join()
-    assert set(found) == {expected} and len(found) == 16
+    assert set(found) == {expected}
+    assert len(found) == 16
 
 
 def test_a_plan_on_disk_is_of_its_budget() -> None:
     graph = wg.jit(wg.grad(chain)).lower(wg.spec((40, 40))).graph
     free = compile_graph(graph)
-    free.program  # noqa: B018 (the plan is kept once its buffers have places)
+    assert free.program.plan.is_arranged
     limits = [Limit(int(free.memory.growth * part), 2) for part in (0.6, 0.8)]
     made = [compile_graph(graph, None, None, limit) for limit in limits]
     assert [m.program.plan.arena for m in made] == sorted({m.program.plan.arena for m in made})

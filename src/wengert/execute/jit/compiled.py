@@ -86,6 +86,11 @@ class Inspected:
         return self._native("memory")
 
     @property
+    def budget(self) -> Any:
+        """The budget that `memory=` set, with what keeping to it took; None without one."""
+        return self._native("budget")
+
+    @property
     def cost(self) -> Any:
         """The work of a run."""
         return self._native("cost")

@@ -147,7 +147,7 @@ class Compiled:
 
     @property
     def budget(self) -> Budget | None:
-        """What a budget of memory made of the plan; None without one."""
+        """The budget of memory that the plan keeps to, with what that took; None without one."""
         return self._made.budget
 
     @property

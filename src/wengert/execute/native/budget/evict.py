@@ -1,4 +1,4 @@
-"""What is kept and what is computed again: a run of a plan's blocks within so many bytes, followed in advance.
+"""Values kept and values computed again: a run of a plan's blocks within so many bytes, followed in advance.
 
 The blocks run in order. Where the next one finds no room, values give way that are read again only later: first those
 that cost least to compute again, for their bytes and for the time until they are read. A value that was let go

@@ -9,6 +9,9 @@ from .blocks import Blocks
 from .evict import Event
 from .place import arrange
 
+# What the labels of steps that run again end with.
+AGAIN = " again"
+
 
 class Rebuilt:
     """A plan with blocks in another order, some of them more than once; `again` are those steps, by their places.
@@ -90,7 +93,7 @@ class Rebuilt:
             tuple(map(buffer, step.reads)),
             tuple(map(buffer, step.writes)),
             (step.units, step.grain, step.scratch, step.flops, step.nbytes),
-            f"{step.label} again" if is_again else step.label,
+            f"{step.label}{AGAIN}" if is_again else step.label,
         )
         made.nodes = step.nodes
         return made

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from ....core.errors import GraphError, WengertError, error, is_internal
-from ....core.mode import Scope
+from ....core.errors import GraphError, WengertError, error
 from ....core.node import Node
-from ....core.source import Source, resolve
+from ....core.source import Source
 from ..plan.plan import ALIGN, Plan, Step, scratch_stride
 from ..plan.report import memory, results_nbytes
 from .blocks import Blocks, time_of
 from .evict import Event, Full, within
 from .order import frugal, peak
-from .rebuild import Rebuilt
+from .places import place_of
+from .rebuild import AGAIN, Rebuilt
 
 # Ways to weigh how long a value is not read against what it costs; each is tried, and the cheapest taken.
 _HASTES = (0.5, 1.0, 0.0)
@@ -39,17 +39,18 @@ class BudgetError(GraphError, MemoryError):
 
 
 class Again(NamedTuple):
-    """A step that runs again, `times` besides the first: its results' bytes, its time in all, the user's line."""
+    """A step that runs again, `times` besides the first: its results' bytes, its part of the time, where it is from."""
 
     label: str
     times: int
     bytes: int
-    nanoseconds: float
+    share: float
     source: Source | None
+    path: str
 
 
 class Budget(NamedTuple):
-    """What a budget made of a plan.
+    """The outcome of a budget for a plan.
 
     `limit` bytes are allowed, `free` is what the plan would need without it, `needed` what it needs. `again` are the
     steps that run more than once; `time` is the part that they add to the estimated time of all steps.
@@ -76,23 +77,18 @@ def fit(plan: Plan, limit: Limit, name: str) -> Budget:
     return _Fit(plan, limit, free, name).found()
 
 
-def _again(made: Rebuilt) -> tuple[Again, ...]:
+def _again(made: Rebuilt, whole: float) -> tuple[Again, ...]:
     """Return the steps that run again, each once, those that take longest first."""
     found: dict[tuple[str, tuple[Node, ...]], list[Step]] = {}
     for i in made.again:
         step = made.plan.steps[i]
-        found.setdefault((step.label, step.nodes), []).append(step)
-    rows = [
-        Again(
-            label.removesuffix(" again"),
-            len(steps),
-            sum(b.nbytes for b in steps[0].writes),
-            len(steps) * time_of(steps[0]),
-            _of(steps[:1])[0],
-        )
-        for (label, _), steps in found.items()
-    ]
-    return tuple(sorted(rows, key=lambda r: -r.nanoseconds))
+        found.setdefault((step.label.removesuffix(AGAIN), step.nodes), []).append(step)
+    rows = []
+    for (label, _), steps in found.items():
+        source, _, path = place_of(steps[:1])
+        share = len(steps) * time_of(steps[0]) / whole
+        rows.append(Again(label, len(steps), sum(b.nbytes for b in steps[0].writes), share, source, path))
+    return tuple(sorted(rows, key=lambda r: -r.share))
 
 
 class _Fit:
@@ -115,7 +111,7 @@ class _Fit:
         made.put_into(self.plan)
         whole = sum(block.time for block in self.blocks.blocks)
         return Budget(
-            self.limit, self.free, self.fixed + made.arena, made.is_reordered, _again(made), made.time / whole
+            self.limit, self.free, self.fixed + made.arena, made.is_reordered, _again(made, whole), made.time / whole
         )
 
     def _within(self, room: int) -> Rebuilt | None:
@@ -179,7 +175,7 @@ class _Fit:
         least, held, what, where = self.fixed + made.arena, self.fixed, "its results", None
         if full is not None:
             block = self.blocks.blocks[full.block]
-            where, what = _of(self.plan.steps[block.first : block.end])
+            where, what, _ = place_of(self.plan.steps[block.first : block.end])
             held += sum(self.blocks.sizes[v] for v in {*block.reads, *block.writes}) + block.held
         return error(
             BudgetError,
@@ -188,43 +184,3 @@ class _Fit:
             f"{self.fixed:,} are results and scratch memory. Give memory={least} or more, or a smaller batch.",
             str(where) if where is not None else None,
         )
-
-
-def _of(steps: Sequence[Step]) -> tuple[Source | None, str]:
-    """Return the user's place, and the words, for the largest result of some steps."""
-    nodes = [n for s in steps for n in s.nodes]
-    if not nodes:
-        return None, steps[0].label if steps else "its results"
-    node = max(nodes, key=_nbytes)
-    inside = f" in {node.path}" if node.path else ""
-    scopes = list(_scopes(node))
-    is_backward = any(s.kind == "gradient" for s in scopes)
-    return user_place(node), f"{node.op.name}{inside}{', in the backward pass' if is_backward else ''}"
-
-
-def user_place(node: Node) -> Source | None:
-    """Return the user's line that a node of a canonical graph comes from; of a gradient's, that in the forward pass.
-
-    A composite was opened by the compiler, whose own line says nothing: its call counts.
-    """
-    scopes = list(_scopes(node))
-    opened = [i for i, s in enumerate(scopes) if s.kind in ("composite", "gradient")]
-    for scope in scopes[opened[-1] :] if opened else ():
-        code = scope.code
-        if isinstance(code, Source):
-            return code
-        if code is not None and not is_internal(code.co_filename):
-            return resolve(code, scope.offset)
-    return node.source
-
-
-def _scopes(node: Node) -> Iterator[Scope]:
-    scope = node.scope
-    while scope is not None:
-        yield scope
-        scope = scope.parent
-
-
-def _nbytes(node: Node) -> int:
-    specs = node.spec if isinstance(node.spec, tuple) else (node.spec,)
-    return int(sum(s.nbytes for s in specs))

@@ -35,6 +35,10 @@ _SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
 # The most earlier readers of an array that a node is joined with.
 _NEIGHBOURS = 4
 
+# Single numbers that so many others read have a kernel of their own: joined with one of these, the others would wait
+# for all that that one reads. So the numbers of an optimiser's step wait for no gradient, and no update for another's.
+_WIDELY = 8
+
 # From what cost on an operation is not done again in every row of a larger loop.
 _COSTLY = 4
 
@@ -459,6 +463,8 @@ class Grouping:
         What spans no dimension of the rows is computed once a row. Anything else would be computed again
         in every row: only where it is little, and nobody else needs it.
         """
+        if not small.space and any(self._is_read_widely(n, small, large) for n in small.nodes):
+            return False
         spanned = {to_large[d] for d in dims}
         inner = large.over if large.over is not None else frozenset([len(large.space) - 1])
         if not spanned & inner:
@@ -469,6 +475,17 @@ class Grouping:
             n not in self._outputs and all(self._is_inside(c, small, large) for c in self.graph.consumers(n))
             for n in small.nodes
         )
+
+    def _is_read_widely(self, node: Node, small: Group, large: Group) -> bool:
+        """Return whether many others than the members of two groups read a single number."""
+        left, stack = _WIDELY, [node]
+        while stack:
+            for c in self.graph.consumers(stack.pop()):
+                if edge(c).base is not c:
+                    stack.append(c)
+                elif c not in small.axes and c not in large.axes:
+                    left -= 1
+        return left <= 0
 
     def _is_inside(self, consumer: Node, a: Group, b: Group) -> bool:
         if consumer in a.axes or consumer in b.axes:
