@@ -158,9 +158,6 @@ def test_without_a_gpu_mixed_precision_is_off():
     assert (scaler.get_scale(), scaler.is_enabled(), scaler.state_dict()) == (1.0, False, {})
     with torch.autocast("cpu", enabled=False), torch.cuda.amp.autocast(enabled=False):
         pass
-    for refused in (lambda: torch.autocast("cpu"), lambda: torch.amp.GradScaler("cpu")):
-        with pytest.raises(ValueError, match="cpu"):
-            refused()
     assert torch.cuda.amp.custom_fwd(cast_inputs=torch.float32)(len) is len
     assert torch.amp.custom_bwd(len) is len
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import stack, where
 from ..core.arrays import Array
 from ..core.spec import Spec, float64, int64, spec_of
 from ..core.standins import weak
@@ -147,13 +148,14 @@ class CountCell(Cell):
     of them, of the first element. They may part ways in a step, where some have no gradient.
     """
 
-    __slots__ = ("states", "tracing", "input", "counts")
+    __slots__ = ("states", "tracing", "input", "counts", "skips")
 
     def __init__(self, states: Sequence[dict[str, Any]], tracing: list[CountCell]) -> None:
         self.states = states
         self.tracing = tracing  # where its optimiser finds it during a trace
         self.input: Tensor | None = None
         self.counts: list[Tensor] = []  # in a trace: before the first step, after it, ...
+        self.skips = False  # whether a step of the trace may be left out
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -177,6 +179,7 @@ class CountCell(Cell):
         return [
             (setattr, self, "input", None),
             (setattr, self, "counts", []),
+            (setattr, self, "skips", False),
             (self.tracing.__setitem__, slice(None), self.tracing[:]),
             *((setitem, state, "step", state["step"]) for state in self.states),
         ]
@@ -191,14 +194,20 @@ class CountCell(Cell):
     def held(self) -> Tensor:
         assert self.input is not None
         made = [next(i for i, c in enumerate(self.counts) if c is s["step"]) for s in self.states]
+        if self.skips:
+            return stack([_strong(self.counts[i]) for i in made]) if any(made) else self.input
         return self.input + wrap(np.array(made, int64)) if any(made) else self.input
 
-    def after(self, count: Any) -> Tensor | None:
-        """Return the count that follows one of this cell's in a trace; None for a value that is no count of it."""
+    def after(self, count: Any, unless: Tensor | None = None) -> Tensor | None:
+        """Return the count that follows one of this cell's in a trace; None for a value that is no count of it.
+
+        It is the same one where `unless` holds.
+        """
         for i, known in enumerate(self.counts):
             if known is count:
                 if i + 1 == len(self.counts):
-                    self.counts.append(known + 1)
+                    self.skips = self.skips or unless is not None
+                    self.counts.append(known + (1 if unless is None else where(unless, 0, 1)))
                 return self.counts[i + 1]
         return None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import view_as_complex, view_as_real
+from .. import view_as_complex, view_as_real, where
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.ops.record import same_value
@@ -35,7 +35,7 @@ Params = Iterable[Tensor] | Iterable[Group]
 _Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 
 # The attributes that are no part of an optimiser's state, but there for compiled functions.
-_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together")
+_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together", "_unless")
 
 # Elements that a rule works on at a time: its dozen passes then run in the cache.
 BLOCK = 1 << 16
@@ -107,6 +107,7 @@ class Optimizer:
         self._static: tuple[Any, ...] = ()
         self._seen: list[Any] = []
         self._together: list[list[State]] = []
+        self._unless: Tensor | None = None
 
     def _no_state(self) -> dict[Tensor, State]:
         """Return the mapping of parameters to their buffers, empty."""
@@ -224,6 +225,32 @@ class Optimizer:
         if observers and (seen := observer()) is not None:
             seen.optimizing(self, True)
         return loss
+
+    def step_unless(self, skip: Tensor) -> Any:
+        """Make a step unless `skip`, a boolean without axes, holds: then parameters, buffers and counts stay.
+
+        In a compiled function they are selected, so that nothing depends on a decision; but for a `step` of a
+        subclass's own, which is traced for either. Returns what `step` does, None where it is left out.
+
+        >>> import wengert as wg
+        >>> w = wg.tensor(1.0, requires_grad=True)
+        >>> opt = wg.optim.SGD([w], lr=0.5)
+        >>> (w * w).backward()
+        >>> opt.step_unless(wg.tensor(True))
+        >>> w
+        tensor(1., requires_grad=True)
+        """
+        if not (skip.is_abstract and self._steps_by_rule()):
+            return None if bool(skip) else self.step()
+        self._unless = skip
+        try:
+            return self.step()
+        finally:
+            self._unless = None
+
+    def _steps_by_rule(self) -> bool:
+        """Return whether `step` is the one that all rules share."""
+        return type(self).step is Optimizer.step
 
     def _step_all(self, todo: Sequence[_Update], step_one: Callable[[Tensor, Array, Group], None]) -> None:
         # Overflow and NaN are values that the parameters show, not warnings.
@@ -352,6 +379,7 @@ class Optimizer:
         # Objects of the step's own, which it writes to.
         value, g = (same_value(_real(asarray(t, dtype=dtype))) for t in (present(p), grad))
         parts: State = {}
+        before: State = {name: same_value(asarray(state[name])) for name in names} if self._unless is not None else {}
         for name in names:
             if name in self.scalars:
                 parts[name] = weak(asarray(state[name], dtype=float64))
@@ -359,16 +387,23 @@ class Optimizer:
                 parts[name] = same_value(_real(asarray(state[name], dtype=dtype)))
         count = self._counted_in_trace(p, state)
         change = self._update(value, g, parts, group, count)
-        p.assign_(_as_before(value + change, dtype).astype(p.dtype))
+        p.assign_(self._chosen(_as_before(value + change, dtype).astype(p.dtype), present(p)))
         for name, t in parts.items():
             if name in self.scalars:
-                self._keep(state, name, asarray(t.wide() if t.is_weak else t, dtype=state[name].dtype))
+                new = asarray(t.wide() if t.is_weak else t, dtype=state[name].dtype)
             else:
-                self._keep(state, name, _as_before(t, dtype))
+                new = _as_before(t, dtype)
+            self._keep(state, name, self._chosen(new, before.get(name)))
+
+    def _chosen(self, new: Tensor, old: Tensor | None) -> Tensor:
+        """Return what a traced step has made, or what was there before where the step is to be left out."""
+        if self._unless is None or old is None:
+            return new
+        return where(self._unless, asarray(old, dtype=new.dtype), new)
 
     def _counted_in_trace(self, p: Tensor, state: State) -> Any:
         """Count another step of the parameter; return its number, which stands for an int."""
-        step = next((after for c in self._counts if (after := c.after(state["step"])) is not None), None)
+        step = next((after for c in self._counts if (after := c.after(state["step"], self._unless)) is not None), None)
         if step is None:
             step = state["step"] + 1
         state["step"] = step

@@ -43,6 +43,7 @@ _MODULES = frozenset(
         "autograd",
         "backends",
         "compiler",
+        "cpu",
         "cuda",
         "distributions",
         "fft",

@@ -18,6 +18,7 @@ from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import compiler as compiler
+from . import cpu as cpu
 from . import cuda as cuda
 from . import distributions as distributions
 from . import fft as fft
@@ -144,7 +145,7 @@ from .. import value_and_grad as value_and_grad
 from .. import vecdot as vecdot
 from .. import vjp as vjp
 from .. import while_loop as while_loop
-from ..torch.amp import autocast as autocast
+from ..torch.amp.autocast_mode import autocast as autocast
 from ..torch.autograd.grad_mode import enable_grad as enable_grad
 from ..torch.autograd.grad_mode import inference_mode as inference_mode
 from ..torch.autograd.grad_mode import no_grad as no_grad
@@ -356,7 +357,7 @@ def clamp_max(input: TensorLike, max: TensorLike, *, out: Any = None) -> Tensor:
 def clamp_min(input: TensorLike, min: TensorLike, *, out: Any = None) -> Tensor:
     """Return `input`, but at least `min`."""
 def clear_autocast_cache() -> None:
-    """Do nothing: there are no casts to be kept."""
+    """Do nothing: no casts are kept."""
 def clip(input: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Any = None) -> Tensor:
     """Return `input`, but at least `min` and at most `max`: numbers, tensors, or None for no bound."""
 def clone(input: TensorLike, *, memory_format: Any = None) -> Any:
@@ -541,9 +542,9 @@ def geqrf(input: TensorLike, *, out: Any = None) -> Any:
 def ger(input: TensorLike, vec2: Any, *, out: Any = None) -> Tensor:
     """Return all products of an element of one vector and one of the other. Raises ShapeError for other ranks."""
 def get_autocast_cpu_dtype() -> Any:
-    """Return the dtype that PyTorch's autocast has by default on the processor."""
+    """Return the dtype that an autocast has on the processor where none is named."""
 def get_autocast_dtype(device_type: _Str) -> Any:
-    """Return the dtype that PyTorch's autocast has by default on a device."""
+    """Return the dtype that an autocast has where none is named: on "cpu" bfloat16, unless another was set."""
 def get_autocast_gpu_dtype() -> Any:
     """Return the dtype that PyTorch's autocast has by default on a GPU."""
 def get_default_device() -> device:
@@ -619,11 +620,11 @@ int: np.dtype[Any]
 def inverse(input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the inverses of square matrices. Raises LinAlgError for a singular one."""
 def is_autocast_cache_enabled() -> _Bool:
-    """Return False: there are no casts to be kept."""
+    """Return False: no casts are kept."""
 def is_autocast_cpu_enabled() -> _Bool:
-    """Return False: operations compute in the dtype of their operands."""
+    """Return whether an autocast is on in this thread."""
 def is_autocast_enabled(device_type: _Str | None = None) -> _Bool:
-    """Return False: operations compute in the dtype of their operands."""
+    """Return whether an autocast is on in this thread; for other devices than "cpu", and for none, False."""
 def is_complex(input: TensorLike) -> _Bool:
     """Return whether the tensor's dtype is complex."""
 def is_conj(input: TensorLike) -> Tensor:
@@ -954,6 +955,14 @@ def selu(input: TensorLike, inplace: _Bool = False) -> Tensor:
     """Return the self-normalising elu."""
 def selu_(input: TensorLike, inplace: _Bool = False) -> Tensor:
     """Give the tensor the value of :func:`selu` of it, and return it. Raises GradientError."""
+def set_autocast_cpu_dtype(dtype: DTypeLike) -> None:
+    """Set the dtype that an autocast has where none is named, in this thread."""
+def set_autocast_cpu_enabled(enabled: _Bool) -> None:
+    """Set whether an autocast is on in this thread."""
+def set_autocast_dtype(device_type: _Str, dtype: DTypeLike) -> None:
+    """Set the dtype that an autocast on "cpu" has where none is named, in this thread. Others are of no effect."""
+def set_autocast_enabled(device_type: Any, enabled: _Bool | None = None) -> None:
+    """Set whether an autocast is on, for "cpu" in this thread; one flag alone is about GPUs, of which there are none."""
 def set_default_device(device: _Str) -> None:
     """Take the processor as the default device. Raises DTypeError for another."""
 def set_default_dtype(d: Any) -> Any:

@@ -15,10 +15,10 @@ import wengert as wg
 
 from ..core.arrays import PRINTING
 from ..core.errors import DTypeError, fail
-from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.spec import default_float
 from ..core.tensor import Tensor as Plain
 from .amp import autocast
+from .amp.autocast_mode import NAMES as _AUTOCAST
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled
 from .compiler import compile
@@ -294,40 +294,6 @@ def is_inference(input: Any) -> bool:
     return False
 
 
-def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Return False: operations compute in the dtype of their operands."""
-    return False
-
-
-def is_autocast_cpu_enabled() -> bool:
-    """Return False: operations compute in the dtype of their operands."""
-    return False
-
-
-def is_autocast_cache_enabled() -> bool:
-    """Return False: there are no casts to be kept."""
-    return False
-
-
-def get_autocast_dtype(device_type: str) -> Any:
-    """Return the dtype that PyTorch's autocast has by default on a device."""
-    return bfloat16_dtype() if str(device_type).startswith("cpu") else np.dtype(np.float16)
-
-
-def get_autocast_gpu_dtype() -> Any:
-    """Return the dtype that PyTorch's autocast has by default on a GPU."""
-    return get_autocast_dtype("cuda")
-
-
-def get_autocast_cpu_dtype() -> Any:
-    """Return the dtype that PyTorch's autocast has by default on the processor."""
-    return get_autocast_dtype("cpu")
-
-
-def clear_autocast_cache() -> None:
-    """Do nothing: there are no casts to be kept."""
-
-
 # -- control flow
 
 
@@ -345,7 +311,6 @@ __all__ = [
     "can_cast",
     "channels_last",
     "channels_last_3d",
-    "clear_autocast_cache",
     "compile",
     "cond",
     "contiguous_format",
@@ -353,9 +318,6 @@ __all__ = [
     "dtype",
     "enable_grad",
     "finfo",
-    "get_autocast_cpu_dtype",
-    "get_autocast_dtype",
-    "get_autocast_gpu_dtype",
     "get_default_device",
     "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
@@ -365,9 +327,6 @@ __all__ = [
     "iinfo",
     "inference_mode",
     "initial_seed",
-    "is_autocast_cache_enabled",
-    "is_autocast_cpu_enabled",
-    "is_autocast_enabled",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_inference",
     "is_inference_mode_enabled",
@@ -399,6 +358,7 @@ __all__ = [
 
 # All that the top level has of this module; `torch.float` and the like would hide Python's own names here.
 NAMES: dict[str, Any] = {**DTYPES, **{name: globals()[name] for name in __all__}}
+NAMES.update({fn.__name__: fn for fn in _AUTOCAST})
 
 
 def __dir__() -> list[str]:

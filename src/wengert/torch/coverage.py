@@ -30,6 +30,7 @@ DIFFERS: dict[str, str] = {
 
 # Patterns of dotted names below `torch`, and why there is no such thing. The first that matches tells.
 _REASONS: tuple[tuple[str, str], ...] = (
+    (r".*autocast.*", "autocast"),
     (r".*(quantiz|qint|quint|q_scale|q_zero|q_per|qscheme|int_repr|fbgemm|fake_quant|choose_qparams).*", "quantised"),
     (r"(sparse_(?!.*_loss)|Tensor\.(to_)?(sparse|dense|coalesce)).*", "sparse"),
     (
@@ -44,7 +45,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r".*(untyped_storage|storage|set_|storage_type|from_file|frombuffer|Storage).*", "storage"),
     (r".*(as_strided|resize_as_sparse|unsafe_|_unsafe).*", "aliasing"),
     (r".*(fork|wait|parse_ir|parse_schema|parse_type_comment|import_ir|merge_type|unify_type|cpp|jit).*", "script"),
-    (r".*(autocast).*", "autocast"),
     (
         r".*(_copy|native_.*|_forward_only|batch_norm_.*|.*_backward.*|fused_.*|convolution|.*_(data|weight)_.*)",
         "inner",
@@ -61,7 +61,7 @@ _WORDS = {
     "storage": "a tensor is a value: memory that several tensors share cannot be seen",
     "aliasing": "a tensor is a value: overlapping windows into memory cannot be written to",
     "script": "TorchScript is left out: `torch.compile` compiles Python as it stands",
-    "autocast": "automatic mixed precision is not supported yet",
+    "autocast": '`torch.autocast("cpu")` keeps no casts, blocks nest by themselves, and there is no other device',
     "inner": "it is a kernel's entry point that the public function calls",
 }
 

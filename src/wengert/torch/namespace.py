@@ -11,9 +11,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from ..core.errors import DTypeError, fail, is_internal
+from ..core.ops.autocast import computed_in
+from ..core.ops.facets import Autocast
 from ..core.ops.op import compiled
 from ..core.ops.record import caller
 from ..core.standins import WeakTensor
@@ -28,15 +30,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Any] = {}
 
 
-def function(*names: str, method: bool = True, top: bool = True, out: bool = False) -> Callable[[F], F]:
+def function(
+    *names: str,
+    method: bool = True,
+    top: bool = True,
+    out: bool = False,
+    autocast: Autocast | Literal["operands", "widest"] | None = None,
+) -> Callable[[F], F]:
     """Return a decorator: offer a function under its name and these, at the top level and as a method.
 
     With `out` it takes the keyword `out`: a tensor (or as many as there are results) that is given the result. A
-    parameter `dim` may also be called `axis`, and `keepdim` `keepdims`, as in NumPy.
+    parameter `dim` may also be called `axis`, and `keepdim` `keepdims`, as in NumPy. `autocast` is the precision that
+    PyTorch's autocast on CPUs gives it, where that of the ops that it is made of is another.
     """
 
     def declare(fn: F) -> F:
         made: Any = _fronted(fn, out)
+        if autocast is not None:
+            made = computed_in(autocast, "torch")(made)
         for name in (fn.__name__, *names):
             if top:
                 FUNCTIONS[name] = made

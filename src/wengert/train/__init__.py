@@ -1,5 +1,6 @@
 """Training: the loop with its callbacks, metrics and history, and what a loop of one's own can use of it."""
 
+from ..optim.grad_scaler import GradScaler
 from . import metrics
 from .callbacks import (
     AverageWeights,
@@ -27,6 +28,7 @@ __all__ = [
     "Checkpoint",
     "Columns",
     "EarlyStopping",
+    "GradScaler",
     "History",
     "JSONLLogger",
     "LearningRates",

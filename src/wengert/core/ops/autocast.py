@@ -137,23 +137,26 @@ def without_autocast(run: Callable[..., Any], args: Sequence[Any], attrs: Mappin
         reset_mode(token)
 
 
-def computed_in(precision: Autocast | Literal["widest"], rules: Rules = "wengert") -> Callable[[F], F]:
-    """Return a decorator for a function of several ops: under an autocast by these rules it is one of this precision.
+def computed_in(precision: Autocast | Literal["operands", "widest"], rules: Rules | None = None) -> Callable[[F], F]:
+    """Return a decorator for a function of several ops: under an autocast (by these rules) it has one precision.
 
-    Its floating tensors, also in lists, are converted, and nothing inside is. "widest" is the widest among theirs.
+    Its floating tensors, also in lists, are converted (to the "widest" of theirs; of "operands" they stay as they are),
+    and nothing inside is. With `out`, whose dtype says what is wanted, they stay too.
     """
 
     def declare(fn: F) -> F:
         @functools.wraps(fn)
         def run(*args: Any, **kwargs: Any) -> Any:
-            if not detours or (found := get_mode().autocast) is None or found.rules != rules:
+            if not detours or (found := get_mode().autocast) is None or (rules or found.rules) != found.rules:
                 return fn(*args, **kwargs)
+            if precision == "operands" or kwargs.get("out") is not None:
+                return without_autocast(fn, args, kwargs)
             leaves, structure = tree.flatten((args, kwargs))
             tensors = [x for x in leaves if isinstance(x, Tensor) and is_castable(x.dtype)]
             dtype = found.dtype if precision == "lower" else float32
-            if precision == "widest" and tensors:
-                dtype = functools.reduce(promote, (x.dtype for x in tensors))
-            elif not all(is_castable(x.dtype) for x in leaves if isinstance(x, Tensor) and x.spec.inexact):
+            if precision == "widest":
+                dtype = functools.reduce(promote, (x.dtype for x in tensors)) if tensors else dtype
+            if not all(is_castable(x.dtype) for x in leaves if isinstance(x, Tensor) and x.spec.inexact):
                 return without_autocast(fn, args, kwargs)
             if any(x.dtype is not dtype for x in tensors):
                 args, kwargs = tree.unflatten(structure, found.converted(leaves, dtype))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.autocast import computed_in
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
 from ...core.ops.facets import Count, Role
@@ -277,6 +278,7 @@ def _conv_transpose(
 
 
 @public(home="nn.functional")
+@computed_in("lower")
 def conv1d(
     x: Any,
     weight: Any,
@@ -304,6 +306,7 @@ def conv1d(
 
 
 @public(home="nn.functional")
+@computed_in("lower")
 def conv2d(
     x: Any,
     weight: Any,
@@ -341,6 +344,7 @@ def conv2d(
 
 
 @public(home="nn.functional")
+@computed_in("lower")
 def conv3d(
     x: Any,
     weight: Any,
@@ -368,6 +372,7 @@ def conv3d(
 
 
 @public(home="nn.functional")
+@computed_in("lower")
 def conv_transpose1d(
     x: Any,
     weight: Any,
@@ -396,6 +401,7 @@ def conv_transpose1d(
 
 
 @public(home="nn.functional")
+@computed_in("lower")
 def conv_transpose2d(
     x: Any,
     weight: Any,

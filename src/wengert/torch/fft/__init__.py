@@ -20,8 +20,8 @@ from ..tensor import Tensor, dtype_of, on_cpu
 FFT: dict[str, Callable[..., Any]] = {}
 
 
-def _listed(fn: Any) -> Any:
-    made = function(method=False, top=False, out=True)(fn)
+def _listed(fn: Any, autocast: Any = None) -> Any:
+    made = function(method=False, top=False, out=True, autocast=autocast)(fn)
     FFT[fn.__name__] = made
     return made
 
@@ -49,7 +49,7 @@ def _named(fft: Any, name: str, transform: Any) -> None:
     fft.__doc__ = (
         f"{(transform.__doc__ or '').split(chr(10))[0]}\n\nSee :func:`wengert.fft.{name}`; `dim` are the axes."
     )
-    _listed(fft)
+    _listed(fft, "float32")
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):

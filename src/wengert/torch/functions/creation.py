@@ -275,7 +275,7 @@ def complex(real: Any, imag: Any) -> Tensor:
     return real + imag * 1j  # type: ignore[no-any-return]
 
 
-@function(method=False)
+@function(method=False, autocast="float32")
 def polar(abs: Any, angle: Any) -> Tensor:
     """Return the complex numbers of these magnitudes and angles."""
     return complex(abs * wg.cos(angle), abs * wg.sin(angle))

@@ -16,7 +16,7 @@ from ..namespace import as_torch, function
 from ..tensor import Tensor
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def trace(input: Any) -> Tensor:
     """Return the sum of a matrix' diagonal. Raises ShapeError for other than two dimensions."""
     if input.ndim != 2:
@@ -43,13 +43,13 @@ def slogdet(input: Any) -> Any:
     return return_types.slogdet(*linalg.slogdet(input))
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def inverse(input: Any) -> Tensor:
     """Return the inverses of square matrices. Raises LinAlgError for a singular one."""
     return linalg.inv(input)  # type: ignore[no-any-return]
 
 
-@function()
+@function(autocast="float32")
 def pinverse(input: Any, rcond: Any = 1e-15) -> Tensor:
     """Return the Moore-Penrose inverses; singular values up to `rcond` times the largest count as 0."""
     return linalg.pinv(input, rtol=rcond)  # type: ignore[no-any-return]
@@ -67,19 +67,19 @@ def matrix_exp(input: Any) -> Tensor:
     return linalg.matrix_exp(input)  # type: ignore[no-any-return]
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def cholesky(input: Any, upper: bool = False) -> Tensor:
     """Return the triangular factors of positive definite matrices. Raises LinAlgError where one is not."""
     return linalg.cholesky(input, upper=upper)  # type: ignore[no-any-return]
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Tensor:
     """Return the solution x of a x = input from the Cholesky factor of a."""
     return wg.linalg.cho_solve(L, input, upper=upper)  # type: ignore[return-value]
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def cholesky_inverse(input: Any, upper: bool = False) -> Tensor:
     """Return the inverse of a matrix from its Cholesky factor."""
     eye = wg.eye(input.shape[-1], dtype=input.dtype)
@@ -87,13 +87,13 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Tensor:
     return as_torch(wg.linalg.cho_solve(factor, eye, upper=upper))  # type: ignore[no-any-return]
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def qr(input: Any, some: bool = True) -> Any:
     """Return matrices as Q R; with `some=False` Q is square."""
     return return_types.qr(*linalg.qr(input, "reduced" if some else "complete"))
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """Return matrices as U diag(S) V^H: V itself, not its adjoint.
 
@@ -145,7 +145,7 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> 
     return made if out is None else out
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     """Return the solution x of a x = input from the LU factors of a."""
     return linalg.lu_solve(LU_data, LU_pivots, input)  # type: ignore[no-any-return]
@@ -160,7 +160,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     return return_types.lu_unpack(rows, lower, upper) if unpack_data else return_types.lu_unpack(rows, empty, empty)
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -170,7 +170,7 @@ def triangular_solve(
     return return_types.triangular_solve(as_torch(found), A)
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def geqrf(input: Any) -> Any:
     """Return the upper factor of Q R with the vectors of reflections below it, and their scales.
 
@@ -181,13 +181,13 @@ def geqrf(input: Any) -> Any:
     return return_types.geqrf(*as_torch(packed_qr(input)))
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def orgqr(input: Any, tau: Any) -> Tensor:
     """Return the columns of Q from what :func:`geqrf` gave."""
     return linalg.householder_product(input, tau)  # type: ignore[no-any-return]
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:
     """Return Q other, or other Q, for all of the square Q of what :func:`geqrf` gave; or for its adjoint."""
     m = input.shape[-2]

@@ -332,7 +332,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return as_torch(reshaped(wide + added, tuple(x.shape)))
 
 
-@function(out=True)
+@function(out=True, autocast="widest")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Return the tensor with the slices at a vector of integers along an axis replaced. Raises ShapeError."""
     x = tensor_of(input)

@@ -50,19 +50,19 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     return _of_ranks("bmm", input, mat2, (3, 3))
 
 
-@function(out=True)
+@function(out=True, autocast="operands")
 def mv(input: Any, vec: Any) -> Tensor:
     """Return the product of a matrix (n, m) and a vector (m,). Raises ShapeError for other ranks."""
     return _of_ranks("mv", input, vec, (2, 1))
 
 
-@function(out=True)
+@function(out=True, autocast="operands")
 def dot(input: Any, tensor: Any) -> Tensor:
     """Return the sum of products of two vectors' elements, without conjugation. Raises ShapeError for other ranks."""
     return _of_ranks("dot", input, tensor, (1, 1))
 
 
-@function(out=True)
+@function(out=True, autocast="operands")
 def vdot(input: Any, other: Any) -> Tensor:
     """Return the sum of products of two vectors' elements, the first conjugated. Raises ShapeError for other ranks."""
     return _of_ranks("vdot", wg.conj(input), other, (1, 1))
@@ -76,7 +76,7 @@ def inner(input: Any, other: Any) -> Tensor:
     return wg.tensordot(input, other, axes=([-1], [-1]))  # type: ignore[arg-type, return-value]
 
 
-@function("ger", out=True)
+@function("ger", out=True, autocast="operands")
 def outer(input: Any, vec2: Any) -> Tensor:
     """Return all products of an element of one vector and one of the other. Raises ShapeError for other ranks."""
     if input.ndim != 1 or vec2.ndim != 1:
@@ -84,7 +84,7 @@ def outer(input: Any, vec2: Any) -> Tensor:
     return wg.outer(input, vec2)  # type: ignore[return-value]
 
 
-@function(out=True)
+@function(out=True, autocast="operands")
 def kron(input: Any, other: Any) -> Tensor:
     """Return the Kronecker product: every element of `input` times all of `other`."""
     return wg.kron(input, other)  # type: ignore[return-value]
@@ -127,7 +127,7 @@ def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Tensor
     return out  # type: ignore[no-any-return]
 
 
-@function(out=True)
+@function(out=True, autocast="lower")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (mat1 @ mat2)`, of matrices.
 
@@ -136,25 +136,25 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
-@function(out=True)
+@function(out=True, autocast="operands")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (mat @ vec)`, of a matrix and a vector; see :func:`addmm`."""
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
-@function(out=True)
+@function(out=True, autocast="lower")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (batch1 @ batch2).sum(0)`, of stacks of matrices; see :func:`addmm`."""
     return _added("addbmm", input, wg.einsum("bnm,bmp->np", batch1, batch2), beta, alpha)
 
 
-@function(out=True)
+@function(out=True, autocast="lower")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (batch1 @ batch2)`, of stacks of matrices; see :func:`addmm`."""
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
-@function(out=True)
+@function(out=True, autocast="operands")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * outer(vec1, vec2)`, of vectors; see :func:`addmm`.
 
@@ -241,7 +241,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
 # -- distances
 
 
-@function(method=False)
+@function(method=False, autocast="float32")
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Tensor:
     """Return the distances of all pairs of a row of `x1` (..., n, d) and one of `x2` (..., m, d).
 

@@ -80,7 +80,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return _summed("sum", tensor_of(input), dim, keepdim, dtype)
 
 
-@function(out=True)
+@function(out=True, autocast="float32")
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return the product of all elements, or along an axis."""
     return _summed("prod", tensor_of(input), dim, keepdim, dtype)
@@ -578,7 +578,7 @@ def _quantile(name: str, skip: bool, doc: str) -> None:
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = doc
-    function(out=True)(run)
+    function(out=True, autocast="float32")(run)
 
 
 _quantile(

@@ -96,7 +96,7 @@ def _frame_indices(count: int, hop: int, n_fft: int) -> Any:
     return np.arange(count)[:, None] * hop + np.arange(n_fft)
 
 
-@function()
+@function(autocast="float32")
 def stft(
     input: Any,
     n_fft: int,

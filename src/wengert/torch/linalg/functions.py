@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,11 +26,15 @@ from ..tensor import Tensor, dtype_of
 LINALG: dict[str, Callable[..., Any]] = {}
 
 
-def _listed(fn: Any) -> Any:
+def _listed(fn: Any, autocast: Any = None) -> Any:
     """Declare a function of this module, which takes `out=`."""
-    made = function(method=False, top=False, out=True)(fn)
+    made = function(method=False, top=False, out=True, autocast=autocast)(fn)
     LINALG[fn.__name__] = made
     return made
+
+
+_wide = functools.partial(_listed, autocast="float32")
+_narrow = functools.partial(_listed, autocast="lower")
 
 
 def _by_triangle(x: Any, upper: bool) -> Any:
@@ -57,7 +62,7 @@ def _whole(x: Any) -> Any:
 # -- products, norms and numbers of a matrix
 
 
-@_listed
+@_narrow
 def matmul(input: Any, other: Any) -> Tensor:
     """Return the product of matrices, of vectors, or of stacks of matrices."""
     return wg.matmul(input, other)  # type: ignore[return-value]
@@ -69,7 +74,7 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
     return as_torch(wg.linalg.multi_dot(list(tensors)))  # type: ignore[no-any-return]
 
 
-@_listed
+@_narrow
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
     """Return the sums of products along an axis, those of `x` conjugated; the other axes broadcast."""
     return (wg.conj(x) * y if x.is_complex() else x * y).sum(dim)  # type: ignore[no-any-return]
@@ -157,7 +162,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     return matrix_norm(A, ord, axes, keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
 
-@_listed
+@_wide
 def cond(A: Any, p: Any = None) -> Tensor:
     """Return the condition number of each matrix: its norm times that of its inverse. inf for a singular one."""
     return wg.linalg.cond(A, p)  # type: ignore[return-value]
@@ -221,7 +226,7 @@ def _raise_for(info: Any, what: str) -> None:
         fail(LinAlgError, f"{what} (number {number}, matrix {place} of the stack)")
 
 
-@_listed
+@_wide
 def cholesky(A: Any, *, upper: bool = False) -> Tensor:
     """Return the triangular factors L of positive definite matrices, L L^H = A; with `upper` L^H.
 
@@ -230,7 +235,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Tensor:
     return wg.linalg.cholesky(_by_triangle(A, upper), upper=upper)  # type: ignore[return-value]
 
 
-@_listed
+@_wide
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return the triangular factors, and for each matrix 0 or the number of the minor that is not positive.
 
@@ -253,7 +258,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     return return_types.linalg_cholesky_ex(made, as_torch(wg.zeros(A.shape[:-2], dtype=wg.int32)))
 
 
-@_listed
+@_wide
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Return matrices as Q R; `mode` is "reduced", "complete", or "r", which leaves Q empty."""
     if mode == "r":
@@ -313,7 +318,7 @@ def lu(A: Any, *, pivot: bool = True) -> Any:
     return return_types.linalg_lu(permutation(pivots, packed), *triangles(packed))
 
 
-@_listed
+@_wide
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """Return the solution x of A x = B (or x A = B, or A^H x = B) from what :func:`lu_factor` gave."""
     if not left:
@@ -328,7 +333,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return solve_by(upper, half, upper=True)  # type: ignore[return-value]
 
 
-@_listed
+@_wide
 def householder_product(A: Any, tau: Any) -> Tensor:
     """Return the first columns of the product of reflections, whose vectors stand below the diagonal of `A`."""
     m, n = A.shape[-2:]
@@ -347,37 +352,37 @@ def householder_product(A: Any, tau: Any) -> Tensor:
 # -- eigenvalues and singular values
 
 
-@_listed
+@_wide
 def eigh(A: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices; `UPLO` says which triangle is read."""
     return return_types.linalg_eigh(*wg.linalg.eigh(_by_triangle(A, UPLO.upper() == "U")))
 
 
-@_listed
+@_wide
 def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of Hermitian matrices, ascending; `UPLO` says which triangle is read."""
     return wg.linalg.eigvalsh(_by_triangle(A, UPLO.upper() == "U"))  # type: ignore[return-value]
 
 
-@_listed
+@_wide
 def eig(A: Any) -> Any:
     """Return the eigenvalues and eigenvectors of square matrices, complex. Their order is LAPACK's choice."""
     return return_types.linalg_eig(*wg.linalg.eig(A))
 
 
-@_listed
+@_wide
 def eigvals(A: Any) -> Tensor:
     """Return the eigenvalues of square matrices, complex."""
     return wg.linalg.eigvals(A)  # type: ignore[return-value]
 
 
-@_listed
+@_wide
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Return matrices as U diag(S) Vh; with `full_matrices=False` without the columns that belong to no S."""
     return return_types.linalg_svd(*wg.linalg.svd(A, full_matrices=full_matrices))
 
 
-@_listed
+@_wide
 def svdvals(A: Any, *, driver: str | None = None) -> Tensor:
     """Return the singular values of matrices, descending."""
     return wg.linalg.svdvals(A)  # type: ignore[return-value]
@@ -396,7 +401,7 @@ def _tensor(x: Any) -> Any:
     return x if isinstance(x, Plain) else asarray(np.asarray(x, np.float64))
 
 
-@_listed
+@_wide
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """Return the number of singular values of each matrix above the larger of `atol` and `rtol` times the largest.
 
@@ -436,7 +441,7 @@ def _is_vector(A: Any, B: Any) -> bool:
     return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
 
 
-@_listed
+@_wide
 def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
     """Return the solution x of A x = B, or with `left=False` of x A = B.
 
@@ -459,7 +464,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     )
 
 
-@_listed
+@_wide
 def inv(A: Any) -> Tensor:
     """Return the inverses of square matrices. Raises LinAlgError for a singular one."""
     return wg.linalg.inv(A)  # type: ignore[return-value]
@@ -481,7 +486,7 @@ def _or_nan(what: str, A: Any, check_errors: bool, compute: Callable[[Any], Any]
         return wg.where(sound_one.reshape((*info.shape, *(1,) * (made.ndim - info.ndim))), made, wg.nan), info
 
 
-@_listed
+@_wide
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """Return the inverses, NaN of a singular matrix, and for each matrix 0 or the number of a pivot that is 0."""
     return return_types.linalg_inv_ex(*_or_nan("inv_ex", A, check_errors, inv))
@@ -493,7 +498,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     return return_types.linalg_solve_ex(*_or_nan("solve_ex", A, check_errors, lambda x: solve(x, B, left=left)))
 
 
-@_listed
+@_wide
 def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
     """Return the shortest of the x that minimise the norm of A x - B.
 
@@ -525,7 +530,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> An
     )
 
 
-@_listed
+@_wide
 def tensorinv(A: Any, ind: int = 2) -> Tensor:
     """Return the inverse of `A` as a linear map from its last axes to its first `ind`. Raises ShapeError."""
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
@@ -534,7 +539,7 @@ def tensorinv(A: Any, ind: int = 2) -> Tensor:
     return wg.linalg.inv(A.reshape((math.prod(first), -1))).reshape((*last, *first))  # type: ignore[return-value]
 
 
-@_listed
+@_wide
 def tensorsolve(A: Any, B: Any, dims: Any = None) -> Tensor:
     """Return the x for which the sum of products of `A`, over its last axes, with x is `B`.
 

@@ -217,6 +217,9 @@ class Optimizer(plain.Optimizer):
             raise NotImplementedError(f"{type(self).__name__} defines no step()")
         return super().step(closure)
 
+    def _steps_by_rule(self) -> bool:
+        return self.is_rule and type(self).step is Optimizer.step
+
     def _resolved(self, group: Group) -> Group:
         """Return the options with numbers in the place of tensors, which a program may change under our hands."""
         made: Group | None = None
@@ -308,7 +311,7 @@ class Optimizer(plain.Optimizer):
         counter = self._counter(p, state)
         if counter is None:
             return 1
-        counter.assign_(present(counter) + 1)
+        counter.assign_(self._chosen(present(counter) + 1, present(counter)))
         return weak(asarray(present(counter), dtype=float64))
 
     def _keep(self, state: State, name: str, value: Plain) -> None:

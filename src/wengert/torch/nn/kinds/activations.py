@@ -10,6 +10,7 @@ from typing import Any
 import wengert as wg
 
 from ....core.errors import RangeError, ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 from ....ops.index.gather import one_hot
@@ -186,6 +187,7 @@ def glu(input: Any, dim: int = -1) -> Tensor:
     return plain.glu(input, axis=dim)
 
 
+@computed_in("lower", "torch")
 def prelu(input: Any, weight: Any) -> Tensor:
     """Return x where it is positive, else `weight` x. Raises ShapeError unless there is one weight or one a channel."""
     return plain.prelu(input, weight)

@@ -11,6 +11,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import DTypeError, ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.ops.record import bind
 from ....core.tensor import asarray
 from ....nn import functional as plain
@@ -75,7 +76,7 @@ def _check(name: str, x: Tensor, w: Tensor) -> None:
         fail(DTypeError, f"{name}: an input {x.spec} and weights {w.spec}", "Both are of one dtype.")
 
 
-conv1d, conv2d, conv3d = map(_convolutions, (1, 2, 3))
+conv1d, conv2d, conv3d = map(computed_in("lower"), map(_convolutions, (1, 2, 3)))
 
 
 def _transposed(ndim: int) -> Function:
@@ -130,9 +131,10 @@ def _transposed(ndim: int) -> Function:
     return conv
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed, (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(computed_in("lower"), map(_transposed, (1, 2, 3)))
 
 
+@computed_in("lower")
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Tensor:
     """Return the convolution of (T, N, C) with kernels (K, C, O) over time, with `pad` zeros at both ends."""
     x, w = (wg.permute_dims(tensor_of(a), axes) for a, axes in ((input, (1, 2, 0)), (weight, (2, 1, 0))))

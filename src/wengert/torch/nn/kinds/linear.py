@@ -7,6 +7,7 @@ from typing import Any
 import wengert as wg
 
 from ....core.errors import ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 
@@ -32,6 +33,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     return plain.linear(input, weight, bias)
 
 
+@computed_in("operands", "torch")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """Return x1 A x2 + b with one matrix A for every output. Raises ShapeError.
 

@@ -9,6 +9,7 @@ from typing import Any
 import wengert as wg
 
 from ....core.errors import DTypeError, RangeError, ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 from ....ops.index.gather import one_hot
@@ -48,6 +49,7 @@ Flag = bool | None
 # -- classes
 
 
+@computed_in("float32", "torch")
 def cross_entropy(
     input: Any,
     target: Any,
@@ -80,6 +82,7 @@ def cross_entropy(
     return plain.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
+@computed_in("float32", "torch")
 def nll_loss(
     input: Any,
     target: Any,
@@ -133,6 +136,7 @@ def _weighted(loss: Any, weight: Any, reduction: str, name: str, by_weights: boo
     return total / weight.sum() if by_weights and reduction == "mean" else total
 
 
+@computed_in("float32", "torch")
 def mse_loss(
     input: Any,
     target: Any,
@@ -156,6 +160,7 @@ def mse_loss(
     return _weighted(plain.mse_loss(x, y, "none"), weight, reduction, "mse_loss", True)
 
 
+@computed_in("float32", "torch")
 def l1_loss(
     input: Any,
     target: Any,
@@ -170,6 +175,7 @@ def l1_loss(
     return _weighted(wg.abs(x - y), weight, reduction, "l1_loss", True)
 
 
+@computed_in("float32", "torch")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
     """Return half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
 
@@ -180,6 +186,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return _weighted(plain.huber_loss(x, y, "none", delta), weight, reduction, "huber_loss", False)
 
 
+@computed_in("float32", "torch")
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -197,6 +204,7 @@ def smooth_l1_loss(
 # -- likelihoods
 
 
+@computed_in("float32", "torch")
 def binary_cross_entropy(
     input: Any,
     target: Any,
@@ -213,6 +221,7 @@ def binary_cross_entropy(
     return plain.binary_cross_entropy(input, target, weight, reduction)
 
 
+@computed_in("float32", "torch")
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
@@ -231,6 +240,7 @@ def binary_cross_entropy_with_logits(
     return plain.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
 
 
+@computed_in("float32", "torch")
 def kl_div(
     input: Any,
     target: Any,
@@ -284,6 +294,7 @@ def gaussian_nll_loss(
     return reduced(loss, reduction, "gaussian_nll_loss")
 
 
+@computed_in("float32", "torch")
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -314,6 +325,7 @@ def poisson_nll_loss(
 # -- margins
 
 
+@computed_in("float32", "torch")
 def hinge_embedding_loss(
     input: Any,
     target: Any,
@@ -328,6 +340,7 @@ def hinge_embedding_loss(
     return reduced(loss, reduction, "hinge_embedding_loss")
 
 
+@computed_in("float32", "torch")
 def margin_ranking_loss(
     input1: Any,
     input2: Any,
@@ -348,6 +361,7 @@ def margin_ranking_loss(
     return reduced(wg.relu(-target * (input1 - input2) + margin), reduction, "margin_ranking_loss")
 
 
+@computed_in("float32", "torch")
 def soft_margin_loss(
     input: Any, target: Any, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
 ) -> Tensor:
@@ -356,6 +370,7 @@ def soft_margin_loss(
     return reduced(plain.softplus(-target * input), reduction, "soft_margin_loss")
 
 
+@computed_in("float32", "torch")
 def cosine_embedding_loss(
     input1: Any,
     input2: Any,
@@ -414,6 +429,7 @@ def triplet_margin_with_distance_loss(
     return reduced(wg.relu(margin + near - far), reduction, "triplet_margin_loss")
 
 
+@computed_in("float32", "torch")
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -438,6 +454,7 @@ def triplet_margin_loss(
     )
 
 
+@computed_in("float32", "torch")
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -477,6 +494,7 @@ def multi_margin_loss(
     return reduced(loss.reshape(target.shape) if input.ndim < 2 else loss, reduction, "multi_margin_loss")
 
 
+@computed_in("float32", "torch")
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
 ) -> Tensor:
@@ -555,6 +573,7 @@ def _lengths(name: str, given: Any, batch: int, most: int) -> Any:
     return found
 
 
+@computed_in("float32", "torch")
 def ctc_loss(
     log_probs: Any,
     targets: Any,

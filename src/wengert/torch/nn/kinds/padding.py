@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....core.errors import ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 
@@ -40,7 +41,18 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
                 f"pad of {tuple(input.shape)} by {tuple(widths)}, mode {mode!r}",
                 "A width must be less than the axis' size (reflect), at most that size (circular).",
             )
-    if mode not in ("reflect", "replicate") or min(widths, default=0) >= 0 or len(pairs) > input.ndim:
+    if mode == "replicate" or (mode == "reflect" and len(pairs) < 3):
+        return _at_the_border(input, widths, mode)
+    return _padded(input, widths, mode, value)
+
+
+@computed_in("float32", "torch")
+def _at_the_border(input: Any, widths: list[int], mode: str) -> Tensor:
+    return _padded(input, widths, mode, None)
+
+
+def _padded(input: Any, widths: list[int], mode: str, value: float | None) -> Tensor:
+    if mode not in ("reflect", "replicate") or min(widths, default=0) >= 0 or len(widths) > 2 * input.ndim:
         return plain.pad(input, widths, mode, value)
     # What is put on one side may be of what is taken away on the other.
     grown = plain.pad(input, [max(w, 0) for w in widths], mode, value)

@@ -15,6 +15,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import DTypeError, ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.ops.record import bind
 from ....core.tensor import asarray
 from ....ops.neural.pool import argmax_pool, max_pool, sum_pool
@@ -53,6 +54,9 @@ __all__ = [
     "max_unpool2d",
     "max_unpool3d",
 ]
+
+# What PyTorch's autocast on CPUs has in float32.
+_IN_FLOAT32 = computed_in("float32", "torch")
 
 Function = Callable[..., Any]
 _LAYOUTS = {1: "(N, C, L) or (C, L)", 2: "(N, C, H, W) or (C, H, W)", 3: "(N, C, D, H, W) or (C, D, H, W)"}
@@ -164,7 +168,7 @@ def _max_pools(ndim: int) -> tuple[Function, Function]:
 
 max_pool1d, max_pool1d_with_indices = _max_pools(1)
 max_pool2d, max_pool2d_with_indices = _max_pools(2)
-max_pool3d, max_pool3d_with_indices = _max_pools(3)
+max_pool3d, max_pool3d_with_indices = map(_IN_FLOAT32, _max_pools(3))
 
 
 # -- means
@@ -259,7 +263,7 @@ def _avg_pools(ndim: int) -> Function:
     return _named(pool, name, doc)
 
 
-avg_pool1d, avg_pool2d, avg_pool3d = map(_avg_pools, (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = _avg_pools(1), _avg_pools(2), _IN_FLOAT32(_avg_pools(3))
 
 
 def _lp_pools(ndim: int) -> Function:
@@ -363,7 +367,8 @@ def _beside(values: Any, axis: int) -> Any:
     return values.reshape((-1,) + (1,) * (-axis - 1))
 
 
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg_pools, (1, 2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d = map(_adaptive_avg_pools, (1, 2))
+adaptive_avg_pool3d = _IN_FLOAT32(_adaptive_avg_pools(3))
 
 
 def _adaptive_max_pools(ndim: int) -> tuple[Function, Function]:
@@ -566,7 +571,8 @@ def _max_unpools(ndim: int) -> Function:
     return _named(unpool, name, doc)
 
 
-max_unpool1d, max_unpool2d, max_unpool3d = map(_max_unpools, (1, 2, 3))
+max_unpool1d = _max_unpools(1)
+max_unpool2d, max_unpool3d = map(_IN_FLOAT32, map(_max_unpools, (2, 3)))
 
 
 def __dir__() -> list[str]:

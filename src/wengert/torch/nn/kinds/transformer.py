@@ -9,6 +9,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import DTypeError, GraphError, ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....nn import functional as plain
 from ...namespace import tensor_of
 from ...tensor import Tensor
@@ -16,6 +17,7 @@ from ...tensor import Tensor
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
+@computed_in("lower", "torch")
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

@@ -16,6 +16,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import DTypeError, GraphError, ShapeError, fail
+from ....core.ops.autocast import computed_in
 from ....core.tensor import asarray
 from ...namespace import tensor_of
 from ...tensor import Tensor
@@ -304,6 +305,7 @@ def _sample_cubic(x: Any, positions: Sequence[Any], padding_mode: str, align_cor
     return total
 
 
+@computed_in("float32", "torch")
 def grid_sample(
     input: Any,
     grid: Any,

@@ -14,6 +14,8 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import GraphError, ShapeError, fail
+from ....core.mode import get_mode
+from ....core.spec import is_bfloat16
 from ...namespace import tensor_of
 from ...tensor import Tensor, dtype_of, on_cpu
 from .. import init
@@ -202,7 +204,10 @@ class RNNBase(Module):
         states = self._initial(hx, sizes[0], given, batched)
         if isinstance(input, PackedSequence) and hx is not None:
             states = [_each(s, lambda part: _ordered(part, input.sorted_indices)) for s in states]
+        lower = self._autocast_dtype()
         out, last = self._run(rows, sizes, states)
+        if lower is not None:
+            out, last = out.astype(lower), [_each(s, lambda part: part.astype(lower)) for s in last]
         if isinstance(input, PackedSequence):
             last = [_each(s, lambda part: _ordered(part, input.unsorted_indices)) for s in last]
             return input.holding(out), self._final(last, batched)
@@ -212,6 +217,15 @@ class RNNBase(Module):
         elif self.batch_first:
             out = wg.swapaxes(out, 0, 1)
         return out, self._final(last, batched)
+
+    def _autocast_dtype(self) -> Any:
+        """Return the dtype that PyTorch's autocast gives the results of an LSTM without projections, else None.
+
+        It takes the library's LSTM there, which is for bfloat16; other recurrent layers follow their operands.
+        """
+        found = get_mode().autocast
+        applies = found is not None and found.rules == "torch" and is_bfloat16(found.dtype)
+        return found.dtype if applies and _step(self.mode)[0] is _lstm and not self.proj_size else None
 
     def _initial(self, hx: Any, n: int, input: Tensor, batched: bool) -> list[Any]:
         """Return the initial state of every layer and direction."""
