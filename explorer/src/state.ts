@@ -92,12 +92,12 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
 
 const DARK = "(prefers-color-scheme: dark)";
 
-function preferredTheme(): Theme {
+export function preferredTheme(): Theme {
   return typeof matchMedia === "function" && matchMedia(DARK).matches ? "dark" : "light";
 }
 
 /** The system's colours change with the time of day: whoever speaks last is right, the system or the reader. */
-export function followTheme(store: Store): () => void {
+export function followTheme(store: Pick<Store, "theme">): () => void {
   const system = matchMedia(DARK);
   const listen = () => {
     store.theme.value = preferredTheme();

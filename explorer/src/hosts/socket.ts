@@ -37,7 +37,7 @@ export function decoded(data: string | ArrayBuffer): Received {
 }
 
 /** Connects to the server that the page came from. Messages that come before anybody listens are kept. */
-export function socketHost(kind: "explorer" | "playground", at: Location = location): Host {
+export function socketHost(kind: "explorer" | "playground" | "watch", at: Location = location): Host {
   const socket = new WebSocket(`${at.protocol === "https:" ? "wss" : "ws"}://${at.host}/socket`);
   socket.binaryType = "arraybuffer";
   const listeners = new Set<(message: unknown) => void>();

@@ -2,7 +2,8 @@
 import { shownPlural } from "../format";
 import { text } from "../trace/model";
 import { playOf } from "../views/play/session";
-import { TABS, useStore, type Store, type Tab } from "../state";
+import type { Signal } from "@preact/signals";
+import { TABS, useStore, type Store, type Tab, type Theme } from "../state";
 
 const LABELS: Record<Tab, string> = {
   graph: "Graph",
@@ -99,15 +100,18 @@ function inSentence(title: string): string {
 }
 
 function ThemeButton() {
-  const store = useStore();
-  const dark = store.theme.value === "dark";
+  return <ThemeToggle theme={useStore().theme} />;
+}
+
+export function ThemeToggle({ theme }: { theme: Signal<Theme> }) {
+  const dark = theme.value === "dark";
   return (
     <button
       class="wg-quiet wg-icon"
       type="button"
       aria-label={dark ? "Light colours" : "Dark colours"}
       title={dark ? "Light colours" : "Dark colours"}
-      onClick={() => (store.theme.value = dark ? "light" : "dark")}
+      onClick={() => (theme.value = dark ? "light" : "dark")}
     >
       <svg width="18" height="18" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true">
         {dark ? (
@@ -123,7 +127,7 @@ function ThemeButton() {
   );
 }
 
-function Mark() {
+export function Mark() {
   return (
     <svg width="24" height="24" viewBox="0 0 24 24" aria-hidden="true">
       <path d="M5 5L12 12L5 19M12 12H20" fill="none" stroke="var(--wg-ink)" stroke-width="2" />

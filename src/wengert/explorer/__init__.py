@@ -7,5 +7,9 @@ from .api import Exploration, explore
 from .document.document import Document, document
 from .recording.recording import Recording
 from .recording.script import record_script
+from .watch import watch
 
-__all__ = ["Document", "Exploration", "Recording", "document", "explore", "record_script"]
+# `wg.explore` is the function: what belongs to it is found there.
+explore.watch = watch  # type: ignore[attr-defined]
+
+__all__ = ["Document", "Exploration", "Recording", "document", "explore", "record_script", "watch"]

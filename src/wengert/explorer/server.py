@@ -93,7 +93,7 @@ class Application(Protocol):
     def title(self) -> str: ...
 
     @property
-    def kind(self) -> Literal["explorer", "playground"]:
+    def kind(self) -> Literal["explorer", "playground", "watch"]:
         """The kind of page."""
 
     @property

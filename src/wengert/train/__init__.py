@@ -13,6 +13,7 @@ from .callbacks import (
     StopOnNaN,
     TensorBoard,
     Timing,
+    Watch,
 )
 from .chart import line_chart
 from .checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -38,6 +39,7 @@ __all__ = [
     "StopOnNaN",
     "TensorBoard",
     "Timing",
+    "Watch",
     "evaluate",
     "fit",
     "line_chart",

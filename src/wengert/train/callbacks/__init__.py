@@ -5,6 +5,7 @@ from .checkpointing import ModelCheckpoint
 from .logs import CSVLogger, JSONLLogger, TensorBoard
 from .showing import LearningRates, ProgressBar, Timing
 from .stopping import EarlyStopping, StopOnNaN
+from .watching import Watch
 
 __all__ = [
     "AverageWeights",
@@ -17,6 +18,7 @@ __all__ = [
     "StopOnNaN",
     "TensorBoard",
     "Timing",
+    "Watch",
 ]
 
 

@@ -1,0 +1,90 @@
+/** What the process tells of a training: `wengert.watch/1`, as in src/wengert/explorer/watch.py. */
+import type { Received } from "../../hosts/socket";
+import { num } from "../../trace/decode";
+
+export interface Parameter {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly size: number;
+}
+
+export interface Welcome {
+  readonly title: string;
+  readonly parameters: readonly Parameter[];
+  readonly every: number;
+}
+
+export type State = "training" | "validating" | "finished" | "stopped" | "failed" | "lost";
+
+/** A row of the epochs' table. */
+export type Row = Readonly<Record<string, number>>;
+
+export interface Frame {
+  readonly state: State;
+  readonly note: string;
+  readonly step: number;
+  readonly epoch: number;
+  readonly epochs: number;
+  readonly seconds: number;
+  readonly rate: number;
+  readonly memory: number;
+  readonly sampled: number;
+  readonly values: Row;
+  readonly rows: readonly Row[];
+  /** Points of the loss: first steps, means, and how far the values under a point reach. */
+  readonly steps: Float32Array;
+  readonly mean: Float32Array;
+  readonly low: Float32Array;
+  readonly high: Float32Array;
+  readonly smooth: Float32Array;
+  readonly normSteps: Float32Array;
+  readonly norm: Float32Array;
+  /** Of each parameter, in their order; empty before the first sample. */
+  readonly gradient: Float32Array;
+  readonly weight: Float32Array;
+  readonly ratio: Float32Array;
+}
+
+const numbers = (given: unknown): Row =>
+  Object.fromEntries(Object.entries(given as Record<string, number | "nan" | "inf" | "-inf">).map(([name, value]) => [name, num(value)]));
+
+export function welcomeOf(message: Received): Welcome {
+  return message as unknown as Welcome;
+}
+
+export function frameOf(message: Received): Frame {
+  const told = message as unknown as Frame;
+  const array = (name: string) => (message.arrays[name] as Float32Array | undefined) ?? new Float32Array();
+  return {
+    ...told,
+    values: numbers(told.values),
+    rows: told.rows.map(numbers),
+    steps: array("steps"),
+    mean: array("mean"),
+    low: array("low"),
+    high: array("high"),
+    smooth: array("smooth"),
+    normSteps: array("norm_steps"),
+    norm: array("norm"),
+    gradient: array("gradient"),
+    weight: array("weight"),
+    ratio: array("ratio"),
+  };
+}
+
+/** How large an update is beside its weights: about a thousandth is usual. */
+export type Pace = "still" | "usual" | "fast" | "unknown";
+
+export function paceOf(ratio: number): Pace {
+  if (!Number.isFinite(ratio)) return "unknown";
+  if (ratio < 1e-5) return "still";
+  return ratio > 3e-2 ? "fast" : "usual";
+}
+
+/** 3:07, or 1:02:45. */
+export function clock(seconds: number): string {
+  const whole = Math.floor(seconds);
+  const two = (n: number) => String(n).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}

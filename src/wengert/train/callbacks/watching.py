@@ -1,0 +1,89 @@
+"""A callback that shows a run in the browser while it is under way."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..run import Callback, Run
+
+
+class Watch(Callback):
+    """A page in the browser that shows the run while it is under way, served by this process to this machine alone.
+
+    Parameters
+    ----------
+    every: gradients and updates are looked at in the first step and in every so many: there gradients and update are
+        two programs, and the weights are copied. What it costs falls with this number.
+    port: of this machine; 0 takes a free one.
+    open: whether to open the browser. The address, which works once, is printed on standard error in either case.
+    title: what the page is called.
+
+    The page shows the loss and the validation's values, gradient norms, how large updates are beside weights, parameter by
+    parameter, steps per second and memory. It shows the last state when the run is over, until the process ends or
+    :meth:`close` is called. For a loop of one's own there is `wg.explore.watch(step, model)`.
+
+    Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
+    taken, ShapeError for `every` below 1.
+
+    >>> import wengert as wg
+    >>> wg.train.Watch(open=False, every=100).every
+    100
+    """
+
+    rank = 1
+
+    def __init__(self, *, every: int = 50, port: int = 0, open: bool = True, title: str = "") -> None:
+        self.every, self.port, self.title, self._open = every, port, title, open
+        self.watcher: Any = None
+
+    def on_start(self, run: Run) -> None:
+        """Start the server."""
+        # The explorer is loaded when somebody looks.
+        watching = import_module("wengert.explorer.watch")
+        self.close()
+        given = run.model if hasattr(run.model, "named_parameters") else run.parameters
+        title = self.title or type(run.model).__name__
+        watched = watching.Watched(title, watching.named_parameters(given), self.every)
+        for row in map(run.history.epochs.row, range(run.history.epochs.rows)):
+            watched.row(row)
+        self.watcher = watching.Watcher(watched, self.port, self._open)
+
+    def needs_gradients(self, run: Run) -> bool:
+        """Return whether this step is one of those that are looked at."""
+        return self.watcher is not None and self.watcher.watched.is_due(run.step + 1)
+
+    def on_gradients(self, run: Run) -> None:
+        """Take the gradients' norms, and the weights before the update."""
+        self.watcher.watched.before(gradients=True)
+
+    def on_step_end(self, run: Run) -> None:
+        """Tell of the step."""
+        watched = self.watcher.watched
+        watched.after(run.step)
+        watched.step(run.step, run.values, run.epoch + 1, run.epochs)
+
+    def on_validation_start(self, run: Run) -> None:
+        """Tell that the model is validated."""
+        self.watcher.watched.state("validating")
+
+    def on_epoch_end(self, run: Run) -> None:
+        """Tell of the epoch."""
+        self.watcher.watched.row(run.row)
+
+    def on_end(self, run: Run) -> None:
+        """Tell how it ended."""
+        if self.watcher is None:
+            return
+        if run.error is not None:
+            self.watcher.watched.state("failed", f"{type(run.error).__name__}: {run.error}")
+        elif run.stopped:
+            self.watcher.watched.state("stopped", run.history.stopped or "")
+        else:
+            self.watcher.watched.state("finished")
+
+    def close(self) -> None:
+        """End the server."""
+        watcher, self.watcher = self.watcher, None
+        if watcher is not None:
+            watcher.close()
