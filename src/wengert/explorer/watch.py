@@ -10,8 +10,8 @@ protocol `wengert.watch/1`:
 | `frame` | `frame`, `state`, `note`, `step`, `epoch`, `epochs`, `seconds`, `rate` (steps a second), `memory` (bytes), |
 | | `values`: of the last step, `rows`: the table of epochs; `sampled`: the step of the last sample; arrays |
 
-The arrays: `steps`, `mean`, `low`, `high`, `smooth` of the loss; `norm_steps`, `norm` of all gradients; and of the parameters,
-in their order, `gradient` and `weight` (norms) and `ratio` of the last sample.
+The arrays: `steps`, `mean`, `low`, `high`, `smooth` of the loss; `norm_steps`, `norm` of all gradients; and of the
+parameters, in their order, `gradient` and `weight` (norms) and `ratio` of the last sample.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Series:
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """Return the points' steps, means, least and largest values, float32."""
         found = np.array(self._rows, np.float64).reshape(-1, 5).T
-        return tuple(x.astype(np.float32) for x in (found[0], found[1] / found[2], found[3], found[4]))  # type: ignore[return-value]
+        return tuple(x.astype(np.float32) for x in (found[0], found[1] / found[2], found[3], found[4]))
 
 
 class Watched:
@@ -317,8 +317,9 @@ def watch(
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.
 
-    The page shows the loss, gradient norms where the step leaves `.grad`, how large updates are beside weights, steps per
-    second and memory. Only this machine's browser can see it. `step.watcher.close()` ends it; else the process does.
+    The page shows the loss, gradient norms where the step leaves `.grad`, how large updates are beside weights, steps
+    per second and memory. Only this machine's browser can see it. `step.watcher.close()` or the process's
+    end ends it.
 
     Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
     taken, DTypeError for a step that returns no loss.

@@ -19,8 +19,8 @@ class Watch(Callback):
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.
 
-    The page shows the loss and the validation's values, gradient norms, how large updates are beside weights, parameter by
-    parameter, steps per second and memory. It shows the last state when the run is over, until the process ends or
+    The page shows the loss and the validation's values, gradient norms, how large updates are beside weights, parameter
+    by parameter, steps per second and memory. It shows the last state when the run is over, until the process ends or
     :meth:`close` is called. For a loop of one's own there is `wg.explore.watch(step, model)`.
 
     Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
