@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 import webbrowser
+from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -57,27 +58,39 @@ class Series:
     def __init__(self, points: int = POINTS) -> None:
         self._points = points
         self._width = 1
-        self._rows: list[list[float]] = []  # step, sum, count, low, high
+        # Columns that NumPy reads in place.
+        self._steps, self._sums, self._counts, self._low, self._high = (array("d") for _ in range(5))
 
     def add(self, step: int, value: float) -> None:
         """Add the value of a step."""
-        last = self._rows[-1] if self._rows else None
-        if last is not None and last[2] < self._width:
-            last[1] += value
-            last[2] += 1
-            last[3] = min(last[3], value)
-            last[4] = max(last[4], value)
+        if self._counts and self._counts[-1] < self._width:
+            self._sums[-1] += value
+            self._counts[-1] += 1
+            self._low[-1] = min(self._low[-1], value)
+            self._high[-1] = max(self._high[-1], value)
             return
-        if len(self._rows) >= 2 * self._points:
-            pairs = zip(self._rows[::2], self._rows[1::2])
-            self._rows = [[a[0], a[1] + b[1], a[2] + b[2], min(a[3], b[3]), max(a[4], b[4])] for a, b in pairs]
-            self._width *= 2
-        self._rows.append([step, value, 1, value, value])
+        if len(self._steps) >= 2 * self._points:
+            self._merge()
+        for column, x in zip(
+            (self._steps, self._sums, self._counts, self._low, self._high), (step, value, 1, value, value)
+        ):
+            column.append(x)
+
+    def _merge(self) -> None:
+        """Make one point of every two."""
+        steps, sums, counts, low, high = (
+            np.array(column).reshape(-1, 2) for column in (self._steps, self._sums, self._counts, self._low, self._high)
+        )
+        self._steps, self._sums = array("d", steps[:, 0]), array("d", sums.sum(1))
+        self._counts = array("d", counts.sum(1))
+        self._low, self._high = array("d", low.min(1)), array("d", high.max(1))
+        self._width *= 2
 
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """Return the points' steps, means, least and largest values, float32."""
-        found = np.array(self._rows, np.float64).reshape(-1, 5).T
-        return tuple(x.astype(np.float32) for x in (found[0], found[1] / found[2], found[3], found[4]))
+        mean = np.array(self._sums) / np.array(self._counts)
+        steps, low, high = (np.array(column, np.float32) for column in (self._steps, self._low, self._high))
+        return steps, mean.astype(np.float32), low, high
 
 
 class Watched:
@@ -300,7 +313,7 @@ def watch(
     step: Callable[..., Any],
     parameters: Any = (),
     *,
-    every: int = 50,
+    every: int = 100,
     port: int = 0,
     open: bool = True,
     title: str = "training",

@@ -17,6 +17,7 @@ from .callbacks import (
 )
 from .chart import line_chart
 from .checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from .finder import RateTest, find_learning_rate
 from .history import Columns, History
 from .loop import evaluate, fit
 from .progress import progress
@@ -35,12 +36,14 @@ __all__ = [
     "LearningRates",
     "ModelCheckpoint",
     "ProgressBar",
+    "RateTest",
     "Run",
     "StopOnNaN",
     "TensorBoard",
     "Timing",
     "Watch",
     "evaluate",
+    "find_learning_rate",
     "fit",
     "line_chart",
     "load_checkpoint",

@@ -135,6 +135,8 @@ class Run:
         self.error: BaseException | None = None
         # What validation computes with, where a callback has put other weights into the model.
         self.validated: Mapping[str, Any] | None = None
+        # Whether the model has been given the weights that it is to have at the end.
+        self.is_settled = False
         self._sums: dict[str, float] = {}
         self._counted = 0
         # Whether all that was taken from the data has come into the model, as it has between two steps.

@@ -22,7 +22,8 @@ class AverageWeights(Callback):
         the beginning, where there is little to average, it is (1 + n) / (10 + n) after n steps, if that is less. None:
         the plain mean of the weights after each epoch (stochastic weight averaging).
     start: the number of epochs after which averaging begins.
-    keep: whether the model has the average at the end of the run. Else it is in `average`, a state dict, alone.
+    keep: whether the model has the average at the end of the run, unless early stopping brings back that of another
+        epoch. Else it is in `average`, a state dict, alone.
 
     Floating buffers, such as the statistics of batch normalisation, are averaged as weights are; others are those of
     the last step. Training goes on with its own weights. A checkpoint has both.
@@ -74,7 +75,7 @@ class AverageWeights(Callback):
     def on_end(self, run: Run) -> None:
         """Leave the average in the model, unless an exception ended the run."""
         self._give_back(run)
-        if self.keep and self.average is not None and run.error is None:
+        if self.keep and self.average is not None and run.error is None and not run.is_settled:
             run.model.load_state_dict(self.average)
 
     def _take_epoch(self, run: Run, epoch: int) -> None:

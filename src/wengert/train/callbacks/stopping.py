@@ -106,6 +106,7 @@ class EarlyStopping(Callback):
         """Put the best weights back."""
         if run.error is None and self._weights is not None:
             run.model.load_state_dict(self._weights)
+            run.is_settled = True
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best value, its epoch and weights, and how long it has been."""
@@ -157,7 +158,14 @@ class StopOnNaN(Callback):
             return
         assert before is not None
         before.restore()
-        self.explanation = nonfinite(lambda: sum(run.loss_of(batch) for batch in run.batches))
+
+        def losses(batches: Any) -> Any:
+            return [run.loss_of(batch) for batch in batches]
+
+        # A gradient that is not finite is one of the parameters': those of the data, which are then left out, may
+        # be so for reasons of their own.
+        args, asked = ((), lambda: losses(run.batches)) if loss_is_finite else ((run.batches,), losses)
+        self.explanation = nonfinite(asked, *args)
         before.restore()
         what = "a gradient" if loss_is_finite else "the loss"
         told = str(self.explanation) if self.explanation else "It is finite when computed operation by operation."

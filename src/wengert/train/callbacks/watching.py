@@ -27,13 +27,13 @@ class Watch(Callback):
     taken, ShapeError for `every` below 1.
 
     >>> import wengert as wg
-    >>> wg.train.Watch(open=False, every=100).every
-    100
+    >>> wg.train.Watch(open=False, every=20).every
+    20
     """
 
     rank = 1
 
-    def __init__(self, *, every: int = 50, port: int = 0, open: bool = True, title: str = "") -> None:
+    def __init__(self, *, every: int = 100, port: int = 0, open: bool = True, title: str = "") -> None:
         self.every, self.port, self.title, self._open = every, port, title, open
         self.watcher: Any = None
 
