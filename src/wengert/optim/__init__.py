@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import lr_scheduler
 from .adam import Adam, AdamW
+from .adam8bit import Adam8bit, AdamW8bit
 from .classic import ASGD, Adadelta, Rprop
 from .lbfgs import LBFGS
 from .matrix import Adafactor, Muon
@@ -20,7 +21,9 @@ __all__ = [
     "Adafactor",
     "Adagrad",
     "Adam",
+    "Adam8bit",
     "AdamW",
+    "AdamW8bit",
     "Adamax",
     "Muon",
     "NAdam",

@@ -131,6 +131,10 @@ class Optimizer:
         """Return the shape of a buffer of the parameter."""
         return () if name in self.scalars else p.shape
 
+    def _dtype(self, name: str, p: Tensor) -> DType:
+        """Return the dtype of a buffer of the parameter."""
+        return float64 if name in self.scalars else working_dtype(p.dtype)
+
     def _rounded(self, number: Any) -> Any:
         """Return a scalar buffer's new value as it will be read at the next step."""
         return number
@@ -358,8 +362,8 @@ class Optimizer:
     def _new_buffer(self, name: str, p: Tensor, group: Group) -> Array:
         """Return a buffer before the first step. In a complex one real and imaginary parts are both the number."""
         if name in self.scalars:
-            return np.asarray(self._initial(name, group), float64)
-        first, dtype = self._initial(name, group), working_dtype(p.dtype)
+            return np.asarray(self._initial(name, group), self._dtype(name, p))
+        first, dtype = self._initial(name, group), self._dtype(name, p)
         return np.full(self._shape(name, p), complex(first, first) if dtype.kind == "c" else first, dtype)
 
     # -- in a trace
@@ -378,22 +382,31 @@ class Optimizer:
         dtype = working_dtype(p.dtype)
         # Objects of the step's own, which it writes to.
         value, g = (same_value(_real(asarray(t, dtype=dtype))) for t in (present(p), grad))
-        parts: State = {}
         before: State = {name: same_value(asarray(state[name])) for name in names} if self._unless is not None else {}
-        for name in names:
-            if name in self.scalars:
-                parts[name] = weak(asarray(state[name], dtype=float64))
-            else:
-                parts[name] = same_value(_real(asarray(state[name], dtype=dtype)))
+        parts = self._opened_in_trace(state, names, dtype)
         count = self._counted_in_trace(p, state)
         change = self._update(value, g, parts, group, count)
         p.assign_(self._chosen(_as_before(value + change, dtype).astype(p.dtype), present(p)))
-        for name, t in parts.items():
-            if name in self.scalars:
-                new = asarray(t.wide() if t.is_weak else t, dtype=state[name].dtype)
-            else:
-                new = _as_before(t, dtype)
+        for name, new in self._closed_in_trace(state, parts, dtype).items():
             self._keep(state, name, self._chosen(new, before.get(name)))
+
+    def _opened_in_trace(self, state: State, names: tuple[str, ...], dtype: DType) -> State:
+        """Return the buffers of these names as objects of the step's own: tensors of this dtype, scalars weak."""
+        return {
+            name: weak(asarray(state[name], dtype=float64))
+            if name in self.scalars
+            else same_value(_real(asarray(state[name], dtype=dtype)))
+            for name in names
+        }
+
+    def _closed_in_trace(self, state: State, buffers: State, dtype: DType) -> dict[str, Tensor]:
+        """Return what is kept of the buffers that a traced step has changed."""
+        return {
+            name: asarray(t.wide() if t.is_weak else t, dtype=state[name].dtype)
+            if name in self.scalars
+            else _as_before(t, dtype)
+            for name, t in buffers.items()
+        }
 
     def _chosen(self, new: Tensor, old: Tensor | None) -> Tensor:
         """Return what a traced step has made, or what was there before where the step is to be left out."""
@@ -549,7 +562,7 @@ class Optimizer:
             if array.shape != self._shape(key, p):
                 wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
             else:
-                made[key] = array.astype(float64 if key in self.scalars else working_dtype(p.dtype))
+                made[key] = array.astype(self._dtype(key, p))
         made.setdefault("step", 0)
         return made
 

@@ -2,6 +2,7 @@
 
 from ..optim.grad_scaler import GradScaler
 from . import metrics
+from .accumulate import accumulate
 from .callbacks import (
     AverageWeights,
     CSVLogger,
@@ -42,6 +43,7 @@ __all__ = [
     "TensorBoard",
     "Timing",
     "Watch",
+    "accumulate",
     "evaluate",
     "find_learning_rate",
     "fit",
