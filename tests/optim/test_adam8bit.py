@@ -192,8 +192,10 @@ def test_a_step_that_a_scaler_leaves_out_leaves_it_as_it_was(compiled: bool) -> 
         for name in entries.keys() - {"step"}:
             assert entries[name].numpy().tobytes() == after[n][name].numpy().tobytes(), name
     run(X, Y)
-    assert any(s["exp_avg"].numpy().tobytes() != before[n]["exp_avg"].numpy().tobytes() for n, s in
-               opt.state_dict()["state"].items())
+    assert any(
+        s["exp_avg"].numpy().tobytes() != before[n]["exp_avg"].numpy().tobytes()
+        for n, s in opt.state_dict()["state"].items()
+    )
 
 
 def test_half_precision_parameters_and_refusals() -> None:

@@ -113,7 +113,7 @@ class _In8Bits(Adam):
         plain = {name: b for name, b in buffers.items() if name + _SCALE not in state}
         super()._closed(state, plain)
         with no_grad():
-            for name in buffers.keys() - plain.keys():
+            for name in (n for n in buffers if n not in plain):
                 codes, scale = quantized(wrap(np.asarray(buffers[name])), _is_signed(name))
                 state[name], state[name + _SCALE] = np.array(codes._data), np.array(scale._data)
 
@@ -128,7 +128,7 @@ class _In8Bits(Adam):
     def _closed_in_trace(self, state: State, buffers: State, dtype: DType) -> dict[str, Tensor]:
         plain = {name: b for name, b in buffers.items() if name + _SCALE not in state}
         kept = super()._closed_in_trace(state, plain, dtype)
-        for name in buffers.keys() - plain.keys():
+        for name in (n for n in buffers if n not in plain):
             kept[name], kept[name + _SCALE] = quantized(buffers[name], _is_signed(name))
         return kept
 
