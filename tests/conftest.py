@@ -129,6 +129,7 @@ FAST: dict[str, tuple[str, ...]] = {
     "project/test_docs": (
         "test_docstrings[wengert.nn.layers.loss]",
         "test_docstrings[wengert.train.chart]",
+        "test_docstrings[wengert.train.images]",
         "test_docstrings[wengert.train.progress]",
     ),
     "project/test_docstrings": (),

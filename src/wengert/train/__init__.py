@@ -20,6 +20,7 @@ from .chart import line_chart
 from .checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from .finder import RateTest, find_learning_rate
 from .history import Columns, History
+from .images import heat_map, image_grid
 from .loop import evaluate, fit
 from .progress import progress
 from .run import Callback, Run
@@ -47,6 +48,8 @@ __all__ = [
     "evaluate",
     "find_learning_rate",
     "fit",
+    "heat_map",
+    "image_grid",
     "line_chart",
     "load_checkpoint",
     "metrics",
