@@ -7,7 +7,7 @@ from .formulas import reduction as reduction
 from .index import gather, indexing, inplace, sort  # noqa: F401
 from .linalg import factor, lu, solve, spectral  # noqa: F401
 from .linalg import functions as _functions_of_matrices  # noqa: F401
-from .neural import activations, attention, composites, convolve, losses, normalization, pool  # noqa: F401
+from .neural import activations, attention, composites, convolve, gates, losses, normalization, pool  # noqa: F401
 from .pointwise import arithmetic, complex_views, gradient_helpers, logic, selection, trigonometry, xlogy  # noqa: F401
 from .random import functions as _random_functions  # noqa: F401
 from .random import rejection  # noqa: F401

@@ -469,3 +469,22 @@ def test_second_derivatives_of_convolutions_are_recorded() -> None:
         return np.asarray(b.grad)
 
     np.testing.assert_allclose(switched(True, run), switched(False, run), rtol=1e-10)
+
+
+def test_derivatives_of_large_products_are_numpys() -> None:
+    wg.set_eager_kernels(True)
+    x, w = wg.ones((300, 200), requires_grad=True), wg.ones((100, 200), requires_grad=True)
+    wg.nn.functional.linear(x, w).sum().backward()
+    assert programs() == 1  # the forward pass: the derivative has as many multiplications as pay for BLAS
+    assert x.grad is not None
+    assert w.grad is not None
+    assert (np.asarray(x.grad) == 100).all()
+    assert (np.asarray(w.grad) == 300).all()
+
+
+@pytest.mark.parametrize("name", ["lstm_gates", "gru_gates"])
+def test_gates_that_do_not_fit_are_refused(name: str) -> None:
+    with pytest.raises(wg.ShapeError, match="of the state's size"):
+        TABLE[name].front(wg.ones((2, 12)), wg.ones((2, 12)), wg.ones((2, 5)))
+    with pytest.raises(wg.ShapeError, match="of the state's size"):
+        wg.graph(TABLE[name].front)(wg.ones((2, 12)), wg.ones((1, 12)), wg.ones((2, 3)))

@@ -168,6 +168,8 @@ class Facets(TypedDict, total=False):
         half precision (exponentials, powers, sums over many elements). What is not said follows the operands.
     kernels: whether compiled code stands in for its forward and its derivative outside `wg.jit`, as for composites:
         where NumPy needs copies of its operands, or several passes over them (see :mod:`wengert.core.ops.kernels`).
+    multiplications: of a composite of matrix products, how many its derivative in one argument takes, by the shapes of
+        its arguments: many are NumPy's, whose BLAS is the best kernel.
     batching: how `vmap` runs it where the rule for its kind would not do: "body", through the graph inside, where a
         leading axis changes what the composite is; "alone", for one example after the other, which bring keys of their
         own or get the same random numbers.
@@ -192,4 +194,5 @@ class Facets(TypedDict, total=False):
     dependence: Dependence
     autocast: Autocast
     kernels: bool
+    multiplications: Callable[[Sequence[tuple[int, ...]]], int]
     batching: Literal["body", "alone"]

@@ -42,6 +42,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 PROGRAM = 10_000_000
 # The most combinations of op and shapes that are known at a time; the oldest is forgotten first.
 MOST_KNOWN = 1024
+# The multiplications of a matrix product up to which kernels are not slower than NumPy's BLAS in transposed products.
+MOST_MULTIPLICATIONS = 4_000_000
 # The dtypes that NumPy computes in as kernels do; half precision is left to the ops' own forwards.
 FLOATS, OTHERS = frozenset("fd"), frozenset("?bBhHiIlLqQ")
 # NumPy's flags: elements in C order, at addresses that suit them.
@@ -91,6 +93,9 @@ class Programs:
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
         """Return the cotangents of a composite's wanted arguments; None to have NumPy do it."""
         op, attrs = node.op, node.attrs
+        count = op.facets.get("multiplications")
+        if count is not None and count([_shape(n) for n in node.inputs]) > MOST_MULTIPLICATIONS:
+            return None
         key: list[Any] = [op, "pull", *wanted]
         for name in op.attr_names:
             value = attrs[name]
@@ -151,6 +156,12 @@ def _run(entry: _Entry, arrays: Sequence[Array]) -> Sequence[Any] | None:
         return program.run(arrays)
     except WengertError:
         return None  # a value that the op refuses: NumPy meets it too, and says so in the op's words
+
+
+def _shape(entry: Any) -> tuple[int, ...]:
+    """Return the shape of a node's input."""
+    shape: tuple[int, ...] = (entry.spec if type(entry) is Node else entry).shape
+    return shape
 
 
 def _flat(ct: Any, saved: Sequence[Any]) -> tuple[Any, ...]:

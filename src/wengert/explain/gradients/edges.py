@@ -62,7 +62,7 @@ class Puller:
             return {}
         saved = self.saved(node)
         twin, positions = self._twin(node, saved)
-        cts: dict[Node, Any] = {}
+        cts = reverse.Cotangents()
         masks: dict[Node, Any] = {}
         with np.errstate(all="ignore"):
             reverse._pull_node(Arrays, twin, saved, ct.value, ct.mask, cts, masks, None)
@@ -151,7 +151,7 @@ def added(node: Node, a: Cotangent, b: Cotangent) -> Cotangent:
     """Return two cotangents of a node as one, as a backward pass adds them."""
     with np.errstate(all="ignore"):
         if type(a.value) is not list:
-            cts: dict[Node, Any] = {}
+            cts = reverse.Cotangents()
             masks: dict[Node, Any] = {}
             for ct in (a, b):
                 reverse._accumulate(Arrays, cts, masks, node, ct.value, ct.mask)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import array_split, concat, permute_dims, stack, unstack, zeros
+from ... import concat, permute_dims, stack, unstack, zeros
 from ...core.errors import ShapeError, fail
 from ...core.tensor import Tensor
+from ...ops.neural.gates import gru_gates, lstm_gates
 from .. import functional as F
 from .. import init
 from ..checks import probability, size
@@ -31,18 +32,12 @@ def _rnn_relu(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 def _lstm(x: Tensor, state: tuple[Tensor, Tensor], w: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return a step of an LSTM; the gates are in the order input, forget, cell, output."""
     h, c = state
-    i, f, g, o = array_split(x + F.linear(h, w, b), 4, -1)
-    c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
-    return F.sigmoid(o) * F.tanh(c), c
+    return lstm_gates(x, F.linear(h, w, b), c)
 
 
 def _gru(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     """Return a step of a GRU; the gates are in the order reset, update, new."""
-    x_r, x_z, x_n = array_split(x, 3, -1)
-    h_r, h_z, h_n = array_split(F.linear(h, w, b), 3, -1)
-    z = F.sigmoid(x_z + h_z)
-    n = F.tanh(x_n + F.sigmoid(x_r + h_r) * h_n)
-    return n + z * (h - n)
+    return gru_gates(x, F.linear(h, w, b), h)
 
 
 _STEPS: dict[str, tuple[Step, int]] = {

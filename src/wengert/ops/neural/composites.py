@@ -219,6 +219,7 @@ def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
     nonfinite=OVERFLOW,
     zero_gradient="factor",
     autocast="lower",
+    multiplications=lambda shapes: math.prod(shapes[0]) * shapes[1][0],
 )
 def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
     """Return the affine map x W^T + b."""

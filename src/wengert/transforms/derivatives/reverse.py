@@ -73,7 +73,7 @@ def _walk(
         needed = leading_to(targets, pending)
     results: dict[Node, Any] = {}
     wanted = set(targets) if targets is not None else None
-    cts: dict[Node, Any] = {}
+    cts = Cotangents()
     masks: dict[Node, Mask | None] = {}
     for node, ct in roots:
         _accumulate(lib, cts, masks, node, ct, None)
@@ -125,6 +125,20 @@ def _walk(
             for region in opened:
                 region.close()
     return results
+
+
+class Cotangents(dict[Node, Any]):
+    """The cotangents of a pass that have arrived so far, by node.
+
+    `sums` are the nodes whose cotangent is an array that the pass has made by adding: nobody else has it, so more is
+    added in place. A parameter that a program uses at every step is met as often.
+    """
+
+    __slots__ = ("sums",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums: set[Node] = set()
 
 
 class Reachable(NamedTuple):
@@ -204,7 +218,7 @@ def _pull_node(
     saved: tuple[Any, ...],
     ct: Any,
     mask: Mask | None,
-    cts: dict[Node, Any],
+    cts: Cotangents,
     masks: dict[Node, Any],  # a dict of masks by index for a node with several results
     needed: set[Node] | None,
 ) -> None:
@@ -287,7 +301,7 @@ def _observed_pull(
     saved: tuple[Any, ...],
     ct: Any,
     mask: Mask | None,
-    cts: dict[Node, Any],
+    cts: Cotangents,
     masks: dict[Node, Any],
     needed: set[Node] | None,
 ) -> None:
@@ -298,7 +312,7 @@ def _observed_pull(
         if not seen.quiet:
             seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
         return
-    own: dict[Node, Any] = {}
+    own = Cotangents()
     own_masks: dict[Node, Any] = {}
     # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
     is_rule = isinstance(node.op, CustomOp) and not lib.recording
@@ -363,7 +377,7 @@ def _moved_mask(
 
 
 def _accumulate(
-    lib: Any, cts: dict[Node, Any], masks: dict[Node, Mask | None], node: Node, ct: Any, mask: Mask | None
+    lib: Any, cts: Cotangents, masks: dict[Node, Mask | None], node: Node, ct: Any, mask: Mask | None
 ) -> None:
     old = cts.get(node)
     if old is None:
@@ -371,7 +385,12 @@ def _accumulate(
         if mask is not None:
             masks[node] = mask
         return
-    cts[node] = old + ct
+    if node in cts.sums and old.shape == ct.shape and old.dtype == ct.dtype:
+        np.add(old, ct, out=old)
+    else:
+        cts[node] = made = old + ct
+        if type(made) is np.ndarray:
+            cts.sums.add(node)
     before = masks.pop(node, None)
     if before is not None and mask is not None:
         masks[node] = once(lambda: lib.either(before(), mask()))

@@ -16,6 +16,7 @@ import wengert as wg
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.mode import get_mode
 from ....core.spec import is_bfloat16
+from ....ops.neural.gates import gru_gates, lstm_gates
 from ...namespace import tensor_of
 from ...tensor import Tensor, dtype_of, on_cpu
 from .. import init
@@ -42,18 +43,13 @@ def _relu(x: Any, h: Any, weight: Any, bias: Any, _: Any) -> Any:
 def _lstm(x: Any, state: Any, weight: Any, bias: Any, projection: Any) -> Any:
     """Return a step of an LSTM; the gates are in the order input, forget, cell, output."""
     h, c = state
-    i, f, g, o = wg.array_split(x + linear(h, weight, bias), 4, -1)
-    c = wg.sigmoid(f) * c + wg.sigmoid(i) * wg.tanh(g)
-    h = wg.sigmoid(o) * wg.tanh(c)
+    h, c = lstm_gates(x, linear(h, weight, bias), c)
     return (h if projection is None else linear(h, projection)), c
 
 
 def _gru(x: Any, h: Any, weight: Any, bias: Any, _: Any) -> Any:
     """Return a step of a GRU; the gates are in the order reset, update, new."""
-    x_r, x_z, x_n = wg.array_split(x, 3, -1)
-    h_r, h_z, h_n = wg.array_split(linear(h, weight, bias), 3, -1)
-    n = wg.tanh(x_n + wg.sigmoid(x_r + h_r) * h_n)
-    return n + wg.sigmoid(x_z + h_z) * (h - n)
+    return gru_gates(x, linear(h, weight, bias), h)
 
 
 _STEPS: dict[str, tuple[Step, int]] = {"tanh": (_tanh, 1), "relu": (_relu, 1), "lstm": (_lstm, 4), "gru": (_gru, 3)}
