@@ -153,3 +153,15 @@ def test_importing_loads_numpy_and_nothing_heavy() -> None:
     allowed = {m for m in loaded if m in sys.stdlib_module_names or m.startswith("_")} | {"wengert", "numpy"}
     assert loaded <= allowed, loaded - allowed
     assert not loaded & {"asyncio", "http", "xml", "multiprocessing", "unittest", "concurrent", "email"}
+
+
+def test_importing_pytorchs_api_leaves_the_compiler_for_who_compiles() -> None:
+    code = (
+        "import sys, wengert.torch; print(*(m for m in sys.modules if m.startswith(('wengert.execute', 'llvmlite'))))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(out.stdout.split()) <= {
+        "wengert.execute",
+        "wengert.execute.composites",
+        "wengert.execute.interpreter",
+    }

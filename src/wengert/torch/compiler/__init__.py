@@ -8,9 +8,10 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
+import wengert as wg
+
 from ...core.errors import GraphError
 from ...core.mode import get_mode
-from ...execute.jit import jit
 from ..nn.module import Module
 
 
@@ -24,7 +25,7 @@ class Compiled:
     def __init__(self, fn: Callable[..., Any], fullgraph: bool, name: str | None = None) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.fn, self.fullgraph, self.eager = fn, fullgraph, False
-        self.compiled = jit(fn, name=name)
+        self.compiled = wg.jit(fn, name=name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""

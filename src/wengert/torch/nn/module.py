@@ -12,11 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+import wengert as wg
+
 from ... import nn as plain
 from ...core.errors import StateError
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import of_class
-from ...execute.jit import jit
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
 from ..namespace import tensor_of
@@ -253,7 +254,7 @@ class Module(plain.Module):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile `forward` when the module is next called; arguments of PyTorch's compilers are taken."""
-        object.__setattr__(self, "forward", jit(self.forward))
+        object.__setattr__(self, "forward", wg.jit(self.forward))
 
     # -- hooks
 
