@@ -222,7 +222,7 @@ def format_tensor(x: Any) -> str:
     if x._data is None:
         tail.append(f"shape={x.shape}")
         body = "<abstract>"
-        tail.append(f"dtype={x.dtype.name}")
+        tail.append(f"dtype={x.dtype}")
     else:
         value = x._data
         shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
@@ -233,7 +233,7 @@ def format_tensor(x: Any) -> str:
                 tail.append(f"shape={x.shape}")
         known = (default_float(), default_int, default_complex())
         if x.dtype not in known and x.dtype.kind != "b" and not x.is_weak:
-            tail.append(f"dtype={x.dtype.name}")
+            tail.append(f"dtype={x.dtype}")
     if x.grad_fn is not None and x.requires_grad:
         tail.append(f"grad_fn={x.grad_fn}")
     elif x.requires_grad:

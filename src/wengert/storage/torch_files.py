@@ -170,9 +170,10 @@ class _Builder:
         metadata: Any = None,
     ) -> Any:
         """Return a tensor of untyped bytes."""
-        if not isinstance(storage, Storage) or not isinstance(dtype, np.dtype) or dtype.kind not in "biufcV":
+        plain = getattr(dtype, "dtype", dtype)  # a namespace has dtypes of its own, by `makers`
+        if not isinstance(storage, Storage) or not isinstance(plain, np.dtype) or plain.kind not in "biufcV":
             fail(DataError, f"{self.name} is damaged: a tensor has no storage or no dtype")
-        return self.makers.tensor(self.array(storage, DTypeName(dtype.name), offset, size, stride), bool(requires_grad))
+        return self.makers.tensor(self.array(storage, DTypeName(plain.name), offset, size, stride), bool(requires_grad))
 
     def parameter(self, data: Any = None, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Any:
         """Return a parameter."""

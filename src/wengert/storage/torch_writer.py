@@ -95,6 +95,7 @@ class Pickler(_Base):  # type: ignore[misc]
         self._more = (None,) if legacy else ()
         self.arrays: dict[str, Array] = {}
         self._reducers, self._names = reducers, names
+        self._kinds = {type(known) for known in names}
         self._storages: dict[int, _Storage] = {}
 
     def persistent_id(self, obj: Any) -> Any:
@@ -136,7 +137,7 @@ class Pickler(_Base):  # type: ignore[misc]
     def _name_of(self, obj: Any) -> Global | None:
         if isinstance(obj, np.dtype):
             return torch_name("torch", dtype_name(obj))
-        return self._names.get(obj) if isinstance(obj, type) else None
+        return self._names.get(obj) if type(obj) in self._kinds else None
 
     def tensor(self, x: Tensor) -> Any:
         """Return how a tensor is rebuilt."""

@@ -29,6 +29,7 @@ from . import serialization as _serialization
 from . import views as _views
 from .compat import NAMES as _NAMES
 from .coverage import reason as _reason
+from .dtypes import by_name as _by_name
 from .namespace import FUNCTIONS as _FUNCTIONS
 from .tensor import Size, Tensor, device
 
@@ -72,6 +73,8 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
+    if name == "bfloat16":  # it is of another package, which is imported when it is asked for
+        return _by_name(name)
     if name in _wengert.__all__:
         return getattr(_wengert, name)
     if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):  # torch.relu_(x)

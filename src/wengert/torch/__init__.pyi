@@ -52,9 +52,7 @@ from .. import __array_api_version__ as __array_api_version__
 from .. import __array_namespace_info__ as __array_namespace_info__
 from .. import array_split as array_split
 from .. import astype as astype
-from .. import bfloat16 as bfloat16
 from .. import bitwise_invert as bitwise_invert
-from .. import bool as bool
 from .. import broadcast_arrays as broadcast_arrays
 from .. import callback as callback
 from .. import check_grads as check_grads
@@ -63,8 +61,6 @@ from .. import checkpoint_name as checkpoint_name
 from .. import checkpoint_policies as checkpoint_policies
 from .. import checkpoint_sequential as checkpoint_sequential
 from .. import clip_gradient as clip_gradient
-from .. import complex128 as complex128
-from .. import complex64 as complex64
 from .. import cumulative_prod as cumulative_prod
 from .. import cumulative_sum as cumulative_sum
 from .. import custom_jvp as custom_jvp
@@ -76,22 +72,14 @@ from .. import elimination_cost as elimination_cost
 from .. import expand_dims as expand_dims
 from .. import explain as explain
 from .. import explore as explore
-from .. import float16 as float16
-from .. import float32 as float32
-from .. import float64 as float64
 from .. import fori_loop as fori_loop
 from .. import function as function
 from .. import gauss_newton_product as gauss_newton_product
-from .. import get_default_dtype as get_default_dtype
 from .. import grad as grad
 from .. import graph as graph
 from .. import hessian as hessian
 from .. import hvp as hvp
 from .. import inf as inf
-from .. import int16 as int16
-from .. import int32 as int32
-from .. import int64 as int64
-from .. import int8 as int8
 from .. import interop as interop
 from .. import is_grad_enabled as is_grad_enabled
 from .. import isdtype as isdtype
@@ -110,7 +98,6 @@ from .. import passes as passes
 from .. import permute_dims as permute_dims
 from .. import pi as pi
 from .. import placeholder as placeholder
-from .. import promote_types as promote_types
 from .. import repeat as repeat
 from .. import reverse_gradient as reverse_gradient
 from .. import scale_gradient as scale_gradient
@@ -132,10 +119,6 @@ from .. import torch as torch
 from .. import train as train
 from .. import tree as tree
 from .. import typing as typing
-from .. import uint16 as uint16
-from .. import uint32 as uint32
-from .. import uint64 as uint64
-from .. import uint8 as uint8
 from .. import unique_all as unique_all
 from .. import unique_counts as unique_counts
 from .. import unique_inverse as unique_inverse
@@ -154,6 +137,7 @@ from ..torch.compat import finfo as finfo
 from ..torch.compat import iinfo as iinfo
 from ..torch.compat import layout as layout
 from ..torch.compat import memory_format as memory_format
+from ..torch.dtypes import dtype as dtype
 from ..torch.random import Generator as Generator
 from ..torch.tensor import Size as Size
 from ..torch.tensor import Tensor as Tensor
@@ -290,6 +274,7 @@ def batch_norm(input: TensorLike, weight: TensorLike, bias: TensorLike, running_
     """Return :func:`wengert.torch.nn.functional.batch_norm`, with its arguments in another order."""
 def bernoulli(input: TensorLike, p: TensorLike | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """Return 0 or 1 for each element, the 1 with the probability that it, or `p`, is."""
+bfloat16: Any
 def bilinear(input1: Any, input2: Any, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """Return x1 A x2 + b with one matrix A for every output. Raises ShapeError."""
 def bincount(input: TensorLike, weights: Any = None, minlength: _Int = 0) -> Tensor:
@@ -312,6 +297,7 @@ def block_diag(*tensors: Any) -> Any:
     """Return a matrix with matrices, vectors and numbers along its diagonal, and zeros elsewhere. Raises ShapeError."""
 def bmm(input: TensorLike, mat2: Any, *, out: Any = None) -> Tensor:
     """Return the products of two stacks of matrices, (b, n, m) and (b, m, p). Raises ShapeError for other ranks."""
+bool: Any
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape that tensors of these shapes broadcast to. Raises ShapeError."""
 def broadcast_tensors(*tensors: Any) -> Any:
@@ -328,14 +314,14 @@ def cat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError."""
 def cdist(x1: TensorLike, x2: TensorLike, p: _Float = 2.0, compute_mode: Any = None) -> Tensor:
     """Return the distances of all pairs of a row of `x1` (..., n, d) and one of `x2` (..., m, d)."""
-cdouble: np.dtype[Any]
+cdouble: Any
 def ceil(input: TensorLike, *, out: Any = None) -> Any:
     """Return `ceil` of each element. Parameters are `input` and `out`."""
 def celu(input: TensorLike, alpha: _Float = 1.0, inplace: _Bool = False) -> Tensor:
     """Return x where it is positive, else alpha (exp(x / alpha) - 1)."""
 def celu_(input: TensorLike, alpha: _Float = 1.0, inplace: _Bool = False) -> Tensor:
     """Give the tensor the value of :func:`celu` of it, and return it. Raises GradientError."""
-cfloat: np.dtype[Any]
+cfloat: Any
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least."""
 def channel_shuffle(input: TensorLike, groups: _Int) -> Tensor:
@@ -370,6 +356,8 @@ def compile(model: Any = None, *, fullgraph: _Bool = False, dynamic: _Bool | Non
     """Return a function or a module compiled by :func:`wengert.jit`; without one, a decorator."""
 def complex(real: Any, imag: Any) -> Tensor:
     """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
+complex128: Any
+complex64: Any
 def concat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError."""
 def concatenate(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
@@ -454,14 +442,13 @@ def divide(input: TensorLike, other: TensorLike, *, rounding_mode: _Str | None =
     """Return `input / other`, as it is or rounded by `rounding_mode`: "trunc" (toward 0) or "floor"."""
 def dot(input: TensorLike, tensor: Any, *, out: Any = None) -> Tensor:
     """Return the sum of products of two vectors' elements, without conjugation. Raises ShapeError for other ranks."""
-double: np.dtype[Any]
+double: Any
 def dropout(input: TensorLike, p: _Float, train: _Bool) -> Tensor:
     """Return elements set to 0 with probability `p`, the others divided by 1 - p, where `train`."""
 def dsplit(input: TensorLike, indices_or_sections: Any, *, indices: Any = ..., sections: Any = ...) -> Any:
     """Return equal parts, or those between indices, along axis 2. Raises ShapeError."""
 def dstack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors of at least 3 axes joined along axis 2. Raises ShapeError."""
-dtype: Any
 def einsum(*args: Axes) -> Tensor:
     """Return a sum of products over index letters: `einsum("ij,jk->ik", a, b)`."""
 def embedding(weight: TensorLike, indices: TensorLike) -> Tensor:
@@ -506,7 +493,10 @@ def fliplr(input: TensorLike) -> Any:
     """Return the elements in reverse order along axis 1. Raises ShapeError where there is none."""
 def flipud(input: TensorLike) -> Any:
     """Return the elements in reverse order along axis 0. Raises ShapeError where there is none."""
-float: np.dtype[Any]
+float: Any
+float16: Any
+float32: Any
+float64: Any
 def float_power(input: TensorLike, exponent: Any, *, out: Any = None) -> Tensor:
     """Return `input ** exponent`, computed in float64 or complex128."""
 def floor(input: TensorLike, *, out: Any = None) -> Any:
@@ -549,6 +539,8 @@ def get_autocast_gpu_dtype() -> Any:
     """Return the dtype that PyTorch's autocast has by default on a GPU."""
 def get_default_device() -> device:
     """Return the processor."""
+def get_default_dtype() -> Any:
+    """Return the dtype of floating numbers that bring none of their own."""
 def get_deterministic_debug_mode() -> _Int:
     """Return the number of the mode that was set last."""
 def get_float32_matmul_precision() -> _Str:
@@ -569,7 +561,7 @@ def group_norm(input: TensorLike, num_groups: _Int, weight: TensorLike | None = 
     """Return :func:`wengert.torch.nn.functional.group_norm`."""
 def gt(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `gt` of each element. Parameters are `input, other` and `out`."""
-half: np.dtype[Any]
+half: Any
 def hamming_window(window_length: _Int, periodic: _Bool = True, alpha: _Float = 0.54, beta: _Float = 0.46, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, pin_memory: _Bool = False, requires_grad: _Bool = False) -> Tensor:
     """Return Hamming's window, `alpha` less `beta` times a cosine."""
 def hann_window(window_length: _Int, periodic: _Bool = True, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, pin_memory: _Bool = False, requires_grad: _Bool = False) -> Tensor:
@@ -616,7 +608,11 @@ def inner(input: TensorLike, other: TensorLike, *, out: Any = None) -> Tensor:
     """Return the sums of products along the last axis of both; with a 0-d tensor, the product."""
 def instance_norm(input: TensorLike, weight: TensorLike, bias: TensorLike, running_mean: Any, running_var: Any, use_input_stats: _Bool, momentum: _Float, eps: _Float, cudnn_enabled: _Bool = False) -> Tensor:
     """Return :func:`wengert.torch.nn.functional.instance_norm`, with its arguments in another order."""
-int: np.dtype[Any]
+int: Any
+int16: Any
+int32: Any
+int64: Any
+int8: Any
 def inverse(input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the inverses of square matrices. Raises LinAlgError for a singular one."""
 def is_autocast_cache_enabled() -> _Bool:
@@ -727,7 +723,7 @@ def logspace(start: TensorLike, end: TensorLike, steps: _Int, base: _Float = 10.
     """Return `base` to the powers that `linspace` gives."""
 def logsumexp(input: TensorLike, dim: Any, keepdim: _Bool = False, *, out: Any = None) -> Tensor:
     """Return log(sum(exp(x))) along an axis or several, without overflow."""
-long: np.dtype[Any]
+long: Any
 def lt(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `lt` of each element. Parameters are `input, other` and `out`."""
 def lu(A: Any, pivot: _Bool = True, get_infos: _Bool = False, out: Any = None) -> Any:
@@ -865,6 +861,8 @@ def prelu(input: TensorLike, weight: TensorLike) -> Tensor:
 preserve_format: Any
 def prod(input: TensorLike, dim: _Int | None = None, keepdim: _Bool = False, *, dtype: DTypeLike | None = None, out: Any = None) -> Tensor:
     """Return the product of all elements, or along an axis."""
+def promote_types(type1: Any, type2: Any) -> Any:
+    """Return the dtype that an operation on tensors of two dtypes computes in."""
 def put(input: TensorLike, index: TensorLike, source: TensorLike, accumulate: _Bool = False) -> Any:
     """Return the tensor with the elements at positions in its flattened form replaced or increased by `source`'s."""
 def qr(input: TensorLike, some: _Bool = True, *, out: Any = None) -> Any:
@@ -987,7 +985,7 @@ def set_warn_always(b: _Bool) -> None:
     """Take a wish for warnings in every call: which are shown is for Python's `warnings` to say."""
 def sgn(input: TensorLike, *, out: Any = None) -> Any:
     """Return `sgn` of each element. Parameters are `input` and `out`."""
-short: np.dtype[Any]
+short: Any
 def sigmoid(input: TensorLike, *, out: Any = None) -> Any:
     """Return `sigmoid` of each element. Parameters are `input` and `out`."""
 def sign(input: TensorLike, *, out: Any = None) -> Any:
@@ -1101,6 +1099,10 @@ def trunc(input: TensorLike, *, out: Any = None) -> Any:
     """Return `trunc` of each element. Parameters are `input` and `out`."""
 def typename(obj: Any) -> _Str:
     """Return the name of an object's type, with its module; of a tensor such as "torch.FloatTensor"."""
+uint16: Any
+uint32: Any
+uint64: Any
+uint8: Any
 def unbind(input: TensorLike, dim: _Int = 0) -> Any:
     """Return the slices along an axis, without that axis. Raises ShapeError."""
 def unbind_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:

@@ -17,11 +17,13 @@ from ..core.arrays import PRINTING
 from ..core.errors import DTypeError, fail
 from ..core.spec import default_float
 from ..core.tensor import Tensor as Plain
+from . import dtypes
 from .amp import autocast
 from .amp.autocast_mode import NAMES as _AUTOCAST
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled
 from .compiler import compile
+from .dtypes import dtype
 from .func import vmap
 from .random import (
     Generator,
@@ -37,16 +39,17 @@ from .version import TorchVersion, __version__
 
 # -- dtypes and layouts
 
-dtype = np.dtype
+# PyTorch's names beside those that every dtype has.
 DTYPES: dict[str, Any] = {
-    "float": np.dtype(np.float32),
-    "double": np.dtype(np.float64),
-    "half": np.dtype(np.float16),
-    "short": np.dtype(np.int16),
-    "int": np.dtype(np.int32),
-    "long": np.dtype(np.int64),
-    "cfloat": np.dtype(np.complex64),
-    "cdouble": np.dtype(np.complex128),
+    **{d.name: d for d in dtypes.DTYPES.values()},
+    "float": dtypes.by_name("float32"),
+    "double": dtypes.by_name("float64"),
+    "half": dtypes.by_name("float16"),
+    "short": dtypes.by_name("int16"),
+    "int": dtypes.by_name("int32"),
+    "long": dtypes.by_name("int64"),
+    "cfloat": dtypes.by_name("complex64"),
+    "cdouble": dtypes.by_name("complex128"),
 }
 
 
@@ -142,6 +145,16 @@ def typename(obj: Any) -> str:
 
 
 # -- defaults
+
+
+def get_default_dtype() -> Any:
+    """Return the dtype of floating numbers that bring none of their own."""
+    return dtypes.dtype_named(default_float())
+
+
+def promote_types(type1: Any, type2: Any) -> Any:
+    """Return the dtype that an operation on tensors of two dtypes computes in."""
+    return dtypes.dtype_named(wg.promote_types(dtype_of(type1), dtype_of(type2)))
 
 
 def set_default_dtype(d: Any) -> Any:
@@ -318,6 +331,8 @@ __all__ = [
     "dtype",
     "enable_grad",
     "finfo",
+    "get_default_dtype",
+    "promote_types",
     "get_default_device",
     "get_deterministic_debug_mode",
     "get_float32_matmul_precision",

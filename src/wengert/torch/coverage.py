@@ -22,7 +22,7 @@ DIFFERS: dict[str, str] = {
     "Tensor.storage_offset": "always 0: a tensor is a value of its own",
     "empty": "zeros",
     "empty_like": "zeros",
-    "dtype": "a NumPy dtype, which prints as `float32`",
+    "dtype": "counts as NumPy's dtype of that name wherever one is asked for, but for `numpy.isdtype`",
     "compile": "is `wengert.jit`; options of PyTorch's compilers are taken and not used",
     "use_deterministic_algorithms": "taken: everything is deterministic",
     "manual_seed": "seeds other streams than PyTorch's: the numbers drawn are others",

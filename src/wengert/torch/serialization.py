@@ -21,8 +21,9 @@ from ..core.tensor import asarray, of_class
 from ..nn.parameter import Parameter as PlainParameter
 from ..storage.files import Array, Staged
 from ..storage.pickles import Callee, Machine, Value
-from ..storage.torch_files import Makers, load_torch
+from ..storage.torch_files import DTypeName, Makers, load_torch
 from ..storage.torch_writer import Global, dump, torch_name
+from .dtypes import DTYPES, dtype_named
 from .namespace import function
 from .nn.parameter import Parameter
 from .tensor import Size, Tensor, device, on_cpu
@@ -93,7 +94,8 @@ def save(
     >>> torch.load(file)
     {'w': tensor([1., 1.]), 'epoch': 3}
     """
-    given = {"reducers": _REDUCERS, "names": _NAMES, "protocol": pickle_protocol}
+    names = {**_NAMES, **{known: torch_name("torch", known.name) for known in DTYPES.values()}}
+    given = {"reducers": _REDUCERS, "names": names, "protocol": pickle_protocol}
     given["legacy"] = not _use_new_zipfile_serialization
     if not isinstance(f, (str, os.PathLike)):
         dump(obj, f, **given)  # type: ignore[arg-type]
@@ -115,6 +117,9 @@ class _Tensors(Makers):
 
     def size(self, sizes: tuple[int, ...]) -> Any:
         return Size(sizes)
+
+    def dtype(self, dtype: DTypeName) -> Any:
+        return dtype_named(dtype.dtype())
 
     def device(self, name: str) -> Any:
         return device(name)

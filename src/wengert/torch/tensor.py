@@ -17,6 +17,7 @@ from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.tensor import DataView, asarray, new, of_class
 from ..core.tensor import Tensor as Plain
+from .dtypes import DTYPES, dtype, dtype_named
 
 Array = np.ndarray[Any, Any]
 
@@ -171,6 +172,12 @@ class Tensor(Plain):
         return found
 
     @property
+    def dtype(self) -> Any:
+        """The dtype, one of :class:`wengert.torch.dtype`."""
+        plain = self.spec.dtype
+        return DTYPES[plain] if plain in DTYPES else dtype_named(plain)
+
+    @property
     def size(self) -> Any:
         """The shape, or one size of it, where called; else the number of elements."""
         found = Elements(self.spec.size)
@@ -301,7 +308,7 @@ class Tensor(Plain):
         return out.clone() if copy and out is self else out  # type: ignore[return-value]
 
     def _converted(self, dtype: Any) -> Any:
-        source = self.dtype
+        source = self.spec.dtype
         if source.kind in "fV" and dtype.kind in "iu" and (dtype.kind == "u" or dtype.itemsize < 4):
             # PyTorch's processors count modulo the dtype's size: -1.0 is 255 in uint8.
             return self.astype(int64).astype(dtype)
@@ -368,6 +375,8 @@ def dtype_of(given: Any) -> Any:
 
     Raises DTypeError.
     """
+    if type(given) is dtype:
+        return given.dtype
     name = getattr(given, "__name__", given) if not isinstance(given, np.dtype) else None
     if isinstance(name, str):
         plain = name.removeprefix("torch.")

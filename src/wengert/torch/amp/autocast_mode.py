@@ -14,6 +14,7 @@ from ...core.mode import Mode, ModeBlock, get_mode, set_mode
 from ...core.ops.autocast import Detour, is_half, lower_precision
 from ...core.spec import DType, as_dtype, bfloat16, category, float16
 from ...core.tensor import Tensor
+from ..dtypes import dtype_named
 
 # What `set_autocast_dtype` has set for the processor, in this thread.
 _cpu_dtype: ContextVar[DType | None] = ContextVar("wengert_torch_autocast_dtype", default=None)
@@ -49,7 +50,7 @@ class autocast(ModeBlock):
     ...     out = layer(torch.ones(1, 3))
     ...     loss = torch.nn.functional.mse_loss(out, torch.ones(1, 2))
     >>> out.dtype, loss.dtype
-    (dtype(bfloat16), dtype('float32'))
+    (torch.bfloat16, torch.float32)
     """
 
     __slots__ = ("_enabled", "device", "fast_dtype")
@@ -62,12 +63,13 @@ class autocast(ModeBlock):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         kind = device_type.partition(":")[0]
         self.device = kind
-        self.fast_dtype = get_autocast_dtype(kind) if dtype is None else as_dtype(dtype)
+        plain = _default(kind) if dtype is None else as_dtype(dtype)
+        self.fast_dtype = dtype_named(plain)
         if enabled and kind != "cpu":
             text = f"User provided device_type of {kind!r}, but it is not available. Disabling"
             warnings.warn(text, UserWarning, stacklevel=2)
             enabled = False
-        if enabled and not is_half(self.fast_dtype):
+        if enabled and not is_half(plain):
             text = (
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
                 "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
@@ -78,7 +80,7 @@ class autocast(ModeBlock):
 
     def mode(self, outer: Mode) -> Mode:
         """Return the mode inside the block."""
-        return outer if self.device != "cpu" else _inside(outer, self.fast_dtype if self._enabled else None)
+        return outer if self.device != "cpu" else _inside(outer, self.fast_dtype.dtype if self._enabled else None)
 
     def __enter__(self) -> autocast:
         super().__enter__()
@@ -110,7 +112,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """
     kind, on = ("cuda", device_type) if enabled is None else (str(device_type), enabled)
     if _is_cpu(kind):
-        set_mode(_inside(get_mode(), get_autocast_dtype("cpu") if on else None))
+        set_mode(_inside(get_mode(), _default("cpu") if on else None))
     elif on:
         fail(GradientError, f"set_autocast_enabled({kind!r}, True)", 'There is an autocast for "cpu".')
 
@@ -122,6 +124,10 @@ def set_autocast_cpu_enabled(enabled: bool) -> None:
 
 def get_autocast_dtype(device_type: str) -> Any:
     """Return the dtype that an autocast has where none is named: on "cpu" bfloat16, unless another was set."""
+    return dtype_named(_default(device_type))
+
+
+def _default(device_type: str) -> DType:
     if not _is_cpu(str(device_type)):
         return float16
     current = get_mode().autocast

@@ -14,6 +14,7 @@ from ...core.spec import category, complex128, default_float, float64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
 from .. import return_types
+from ..dtypes import dtype_named
 from ..namespace import FUNCTIONS, all_placed, function, give, in_place, method, placed, tensor_of
 from ..tensor import Tensor
 
@@ -628,8 +629,8 @@ def is_nonzero(input: Any) -> bool:
 def result_type(tensor1: Any, tensor2: Any) -> Any:
     """Return the dtype that an operation on two tensors, or a tensor and a number, computes in."""
     if not isinstance(tensor1, Plain) and not isinstance(tensor2, Plain):
-        return wg.result_type(default_float() if isinstance(tensor1, float) else tensor1, tensor2)
-    return promote_tensors("result_type", tensor1, tensor2)[0].dtype
+        return dtype_named(wg.result_type(default_float() if isinstance(tensor1, float) else tensor1, tensor2))
+    return dtype_named(promote_tensors("result_type", tensor1, tensor2)[0].spec.dtype)
 
 
 for _name in ("is_same_size", "is_signed", "is_inference"):

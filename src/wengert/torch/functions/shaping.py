@@ -20,6 +20,7 @@ from ...core.tensor import Tensor as Plain
 from ...ops.aliases import alias
 from ...ops.index.inplace import check_write, old_version
 from ...ops.structure.shapes import int_args, reshaped
+from ..dtypes import dtype
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
 from ..tensor import TYPES, Size, Tensor, dtype_of
 from ..views import layout
@@ -107,7 +108,7 @@ def view(self: Any, *shape: Any, **named: Any) -> Any:
     the last axis does not fill.
     """
     given = named.get("dtype", named.get("size", shape[0] if len(shape) == 1 else shape))
-    if isinstance(given, (np.dtype, str, type)):
+    if isinstance(given, (dtype, np.dtype, str, type)):
         return _read_as(self, dtype_of(given))
     return METHODS["reshape"](laid_out(self), sizes_of((given,) if type(given) is int else tuple(given)))
 

@@ -156,7 +156,7 @@ def _shown(value: Any) -> str:
     if not isinstance(value, PlainTensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{kind} containing: [torch.{value.dtype} of size {'x'.join(map(str, value.shape))}]"
+    return f"{kind} containing: [torch.{value.spec.dtype} of size {'x'.join(map(str, value.shape))}]"
 
 
 def _kept(value: Any) -> Any:

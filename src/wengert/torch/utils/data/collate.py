@@ -151,7 +151,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     >>> import wengert.torch as torch
     >>> torch.utils.data.default_collate([{"x": 1.5, "name": "a"}, {"x": 2.5, "name": "b"}])
-    {'x': tensor([1.5, 2.5], dtype=float64), 'name': ['a', 'b']}
+    {'x': tensor([1.5, 2.5], dtype=torch.float64), 'name': ['a', 'b']}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
 

@@ -1,0 +1,97 @@
+"""`torch.dtype`: NumPy's dtypes with PyTorch's attributes and names, which do wherever one of NumPy's is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.spec import NATIVE, DType, as_dtype, complex_dtype, real_dtype
+
+
+class dtype:
+    """A dtype of this namespace: `torch.float32`, `x.dtype`.
+
+    Equal to NumPy's dtype of the same name, with the same hash, and taken for it by NumPy and by Wengert; its other
+    attributes (`kind`, `name`) are NumPy's. There is one object for each dtype.
+
+    >>> import numpy as np
+    >>> import wengert.torch as torch
+    >>> x = torch.zeros(2)
+    >>> x.dtype, x.dtype.is_floating_point, x.dtype.itemsize
+    (torch.float32, True, 4)
+    >>> x.dtype == np.float32, isinstance(x.dtype, torch.dtype), np.zeros(2, x.dtype).dtype
+    (True, True, dtype('float32'))
+    """
+
+    __slots__ = ("dtype", "name", "kind", "itemsize", "is_floating_point", "is_complex", "is_signed", "_hash")
+
+    dtype: DType
+    name: str
+    kind: str
+    itemsize: int
+    is_floating_point: bool
+    is_complex: bool
+    is_signed: bool
+    _hash: int
+
+    def __new__(cls, *args: Any) -> Any:
+        raise TypeError("cannot create 'torch.dtype' instances")
+
+    def to_real(self) -> Any:
+        """Return the dtype of a complex one's parts; a real one itself."""
+        return dtype_named(real_dtype(self.dtype)) if self.is_complex else self
+
+    def to_complex(self) -> Any:
+        """Return the dtype of complex numbers whose parts are of this one."""
+        return self if self.is_complex else dtype_named(complex_dtype(self.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is dtype or other is None:
+            return self is other
+        return bool(self.dtype == other)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.dtype, name)
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return by_name, (self.name,)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+def _made(plain: DType) -> dtype:
+    self: dtype = object.__new__(dtype)
+    self.dtype, self.name, self.kind, self.itemsize = plain, plain.name, plain.kind, plain.itemsize
+    self.is_complex, self.is_signed = plain.kind == "c", plain.kind not in "bu"
+    self.is_floating_point = plain.kind in "fV"  # bfloat16 is of no kind of NumPy's
+    self._hash = hash(plain)
+    return self
+
+
+# By NumPy's dtype; bfloat16 comes when it is first met.
+DTYPES: dict[DType, dtype] = {plain: _made(plain) for plain in NATIVE}
+
+
+def dtype_named(plain: Any) -> dtype:
+    """Return the dtype of this namespace for one of NumPy's."""
+    found = DTYPES.get(plain)
+    if found is None:
+        plain = as_dtype(plain)
+        found = DTYPES[plain] = _made(plain)
+    return found
+
+
+def by_name(name: str) -> dtype:
+    """Return a dtype by its name, such as "float32"."""
+    return dtype_named(as_dtype(name))
