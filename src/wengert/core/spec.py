@@ -111,6 +111,11 @@ def as_dtype(value: Any) -> DType:
     return found
 
 
+def plain_dtype(dtype: Any) -> DType:
+    """Return NumPy's object for a dtype, also for one of a namespace's own class."""
+    return NATIVE.get(dtype) or as_dtype(dtype)
+
+
 def short_name(dtype: DType) -> str:
     """Return the dtype as graphs print it: f32, i64, bool, bf16, c128."""
     return _SHORT[dtype.name]

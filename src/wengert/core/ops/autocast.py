@@ -58,7 +58,9 @@ class Precisions:
 
     def operands(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
         """Return an op's operands in the precision in which it is to be computed; the same ones where they are."""
-        dtype = self.precision_of(op, [a.dtype for a in args if isinstance(a, Tensor) and type(a) is not WeakTensor])
+        dtype = self.precision_of(
+            op, [a.spec.dtype for a in args if isinstance(a, Tensor) and type(a) is not WeakTensor]
+        )
         return args if dtype is None else self.converted(args, dtype)
 
     def precision_of(self, op: Op, dtypes: Sequence[DType]) -> DType | None:
@@ -93,7 +95,7 @@ def is_castable(dtype: DType) -> bool:
 
 
 def _in(x: Tensor, dtype: DType) -> Tensor:
-    if x.dtype is dtype or not is_castable(x.dtype):
+    if x.spec.dtype is dtype or not is_castable(x.spec.dtype):
         return x
     return TABLE["cast"].front(x, dtype=dtype)  # type: ignore[no-any-return]
 
@@ -152,13 +154,13 @@ def computed_in(precision: Autocast | Literal["operands", "widest"], rules: Rule
             if precision == "operands" or kwargs.get("out") is not None:
                 return without_autocast(fn, args, kwargs)
             leaves, structure = tree.flatten((args, kwargs))
-            tensors = [x for x in leaves if isinstance(x, Tensor) and is_castable(x.dtype)]
+            tensors = [x for x in leaves if isinstance(x, Tensor) and is_castable(x.spec.dtype)]
             dtype = found.dtype if precision == "lower" else float32
             if precision == "widest":
-                dtype = functools.reduce(promote, (x.dtype for x in tensors)) if tensors else dtype
-            if not all(is_castable(x.dtype) for x in leaves if isinstance(x, Tensor) and x.spec.inexact):
+                dtype = functools.reduce(promote, (x.spec.dtype for x in tensors)) if tensors else dtype
+            if not all(is_castable(x.spec.dtype) for x in leaves if isinstance(x, Tensor) and x.spec.inexact):
                 return without_autocast(fn, args, kwargs)
-            if any(x.dtype is not dtype for x in tensors):
+            if any(x.spec.dtype is not dtype for x in tensors):
                 args, kwargs = tree.unflatten(structure, found.converted(leaves, dtype))
             return without_autocast(fn, args, kwargs)
 

@@ -37,6 +37,7 @@ from ...core.spec import (
     int64,
     normalize_axis,
     normalize_shape,
+    plain_dtype,
     show,
     spec_of,
 )
@@ -479,13 +480,23 @@ cast: Op = linear(
 )
 
 
+def _cast_front(x: Any, *, dtype: Any) -> Tensor:
+    out: Tensor = _recorded_cast(x, dtype=plain_dtype(dtype))
+    return out
+
+
+# A namespace's tensors have dtypes of its own class; a graph has NumPy's.
+_recorded_cast = cast.front
+cast.front = _cast_front
+
+
 def casted(x: Tensor, dtype: DType) -> Tensor:
     """Return `x` in another dtype, recorded; `x` itself where it has that already."""
     if type(x) is WeakTensor:
         x = x.wide()
     if x.dtype == dtype:
         return x
-    out: Tensor = bind(cast, (x,), {"dtype": dtype})
+    out: Tensor = bind(cast, (x,), {"dtype": plain_dtype(dtype)})
     return out
 
 

@@ -3,7 +3,7 @@
 >>> import wengert.torch as torch
 >>> with torch.amp.autocast("cpu"):
 ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-dtype(bfloat16)
+torch.bfloat16
 """
 
 from __future__ import annotations
