@@ -19,7 +19,9 @@ from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa
 from support import support_page  # noqa: E402
 from tests.crossings.refusals import page as crossings_page  # noqa: E402
 
+from wengert.core.ops.autocast import wanted_precision  # noqa: E402
 from wengert.core.ops.declare import HOMES, PUBLIC  # noqa: E402
+from wengert.core.ops.facets import Role  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
 
 BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
@@ -93,6 +95,32 @@ def row(op: Op) -> str:
     return f"| `{signature_text}` | {doc} | {arguments} | {dtypes} | {oracle} | {onnx} |"
 
 
+# -- the lists of the page on precision
+
+
+def precision_page() -> str:
+    """The page as it stands, with the lists of ops written anew."""
+    text = (ROOT / "docs/precision.md").read_text()
+    start, end = (text.index(f"<!-- {mark}: ops -->") for mark in ("begin", "end"))
+    ops = [op for op in TABLE.values() if op.name not in BARE and op.kind != "control"]
+
+    def listed(belongs: Callable[[Op], bool]) -> str:
+        return ", ".join(f"`{op.name}`" for op in sorted(ops, key=lambda op: op.name) if belongs(op))
+
+    def promotes(op: Op) -> bool:
+        several = op.role is Role.JOIN or (op.kind == "elementwise" and list(op.roles.values()).count("same") > 1)
+        return several and wanted_precision(op) is None and op.accepts not in ("bitwise", "logical")
+
+    parts = (
+        ("In the lower precision", listed(lambda op: wanted_precision(op) == "lower")),
+        ("In float32", listed(lambda op: wanted_precision(op) == "float32")),
+        ("In the widest precision of their operands, as always", listed(promotes)),
+    )
+    written = "\n\n".join(f"**{title}**: {names}." for title, names in parts)
+    rest = "All others compute in the precision of their operand."
+    return f"{text[:start]}<!-- begin: ops -->\n\n{written}\n\n{rest}\n\n{text[end:]}"
+
+
 FILES: dict[str, Callable[[], str]] = {
     "src/wengert/core/_methods.pyi": method_stubs,
     "src/wengert/__init__.pyi": module_stubs,
@@ -102,6 +130,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/support.md": support_page,
     "docs/crossings.md": crossings_page,
     "docs/pytorch-names.md": pytorch_page,
+    "docs/precision.md": precision_page,
 }
 
 

@@ -13,7 +13,6 @@ import wengert.torch as torch
 
 RULES: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda p: wg.optim.SGD(p, lr=0.1, momentum=0.9),
-    "adam": lambda p: wg.optim.AdamW(p, lr=0.1),
     "nadam": lambda p: wg.optim.NAdam(p, lr=0.1),
     "torch": lambda p: torch.optim.Adam(p, lr=0.1, amsgrad=True),
 }
@@ -79,13 +78,13 @@ def test_compiled_as_eager(rule: str) -> None:
 
 def test_a_first_step_that_overflows() -> None:
     """Buffers and counts that are made in it are those before a first step."""
-    w, b, optimizer = problem("adam")
+    w, b, optimizer = problem("nadam")
     step = wg.jit(step_of(w, b, optimizer, wg.train.GradScaler(2.0**8)))
     start = w.detach().numpy().copy()
     step(wg.full((4, 3), np.inf))
     np.testing.assert_array_equal(w.detach().numpy(), start)
     step(wg.ones(4, 3))
-    other, c, fresh = problem("adam")
+    other, c, fresh = problem("nadam")
     step_of(other, c, fresh, wg.train.GradScaler(2.0**8))(wg.ones(4, 3))
     np.testing.assert_allclose(w.detach().numpy(), other.detach().numpy(), rtol=1e-3)
     assert {s["step"] for s in optimizer.state.values()} == {1}

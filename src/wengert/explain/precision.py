@@ -18,6 +18,7 @@ import numpy as np
 from ..core.errors import DTypeError, GradientError, WengertError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node
+from ..core.ops.autocast import is_half
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
@@ -82,6 +83,46 @@ class Narrow:
         )
 
 
+@dataclass(frozen=True)
+class Lowered:
+    """An operation that was computed in half precision, against the same one in the shadow run.
+
+    `relative` is the largest difference of its values, relative to the largest of them, with all that was lost
+    before it; `share` what its own rounding adds to the result's error. `overflows` says that finite numbers became
+    infinite or NaN, `vanishes` which part of its numbers became 0.
+    """
+
+    op: str
+    dtype: str
+    source: Source | None
+    path: str
+    relative: float
+    share: float
+    overflows: bool
+    vanishes: float
+
+    @property
+    def needs_float32(self) -> bool:
+        """Whether float32 is better: its numbers leave the range, or much of the result's error is its."""
+        return self.overflows or self.vanishes > 0.01 or self.share > 0.25
+
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty where it may stay as it is."""
+        if self.overflows:
+            return f"overflows {self.dtype}: compute it in float32, or in bfloat16, which has float32's range"
+        if self.vanishes > 0.01:
+            return f"{self.vanishes:.0%} vanish below {self.dtype}'s range: compute it in float32, or scale it"
+        if self.share > 0.25:
+            return "most of the error is its: compute it in float32, under wg.autocast(enabled=False)"
+        return ""
+
+    def __str__(self) -> str:
+        where = f" at {self.source}: {self.source.text}" if self.source is not None else ""
+        note = f"   ({self.advice})" if self.advice else ""
+        return f"{self.relative:8.1e} off, {self.share:6.1%} of the error  {self.op} in {self.dtype}{where}{note}"
+
+
 def _merged(group: Sequence[Loss]) -> Loss:
     first = group[0]
     return Loss(
@@ -104,7 +145,8 @@ class Precision:
     `error` their difference, `estimate` its first-order estimate (the sum over `nodes`, which stand in
     order of what they lose), `bound` the sum of the magnitudes. `digits` are the decimal digits that are
     right, of `available` in the dtype; what comes in with fewer digits than that, and counts as exact, stands in
-    `narrow`.
+    `narrow`. What was computed in half precision, as under `wg.autocast`, stands in `lowered`, what needs float32 first
+    and then by relative error.
 
     >>> import wengert as wg
     >>> found = wg.explain.precision(lambda x: (x + 1.0) - 1.0, wg.tensor(1e-4))
@@ -123,6 +165,7 @@ class Precision:
     shadow: str
     nodes: tuple[Loss, ...]
     narrow: tuple[Narrow, ...] = ()
+    lowered: tuple[Lowered, ...] = ()
 
     @property
     def worst(self) -> Loss | None:
@@ -146,6 +189,7 @@ class Precision:
         ]
         lines += [f"  {entry}" for entry in self.narrow[:_SHOWN]]
         lines += [f"  {node}" for node in self.lines[:_SHOWN] if node.error]
+        lines += ["in half precision:"] * bool(self.lowered) + [f"  {entry}" for entry in self.lowered[:_SHOWN]]
         worst = max(self.nodes, key=lambda n: n.cancels, default=None)
         if worst is not None and worst.cancels > 100 and self.digits < self.available / 2:
             lines.append(
@@ -167,6 +211,8 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     args: its arguments; floating ones are exact as they are given. What `fn` computes from none of
         them, or detached from them, counts as exact too.
 
+    Under an autocast, around the call or inside `fn`, it says which operations in half precision need float32 instead.
+
     The shadow run is in float64, for a float64 result in NumPy's `longdouble`, which has more digits
     on x86 only and which some operations do not have: those count as exact.
 
@@ -180,6 +226,10 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     >>> found = wg.explain.precision(f, wg.tensor(1e-3))
     >>> found.worst.op, found.digits < 2
     ('cos', True)
+    >>> w = wg.tensor([[300.0], [0.001]])
+    >>> found = wg.explain.precision(wg.autocast("float16")(lambda x: x @ w), wg.tensor([[400.0, 1.0]]))
+    >>> found.lowered[0].op, found.lowered[0].overflows
+    ('matmul', True)
     """
     given = arguments(fn, args)
     token = set_mode(get_mode().with_grad(True))
@@ -242,6 +292,8 @@ def _analysed(out: Tensor) -> Precision:
         Loss(s.name, s.source, s.path, e, local, slope, abs(e) / total if total else 0.0, cancels)
         for s, (e, local, slope, _, cancels) in zip(steps, losses, strict=True)
     ]
+    lowered = [_lowered(s, n, shadow[s.node]) for s, n in zip(steps, nodes, strict=True) if _is_half(s.out)]  # type: ignore[index]
+    lowered.sort(key=lambda n: (not n.needs_float32, -n.relative if n.relative == n.relative else -np.inf))
     nodes.sort(key=lambda n: -abs(n.error) if n.error == n.error else -np.inf)
     epsilon = _epsilon(out.dtype)
     available = -np.log10(epsilon)
@@ -250,7 +302,31 @@ def _analysed(out: Tensor) -> Precision:
     return Precision(
         float(value), exact, error, sum(e[0] for e in losses), sum(e[3] for e in losses), min(digits, available),
         float(available), str(out.dtype), "longdouble" if wide is np.longdouble else "float64", tuple(nodes),
+        lowered=tuple(lowered),
     )  # fmt: skip
+
+
+def _is_half(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and is_half(value.dtype)
+
+
+def _lowered(step: Step, loss: Loss, exact: Any) -> Lowered:
+    """Return what half precision has made of an operation's values, which are `exact` in the shadow run."""
+    value, wanted = np.asarray(_widened(step.out, np.float64)), np.asarray(exact, np.float64)
+    finite = np.isfinite(wanted)
+    scale = float(np.abs(wanted[finite]).max(initial=0.0))
+    both = finite & np.isfinite(value)
+    error = float(np.abs(value - wanted)[both].max(initial=0.0))
+    gone = (value == 0) & (wanted != 0) & (np.abs(wanted) < _smallest(step.out.dtype))
+    return Lowered(
+        step.name, str(step.out.dtype), step.source, step.path, error / scale if scale else 0.0, loss.share,
+        bool((finite & ~np.isfinite(value)).any()), float(gone.mean()) if gone.size else 0.0,
+    )  # fmt: skip
+
+
+def _smallest(dtype: Any) -> float:
+    """Return the smallest positive number of float16; below it, numbers round to 0."""
+    return 0.0 if dtype.kind == "V" else float(np.finfo(dtype).smallest_subnormal)
 
 
 def _adjoints(out: Tensor, root: Node) -> dict[Node, Any]:

@@ -28,6 +28,7 @@ from ....passes.simplify import simplify
 from ..plan.lowering import RULES
 from .checks import place_from_start
 from .extremes import extremes
+from .half import HALF
 from .loop_invariants import scans
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
@@ -36,7 +37,7 @@ from .small_products import SMALL_PRODUCTS
 
 def canonical(graph: Graph) -> Graph:
     """Return the graph in the form that :mod:`wengert.execute.native.fuse.groups` takes."""
-    graph = scans(rewrite(rewrite(graph, SAFER), _SOFTMAX))
+    graph = scans(rewrite(rewrite(rewrite(graph, HALF), SAFER), _SOFTMAX))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
         if opened is graph:

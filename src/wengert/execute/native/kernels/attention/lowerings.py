@@ -26,7 +26,7 @@ from .tiles import Tile, tile_for
 UNITS = 32
 
 
-@lowers("attention")
+@lowers("attention", wide=True)
 def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     """Lower the forward pass: a unit is a group of queries of one head."""
     arguments = [lowering.view(e) for e in node.inputs]
@@ -65,7 +65,7 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     return out, lse
 
 
-@lowers("attention_gradients")
+@lowers("attention_gradients", wide=True)
 def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     """Lower the backward pass: a unit is a chunk of the keys of one head, or all where there are heads enough."""
     arguments = [lowering.view(e) for e in node.inputs]

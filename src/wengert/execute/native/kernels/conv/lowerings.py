@@ -69,7 +69,7 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
     return result
 
 
-@lowers("convolve", followed=True)
+@lowers("convolve", followed=True, wide=True)
 def convolve(low: Lowering, node: Node) -> Result:
     """Lower a convolution."""
     x, w = (low.view(i) for i in node.inputs)
@@ -81,7 +81,7 @@ def convolve(low: Lowering, node: Node) -> Result:
     return _product(low, node, _images(low, x, len(stride)), _by_groups(w, groups), size, [axes])
 
 
-@lowers("convolve_transpose", followed=True)
+@lowers("convolve_transpose", followed=True, wide=True)
 def convolve_transpose(low: Lowering, node: Node) -> Result:
     """Lower the data gradient of a convolution."""
     y, w = (low.view(i) for i in node.inputs)
@@ -94,7 +94,7 @@ def convolve_transpose(low: Lowering, node: Node) -> Result:
     return _product(low, node, _images(low, y, len(stride)), turned, size, each)
 
 
-@lowers("convolve_kernel")
+@lowers("convolve_kernel", wide=True)
 def convolve_kernel(low: Lowering, node: Node) -> View | None:
     """Lower the weight gradient of a convolution."""
     x, y = (low.view(i) for i in node.inputs)

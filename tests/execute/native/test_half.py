@@ -1,0 +1,116 @@
+"""Half precision in compiled programs: all of it native, sums kept in float32, results rounded about once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.execute.native.compile import Compiled, compile_graph
+from wengert.execute.native.plan.plan import HostCall
+
+F = wg.nn.functional
+DTYPES = {"float16": (np.float16, 2.0**-10), "bfloat16": (ml_dtypes.bfloat16, 2.0**-7)}
+
+
+def rand(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def step(w: Any, g: Any) -> Any:
+    optimizer_state = g * 0.1
+    return w - 0.1 * optimizer_state / (wg.sqrt(optimizer_state * optimizer_state) + 1e-3)
+
+
+IMAGES, KERNELS, HEADS = rand(2, 3, 9, 8), rand(4, 3, 3, 3, seed=1), rand(2, 2, 20, 8)
+ROWS, WEIGHTS = rand(33, 40), rand(40, 20, seed=1)
+CLASSES = np.arange(33) % 40
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "gemm": (lambda x, w: x @ w, (ROWS, WEIGHTS)),
+    "gemm transposed": (lambda x, w: w.T @ x.T, (ROWS, WEIGHTS)),
+    "affine with an epilogue": (lambda x, w, b: wg.tanh(F.linear(x, w.T, b)), (ROWS, WEIGHTS, rand(20, seed=2))),
+    "batched": (lambda x: x @ x.mT, (HEADS,)),
+    "einsum": (lambda x, w: wg.einsum("ij,jk->ki", x, w), (ROWS, WEIGHTS)),
+    "convolution": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), (IMAGES, KERNELS)),
+    "transposed convolution": (lambda x, w: F.conv_transpose2d(x, w.swapaxes(0, 1)), (IMAGES, KERNELS)),
+    "attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (HEADS,)),
+    "layer norm": (lambda x: F.layer_norm(x, (40,)), (ROWS,)),
+    "rms norm": (lambda x: F.rms_norm(x, (40,)), (ROWS,)),
+    "batch norm": (lambda x: F.batch_norm(x, None, None, training=True), (IMAGES,)),
+    "group norm": (lambda x: F.group_norm(x, 3), (IMAGES,)),
+    "softmax": (lambda x: x.softmax(-1), (ROWS,)),
+    "log softmax": (lambda x: wg.log_softmax(x, -1), (ROWS,)),
+    "cross entropy": (lambda x: F.cross_entropy(x, wg.tensor(CLASSES)), (ROWS,)),
+    "squares": (lambda x, y: F.mse_loss(x, y), (ROWS, rand(33, 40, seed=2))),
+    "huber": (lambda x, y: F.huber_loss(x, y), (ROWS, rand(33, 40, seed=2))),
+    "reductions": (lambda x: (x.sum(0), x.mean(1), x.var(0), x.max(1), wg.logsumexp(x, -1)), (ROWS,)),
+    "running sums": (lambda x: x.cumsum(-1), (ROWS,)),
+    "pools": (lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, 2)), (IMAGES,)),
+    "gathers": (lambda x: (x[wg.tensor([3, 1, 3])], wg.take_along_axis(x, wg.tensor(CLASSES[:, None]), 1)), (ROWS,)),
+    "an update": (step, (ROWS, rand(33, 40, seed=2))),
+    "a scan": (lambda x: wg.scan(lambda c, r: (c + r.mean(), c * r[:1]), wg.zeros(1, dtype=x.dtype), x)[1], (ROWS,)),
+}  # fmt: skip
+
+
+def total(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of a function's results, each weighted by its place."""
+
+    def run(*args: Any) -> Any:
+        outs = wg.tree.leaves(fn(*args))
+        return sum(
+            (o.astype("float32") * wg.cos(wg.arange(o.size).reshape(o.shape).astype("float32"))).sum() for o in outs
+        )
+
+    return run
+
+
+def in_python(made: Compiled) -> set[str]:
+    return {s.kernel.name for s in made.plan.steps if isinstance(s.kernel, HostCall) and s.kernel.when is None}
+
+
+def check(fn: Callable[..., Any], args: tuple[Any, ...], dtype: str, slack: float) -> None:
+    half, rounding = DTYPES[dtype]
+    given = [a.astype(half) for a in args]
+    made = compile_graph(wg.graph(fn)(*given))
+    assert in_python(made) == set()
+    exact = wg.tree.leaves(wg.graph(fn)(*(g.astype(np.float64) for g in given))(*(g.astype(np.float64) for g in given)))
+    for found, expected in zip(made.run(given), exact, strict=True):
+        want = expected.numpy()
+        scale = max(1.0, float(np.abs(want).max()))
+        np.testing.assert_allclose(found.astype(np.float64), want, rtol=slack * rounding, atol=slack * rounding * scale)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forward(name: str) -> None:
+    fn, args = CASES[name]
+    check(fn, args, list(DTYPES)[list(CASES).index(name) % 2 - 1], 4.0)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n != "running sums"])
+def test_backward(name: str) -> None:
+    fn, args = CASES[name]
+    dtype = list(DTYPES)[list(CASES).index(name) % 2]
+    check(wg.grad(total(fn), argnums=tuple(range(len(args)))), args, dtype, 16.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_are_kept_in_float32(dtype: str) -> None:
+    """In half precision the sum of so many ones would stand still: at 2048 in float16, at 256 in bfloat16."""
+    half, _ = DTYPES[dtype]
+    ones = np.ones((2, 4096), half)
+    kernel = np.ones((1, 64, 8, 8), half)
+    for fn, args in (
+        (lambda x: x @ x.T, (ones,)),
+        (lambda x: x.sum(-1), (ones,)),
+        (lambda x: x.mean(-1) * 4096.0, (ones,)),
+        (lambda x: F.conv2d(x, x), (kernel,)),
+        (lambda x: wg.einsum("ij,kj->ik", x, x), (ones,)),
+    ):
+        made = compile_graph(wg.graph(fn)(*args))
+        (found,) = made.run(list(args))
+        np.testing.assert_array_equal(found.astype(np.float32), 4096.0)
