@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,21 @@ def test_what_is_wrong_is_found(suite: Any) -> None:
     reference["w"] = reference["w"] + 0.1
     with pytest.raises(AssertionError, match="off by"):
         suite.check(problem, program, reference, data)
+
+
+AT_SIZE = FOLDER.parent / "at_size"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(p.stem for p in AT_SIZE.glob("*.py") if p.stem != "common"))
+def test_programs_at_size_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER.parents[1] / "tests" / "torch"))
+    monkeypatch.syspath_prepend(str(AT_SIZE))
+    monkeypatch.delitem(sys.modules, "common", raising=False)
+    source = importlib.import_module("running").edited((AT_SIZE / f"{name}.py").read_text(encoding="utf-8"))
+    module: Any = types.ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    exec(compile(source, name, "exec"), vars(module))
+    losses = module.main(False, 5)  # the first of its four batches again
+    assert losses[4] < losses[0]
+    sys.modules.pop("common", None)
