@@ -47,13 +47,24 @@ class Again:
 
 
 @dataclass(frozen=True)
+class Spilled:
+    """A value that a file keeps while memory has no room for it: the step that makes it, its bytes."""
+
+    step: str
+    bytes: int
+    source: Source | None
+    path: str
+
+
+@dataclass(frozen=True)
 class ProgramMemory:
     """The memory of a compiled program's call, in bytes, known before it.
 
     `growth` is what the call takes beside `inputs` and `constants`: `results`, the `arena` of everything in between,
     and `scratch` memory of threads. `limit` is the budget that it was made for (None: none), `free` what it would take
     without. `holders` is what the arena has at the step that needs most, `peak_at`; `again` what is computed more than
-    once, and `slower` the part that this adds to the estimated time. `during` has the bytes in use at every step.
+    once, `spilled` what goes to a file of `file` bytes, and `slower` the part that these add to the estimated time.
+    `during` has the bytes in use at every step.
 
     >>> import wengert as wg
     >>> step = wg.jit(lambda x: wg.exp(x @ x).sum())
@@ -78,6 +89,8 @@ class ProgramMemory:
     steps: tuple[str, ...]
     holders: tuple[Held, ...]
     again: tuple[Again, ...]
+    spilled: tuple[Spilled, ...] = ()
+    file: int = 0
 
     @property
     def _title(self) -> str:
@@ -92,14 +105,19 @@ class ProgramMemory:
             text += "; in another order"
         if self.again:
             count = sum(a.times for a in self.again)
-            text += f"; {count:,} steps run again, an estimated {self.slower:.1%} of the time of all"
-        return text
+            text += f"; {count:,} steps run again"
+        if self.spilled:
+            text += f"; {len(self.spilled):,} values in a file of {size(self.file)}"
+        return text + (f"; an estimated {self.slower:.1%} more time" if self.slower else "")
 
     def _rows(self) -> list[list[str]]:
         return [[size(h.bytes), h.step, h.path, place(h.source), f"{h.first}-{h.last}"] for h in self.holders]
 
     def _again_rows(self) -> list[list[str]]:
         return [[a.step, str(a.times), size(a.bytes), f"{a.share:.1%}", a.path, place(a.source)] for a in self.again]
+
+    def _spilled_rows(self) -> list[list[str]]:
+        return [[size(s.bytes), s.step, s.path, place(s.source)] for s in self.spilled]
 
     def __str__(self) -> str:
         parts = [self._title]
@@ -111,11 +129,17 @@ class ProgramMemory:
             parts.append("computed again:")
             parts.append(columns(self._again_rows()[:_SHOWN], _AGAIN, (1, 2, 3)))
             parts += _more(self.again, "steps")
+        if self.spilled:
+            parts.append("in the file:")
+            parts.append(columns(self._spilled_rows()[:_SHOWN], _SPILLED, (0,)))
+            parts += _more(self.spilled, "values")
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
         tables = self.to_svg() + html_table(self._title, self._rows(), _HELD, (0,))
-        return tables + (html_table("computed again", self._again_rows(), _AGAIN, (1, 2, 3)) if self.again else "")
+        if self.again:
+            tables += html_table("computed again", self._again_rows(), _AGAIN, (1, 2, 3))
+        return tables + (html_table("in the file", self._spilled_rows(), _SPILLED, (0,)) if self.spilled else "")
 
     def to_svg(self) -> str:
         """Return the bytes in use over the steps as an SVG picture, the peak marked."""
@@ -125,6 +149,7 @@ class ProgramMemory:
 
 
 _HELD = ("bytes", "made by", "module", "line", "steps")
+_SPILLED = ("bytes", "made by", "module", "line")
 _AGAIN = ("step", "times", "bytes", "of time", "module", "line")
 
 
@@ -153,6 +178,8 @@ def program_memory(compiled: Inspected) -> ProgramMemory:
         steps=tuple(step.label for step in plan.steps),
         holders=tuple(h for h in holders if h.first <= peak_at <= h.last),
         again=() if budget is None else tuple(Again(*a) for a in budget.again),
+        spilled=() if budget is None else tuple(Spilled(*s) for s in budget.spilled),
+        file=0 if budget is None else budget.file,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import textwrap
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
 from wengert.execute.native.run import runtime
 
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="values go to files on Linux only")
 pytestmark = pytest.mark.skipif(bool(machine.lack()), reason="no native code here")
 
 
@@ -248,7 +251,7 @@ def test_a_plan_on_disk_is_of_its_budget() -> None:
     assert not compile_graph(graph, None, None, limits[0]._replace(threads=3)).is_kept
 
 
-def test_the_process_grows_by_no_more() -> None:
+def test_the_process_grows_by_no_more(tmp_path: Path) -> None:
     pytest.importorskip("resource")
     code = """
     import resource, sys
@@ -266,7 +269,7 @@ def test_the_process_grows_by_no_more() -> None:
 
     w = np.eye(8, dtype=np.float32)
     x = np.zeros((1 << 17, 8), np.float32)
-    f = wg.jit(wg.grad(chain), memory=int(sys.argv[1]) or None)
+    f = wg.jit(wg.grad(chain), memory=int(sys.argv[1]) or None, spill=sys.argv[2] or False)
     f.lower(wg.spec(x.shape)).compile().plan
     before = rss()
     f(x)
@@ -275,18 +278,143 @@ def test_the_process_grows_by_no_more() -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
 
-    def grown(limit: int) -> tuple[int, int]:
+    def grown(limit: int, folder: str = "") -> tuple[int, int]:
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), str(limit)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", textwrap.dedent(code), str(limit), folder],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         known, measured = map(int, done.stdout.split())
         return known, measured
 
+    x_nbytes = (1 << 17) * 8 * 4
     whole, measured = grown(0)
     assert abs(whole - measured) < 0.1 * whole
     half, measured = grown(whole // 2)
     assert half <= whole // 2
     assert measured < half + 0.05 * whole
+    # What goes to the file is in memory twice while it is copied.
+    third, measured = grown(whole // 3, str(tmp_path))
+    assert measured < third + 4 * x_nbytes
+
+
+# -- files
+
+
+def spilling(part: float, **options: Any) -> tuple[Any, Callable[[], list[bytes]], list[bytes]]:
+    free, run = training()
+    expected = run()
+    step, run = training(memory=int(free.memory.growth * part), **options)
+    return step, run, expected
+
+
+@linux
+def test_values_in_a_file_have_the_same_bits(tmp_path: Path) -> None:
+    step, run, expected = spilling(0.45, spill=tmp_path)
+    assert run() == expected
+    found = wg.explain.memory(step)
+    assert found.spilled
+    assert found.growth <= (found.limit or 0)
+    assert found.file >= sum(s.bytes for s in found.spilled)
+    assert "in the file:" in str(found)
+    assert "in the file" in found._repr_html_()
+    # It has no name, so nothing has to be removed.
+    assert list(tmp_path.iterdir()) == []
+
+
+@linux
+def test_what_loops_leave_behind_goes_to_a_file(tmp_path: Path) -> None:
+    w = np.random.default_rng(0).standard_normal((48, 48)).astype(np.float32) * 0.1
+
+    def f(x: Any) -> Any:
+        for _ in range(6):
+            _, x = wg.scan(lambda c, row: (c + row, wg.sin(c) * row), wg.zeros(48), wg.tanh(x @ w))
+        return (x**2).sum()
+
+    x = np.random.default_rng(1).standard_normal((48, 48)).astype(np.float32)
+    expected = wg.jit(wg.grad(f))(x).numpy().tobytes()
+    least = []
+    for spill in (False, tmp_path):
+        with pytest.raises(BudgetError) as error:
+            wg.jit(wg.grad(f), memory=1, spill=spill)(x)
+        least.append(least_of(error))
+    assert least[1] < 0.8 * least[0]
+    tight = wg.jit(wg.grad(f), memory=least[1], spill=tmp_path)
+    for _ in range(6):
+        assert tight(x).numpy().tobytes() == expected
+
+
+@linux
+def test_a_plan_with_a_file_is_kept(tmp_path: Path) -> None:
+    graph = wg.jit(wg.grad(chain)).lower(wg.spec((48, 48))).graph
+    limit = Limit(10 * 48 * 48 * 4, 1, str(tmp_path))
+    x = np.full((48, 48), 0.01, np.float32)
+    fresh = compile_graph(graph, None, None, limit)
+    expected = fresh.run([x])[0].tobytes()
+    kept = compile_graph(graph, None, None, limit)
+    assert kept.is_kept
+    assert kept.run([x])[0].tobytes() == expected
+    assert kept.program.plan.spill == fresh.plan.spill > 0
+    assert not compile_graph(graph, None, None, limit._replace(folder="")).is_kept
+
+
+@linux
+def test_calls_at_once_have_files_of_their_own(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) * 0.1
+    expected = wg.jit(wg.grad(chain))(x).numpy().tobytes()
+    tight = wg.jit(wg.grad(chain), memory=10 * 64 * 64 * 4, spill=tmp_path)
+    found: list[bytes] = []
+
+    def work() -> None:
+        found.extend(tight(x).numpy().tobytes() for _ in range(12))
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert found == [expected] * 36
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, b"y" if tight(x).numpy().tobytes() == expected else b"n")
+        os._exit(0)
+    again = [tight(x).numpy().tobytes() for _ in range(4)]
+    os.waitpid(child, 0)
+    assert os.read(reading, 1) == b"y"
+    assert set(again) == {expected}
+
+
+@linux
+def test_a_full_disk_is_an_error_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    _, run, expected = spilling(0.45, spill=tmp_path)
+    spilling_files = sys.modules["wengert.execute.native.run.spilling"]
+    monkeypatch.setattr(spilling_files, "_idle", [])
+    with monkeypatch.context() as here:
+        here.setattr(os, "posix_fallocate", full)
+        with pytest.raises(OSError, match=r"(?s)spilling needs a file of [\d,]+ bytes in .*: No space.*spill="):
+            run()
+    assert run() == expected
+
+
+@linux
+def test_folders_that_will_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(wg.DTypeError, match="spill without memory="):
+        wg.jit(chain, spill=True)
+    with pytest.raises(wg.GraphError, match="there is no such folder"):
+        wg.jit(chain, memory="1MB", spill=tmp_path / "none")
+    if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK):
+        with pytest.raises(wg.GraphError, match="are memory themselves"):
+            wg.jit(chain, memory="1MB", spill="/dev/shm")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(wg.GraphError, match="on Linux only"):
+        wg.jit(chain, memory="1MB", spill=True)
 
 
 # -- refusal
@@ -340,6 +468,24 @@ def test_without_native_code_there_is_no_budget(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("wengert.execute.jit.executor.has_native", lambda: False)
     with pytest.raises(wg.GraphError, match="it runs through the interpreter"):
         wg.jit(chain, memory="1GB")(wg.ones((2, 2)))
+
+
+def test_torch_compile_takes_a_budget() -> None:
+    import wengert.torch as torch
+
+    def f(x: Any) -> Any:
+        for _ in range(6):
+            x = torch.tanh(x @ x)
+        return x.sum()
+
+    x = torch.full((32, 32), 0.1)
+    compiled = torch.compile(memory="1MB")(f)
+    assert compiled(x).item() == torch.compile(f)(x).item()
+    assert compiled.compiled._options.memory == 1_000_000
+    for given in (f, torch.nn.Linear(32, 32)):
+        # It is not run without being compiled, in more memory.
+        with pytest.raises(wg.GraphError, match="cannot run within 100 bytes"):
+            torch.compile(given, memory=100)(x)
 
 
 # -- the parts

@@ -60,17 +60,18 @@ class Interpreted:
         return outputs
 
 
-def executor(graph: Graph, donated: Sequence[bool] | None = None, limit: int | None = None) -> Executor:
+def executor(graph: Graph, donated: Sequence[bool] | None = None, limit: Limit | None = None) -> Executor:
     """Return the graph as native code where that is possible; results may take the memory of `donated` inputs.
 
-    With a `limit`, it needs at most so many bytes beside its inputs. Raises BudgetError where it cannot.
+    With a `limit`, it needs at most so many bytes beside its inputs, for as many threads as there are now. Raises
+    BudgetError where it cannot.
     """
     if has_native():
-        return compile_graph(graph, donated, None, None if limit is None else Limit(limit, get_num_threads()))
+        return compile_graph(graph, donated, None, None if limit is None else limit._replace(threads=get_num_threads()))
     if limit is not None:
         fail(
             GraphError,
-            f"{graph.name or 'a program'} within {limit:,} bytes: it runs through the interpreter",
+            f"{graph.name or 'a program'} within {limit.nbytes:,} bytes: it runs through the interpreter",
             "A budget of memory needs native code. Leave memory= out.",
         )
     return Interpreted(graph)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import types
 import weakref
 from collections import deque
@@ -23,7 +24,9 @@ from ...core.tensor import LEAF, Tensor
 from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names
+from ..native.budget.within import Limit
 from ..native.dispatch.entry import Native, calls_natively
+from ..native.run.spilling import folder_of
 from .capture.captured import Captures
 from .capture.outside import Outside
 from .capture.reading import Mentioned, Ran, Reads, recording
@@ -668,7 +671,9 @@ class Jit(Inspected, Native):
 
 def _compiler(options: Options) -> CompileGraph:
     compile: Callable[..., Any] = verified if options.verify else executor
-    return compile if options.memory is None else functools.partial(compile, limit=options.memory)
+    return (
+        compile if options.memory is None else functools.partial(compile, limit=Limit(options.memory, 0, options.spill))
+    )
 
 
 def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
@@ -708,6 +713,7 @@ def jit(
     reproducible: bool = False,
     name: str | None = None,
     memory: int | str | None = None,
+    spill: bool | str | os.PathLike[str] = False,
 ) -> Any:
     """Compile a function: it is traced once for every kind of call, then runs as native code.
 
@@ -727,6 +733,8 @@ def jit(
     memory: a budget, in bytes (`200_000_000`) or with a unit (`"200MB"`, `"1.5GiB"`), for what a call takes beside its
         arguments and the state: results, everything in between, scratch memory. Values are computed again, the same bit
         for bit, where that is needed to stay below it: see docs/checkpointing.md.
+    spill: keep values in a file where that costs less than computing them again: a folder, or True for that of
+        temporary files. The file has no name, and is gone with the process. Linux only.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
@@ -748,7 +756,8 @@ def jit(
     program before the first call.
 
     Raises GraphError where the function needs a value as Python has it (`item()`, `numpy()`, print), and where no
-    program stays within `memory`, with the least number of bytes for which there is one.
+    program stays within `memory`, with the least number of bytes for which there is one; SpillError (an OSError) for a
+    folder that has no room for the file.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, 2.0], requires_grad=True)
@@ -764,7 +773,10 @@ def jit(
     [4.0, 1.44, 0.518]
     """
     budget = None if memory is None else nbytes_of(memory, "memory")
-    options = Options(static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget)
+    if spill is not False and budget is None:
+        fail(DTypeError, "spill without memory=", "Values go to a file to stay within a budget: give one.")
+    folder = "" if spill is False else folder_of(spill)
+    options = Options(static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget, folder)
     if fn is None:
         return lambda inner: Jit(inner, options)
     if not callable(fn):

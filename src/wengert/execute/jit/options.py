@@ -26,6 +26,7 @@ class Options:
     reproducible: bool
     name: str | None
     memory: int | None = None
+    spill: str = ""
 
 
 def nbytes_of(amount: Any, what: str) -> int:

@@ -13,6 +13,7 @@ from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.spec import category
 from ...core.state.observer import Observer, observing
+from ..native.budget.within import Limit
 from ..native.run.runtime import Commit
 from .executor import executor, run_by_node
 
@@ -24,7 +25,7 @@ LIMIT = 1 << 14
 STEP_LIMIT = 16.0
 
 
-def verified(graph: Graph, donated: Sequence[bool] | None = None, limit: int | None = None) -> Verified:
+def verified(graph: Graph, donated: Sequence[bool] | None = None, limit: Limit | None = None) -> Verified:
     """Return the graph as native code that is verified; it computes everything twice, on inputs of its own.
 
     A `limit` of memory is for the native code; the interpreter keeps to none.
@@ -35,7 +36,7 @@ def verified(graph: Graph, donated: Sequence[bool] | None = None, limit: int | N
 class Verified:
     """An executor that computes everything twice, and raises where native code and interpreter differ."""
 
-    def __init__(self, graph: Graph, limit: int | None = None) -> None:
+    def __init__(self, graph: Graph, limit: Limit | None = None) -> None:
         self.graph = graph
         self.native = executor(graph, None, limit)
 

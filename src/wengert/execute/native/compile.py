@@ -61,7 +61,7 @@ class Compiled:
         self._name: Fingerprint | None = None
         found = None
         if object_cache.is_on() and self.target == machine.host():
-            self._name = fingerprint(graph, self.donated, self.target, repr(limit) if limit is not None else "")
+            self._name = fingerprint(graph, self.donated, self.target, limit.name if limit is not None else "")
             found = self._kept()
         # True where the plan was found in the cache.
         self.is_kept = found is not None
@@ -87,7 +87,7 @@ class Compiled:
         extended, checks = checked(optimized)
         lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
         plan = lowering.lower()
-        budget = None if self.limit is None else fit(plan, self.limit, self.graph.name or "the program")
+        budget = None if self.limit is None else fit(plan, self.limit, self.graph.name or "the program", self.target)
         return _Made(optimized, origins, lowering.grouping, plan, budget)
 
     @cached_property
@@ -101,7 +101,7 @@ class Compiled:
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""
-        program = Program(self._plan)
+        program = Program(self._plan, self.limit.folder if self.limit is not None else "")
         self._keep(program.plan)
         return program
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from types import MethodType
@@ -19,13 +20,16 @@ class Compiled:
     """A compiled function that goes on without compiling where it needs what only Python has.
 
     PyTorch's compiler breaks the graph at `print`, `item()` and the like; here the whole function then runs eagerly,
-    with a warning, unless `fullgraph=True`. The rest is :func:`wengert.jit`'s: `graph`, `kernels`, `trace(...)`.
+    with a warning, unless `fullgraph=True` or there is a budget of memory, which it would not keep. The rest is
+    :func:`wengert.jit`'s: `graph`, `kernels`, `trace(...)`.
     """
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool, name: str | None = None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], fullgraph: bool, name: str | None = None, memory: Any = None, spill: Any = False
+    ) -> None:
         functools.update_wrapper(self, fn, updated=())
-        self.fn, self.fullgraph, self.eager = fn, fullgraph, False
-        self.compiled = wg.jit(fn, name=name)
+        self.fn, self.fullgraph, self.eager = fn, fullgraph or memory is not None, False
+        self.compiled = wg.jit(fn, name=name, memory=memory, spill=spill)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
@@ -58,10 +62,10 @@ class OptimizedModule(Module):
     Its parameters are the module's, under paths that begin with `_orig_mod`, as in PyTorch.
     """
 
-    def __init__(self, module: Any, fullgraph: bool = False) -> None:
+    def __init__(self, module: Any, fullgraph: bool = False, memory: Any = None, spill: Any = False) -> None:
         super().__init__()
         self._orig_mod = module
-        object.__setattr__(self, "compiled_call", Compiled(module, fullgraph, type(module).__name__))
+        object.__setattr__(self, "compiled_call", Compiled(module, fullgraph, type(module).__name__, memory, spill))
         self.training = module.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -90,6 +94,8 @@ def compile(
     options: Any = None,
     name: str | None = None,
     disable: bool = False,
+    memory: int | str | None = None,
+    spill: bool | str | os.PathLike[str] = False,
     **_: Any,
 ) -> Any:
     """Return a function or a module compiled by :func:`wengert.jit`; without one, a decorator.
@@ -101,6 +107,8 @@ def compile(
         eagerly, with a warning.
     backend: "eager" and False-like ones compile nothing. The others, `mode`, `dynamic` and `options`, are not read.
     disable: compile nothing.
+    memory, spill: a budget of bytes, and whether values may go to a file, as :func:`wengert.jit` has them. Then
+        GraphError is raised as with `fullgraph`.
 
     >>> import wengert.torch as torch
     >>> @torch.compile
@@ -110,10 +118,13 @@ def compile(
     tensor([1., 1.])
     """
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, backend=backend, name=name, disable=disable)
+        given = {"fullgraph": fullgraph, "backend": backend, "name": name, "disable": disable}
+        return functools.partial(compile, **given, memory=memory, spill=spill)
     if disable or backend == "eager" or getattr(model, "_compile_disabled", False):
         return model
-    return OptimizedModule(model, fullgraph) if isinstance(model, Module) else Compiled(model, fullgraph, name)
+    if isinstance(model, Module):
+        return OptimizedModule(model, fullgraph, memory, spill)
+    return Compiled(model, fullgraph, name, memory, spill)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..plan.plan import Buffer
-from .blocks import Block, Blocks
+from .blocks import CALL_NS, Block, Blocks
 
 # A plan that runs so many times as many blocks does nothing else than computing again.
 _MOST_AGAIN = 8
+# What an ordinary disk writes and reads in a nanosecond, in bytes.
+WRITTEN_PER_NS, READ_PER_NS = 0.8, 1.6
 # Values smaller than this part of the room are let go last.
 _SMALL = 1 / 2048
 
@@ -36,6 +38,21 @@ class Event(NamedTuple):
     scrap: tuple[int, ...]
 
 
+class Moved(NamedTuple):
+    """A value written to a file, or read back from it, which gives it new memory."""
+
+    value: int
+    is_back: bool
+
+
+Events = list[Event | Moved]
+
+
+def file_time(nbytes: int, is_there: bool) -> float:
+    """Return the nanoseconds that a value takes to a file and back, or back alone: those of an ordinary disk."""
+    return nbytes / READ_PER_NS + (0.0 if is_there else nbytes / WRITTEN_PER_NS) + CALL_NS
+
+
 class Full(Exception):
     """An error: a block finds no room."""
 
@@ -44,19 +61,21 @@ class Full(Exception):
         self.block = block
 
 
-def within(blocks: Blocks, order: Sequence[int], room: int, haste: float) -> list[Event]:
+def within(blocks: Blocks, order: Sequence[int], room: int, haste: float, spills: bool = False) -> Events:
     """Return the runs of blocks that keep values within `room` bytes. Raises Full.
 
-    `haste` is the exponent of the time until a value is read again, by which its cost is divided.
+    `haste` is the exponent of the time until a value is read again, by which its cost is divided. Where it `spills`,
+    a value may go to a file instead of being computed again.
     """
-    return _Run(blocks, order, room, haste).events()
+    return _Run(blocks, order, room, haste, spills).events()
 
 
 class _Run:
-    def __init__(self, blocks: Blocks, order: Sequence[int], room: int, haste: float) -> None:
+    def __init__(self, blocks: Blocks, order: Sequence[int], room: int, haste: float, spills: bool) -> None:
         self.blocks: list[Block] = blocks.blocks
-        self.order, self.room, self.haste = order, room, haste
+        self.order, self.room, self.haste, self.spills = order, room, haste, spills
         self.sizes, self.makers, self.pinned = blocks.sizes, blocks.makers, blocks.pinned
+        self.writers = blocks.writers
         count = len(self.sizes)
         place = {b: i for i, b in enumerate(order)}
         self.clock = [0.0]
@@ -93,14 +112,17 @@ class _Run:
         self.needed: dict[int, int] = {}
         self.wanted = [0] * count
         self.lock = [0] * count
+        # Values that the file has, and of those that were let go the ones that come back from it.
+        self.filed: set[int] = set()
+        self.from_file: set[int] = set()
         self.expired: set[int] = set()
         self.past: set[int] = set()
         self.used = 0
         self.now = 0
         self.at = -1
-        self.found: list[Event] = []
+        self.found: Events = []
 
-    def events(self) -> list[Event]:
+    def events(self) -> Events:
         for now, at in enumerate(self.order):
             self.now, self.at = now, at
             block = self.blocks[at]
@@ -125,11 +147,13 @@ class _Run:
                     self.lock[u] += 1
             missing = next((u for u in reads if u not in self.here and (made is not None or u in self.needed)), None)
             if missing is not None:
-                todo.append((self.makers[missing], missing))
+                todo.append((() if missing in self.from_file else self.makers[missing], missing))
                 held.append([])
                 continue
             if made is None:
                 self._first(b)
+            elif not run:
+                self._back(made)
             else:
                 self._again(run, made)
             todo.pop()
@@ -163,15 +187,26 @@ class _Run:
         for u in fresh:
             self.here.add(u)
             self.used += self.sizes[u]
-            if self.needed.pop(u, None) is not None:
+            if self.needed.pop(u, None) is not None and u not in self.from_file:
                 for r in self.of[u]:
                     self.wanted[r] -= 1
                     self._lay(r)
+            self.from_file.discard(u)
             self._lay(u)
         for i, w in enumerate(run):
             writes = self.blocks[w].writes
             new = tuple(u for u in fresh if u in writes and all(u not in self.blocks[x].writes for x in run[:i]))
             self.found.append(Event(w, True, new, tuple(u for u in scrap if u in writes)))
+
+    def _back(self, v: int) -> None:
+        """Read a value back from the file."""
+        self._make_room(self.sizes[v])
+        self.here.add(v)
+        self.used += self.sizes[v]
+        self.needed.pop(v, None)
+        self.from_file.discard(v)
+        self.found.append(Moved(v, True))
+        self._lay(v)
 
     def _bury(self, block: Block) -> None:
         """Take note of values that the order reads no more."""
@@ -202,7 +237,7 @@ class _Run:
         self.expired |= expiring
         # What is made of a value that is not there is not there either, or does not need it.
         for v in sorted(v for b in expiring for v in self.made_by.get(b, ()) if v in self.needed):
-            if v in self.needed:
+            if v in self.needed and v not in self.from_file:
                 self._run(self.at, self.makers[v], v)
 
     # -- room
@@ -238,15 +273,26 @@ class _Run:
         self.here.remove(v)
         self.used -= self.sizes[v]
         at = self._needed_at(v)
-        if at:
-            self.needed[v] = at
-            for r in self.of[v]:
-                self.wanted[r] += 1
-                self.dead.pop(r, None)
-                if r in self.needed:
-                    self.needed[r] = min(self.needed[r], at)
-                elif r not in self.here:
-                    self._miss(r, at)
+        if not at:
+            return
+        self.needed[v] = at
+        if self._goes_to_file(v):
+            if v not in self.filed:
+                self.filed.add(v)
+                self.found.append(Moved(v, False))
+            self.from_file.add(v)
+            return
+        for r in self.of[v]:
+            self.wanted[r] += 1
+            self.dead.pop(r, None)
+            if r in self.needed:
+                self.needed[r] = min(self.needed[r], at)
+            elif r not in self.here:
+                self._miss(r, at)
+
+    def _goes_to_file(self, v: int) -> bool:
+        """Return whether a value that is let go comes back from the file, rather than being computed again."""
+        return self.spills and file_time(self.sizes[v], v in self.filed) <= self._time(v)
 
     def _miss(self, r: int, at: int) -> None:
         """Take note that a value which is gone is needed after all."""
@@ -256,6 +302,9 @@ class _Run:
             if u in self.needed or u in self.here:
                 continue
             self.needed[u] = at
+            if u in self.filed:
+                self.from_file.add(u)
+                continue
             for x in self.of[u]:
                 self.wanted[x] += 1
                 self.dead.pop(x, None)
@@ -271,7 +320,9 @@ class _Run:
 
     def _score(self, v: int) -> float:
         """Return what it costs to let a value go, by bytes and time; infinite where it cannot be made again."""
-        if self.lock[v] or not self.makers[v] or self.complete_at[v] > self.now or v in self.pinned:
+        if self.lock[v] or self.complete_at[v] > self.now or v in self.pinned:
+            return math.inf
+        if not self.makers[v] and not self.spills:
             return math.inf
         if self.complete_at[v] == self.now and not self._is_made(v):
             return math.inf
@@ -279,13 +330,15 @@ class _Run:
         if not at:
             return 0.0
         time = self._time(v)
+        if self.spills:
+            time = min(time, file_time(self.sizes[v], v in self.filed))
         if time == math.inf:
             return math.inf
         wait = max(self.clock[at] - self.clock[self.now], 1.0)
         return time / (self.sizes[v] * math.pow(wait, self.haste))
 
     def _is_made(self, v: int) -> bool:
-        return all(b in self.past for b in self.makers[v])
+        return all(b in self.past for b in self.writers[v])
 
     def _time(self, v: int) -> float:
         """Return the time of computing a value again, with all that is not there."""
@@ -304,5 +357,8 @@ class _Run:
             for r in self.of[u]:
                 if r not in self.here and r not in seen:
                     seen.add(r)
-                    stack.append(r)
+                    if r in self.filed:
+                        total += file_time(self.sizes[r], True)
+                    else:
+                        stack.append(r)
         return total

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..codegen.types import Target
+from ..kernels.spill import in_step, out_step, pages
 from ..plan.plan import Buffer, HostCall, Jump, Plan, Step, View
-from .blocks import Blocks
-from .evict import Event
+from .blocks import Block, Blocks
+from .evict import READ_PER_NS, WRITTEN_PER_NS, Event, Moved
 from .place import arrange
 
 # What the labels of steps that run again end with.
 AGAIN = " again"
+# What the labels of steps that copy values to the file and back end with.
+OUT, BACK = " to the file", " from the file"
 
 
 class Rebuilt:
@@ -19,8 +23,8 @@ class Rebuilt:
     The plan that it is made of stays as it was until :meth:`put_into`.
     """
 
-    def __init__(self, blocks: Blocks, events: Sequence[Event]) -> None:
-        self._old = blocks.plan
+    def __init__(self, blocks: Blocks, events: Sequence[Event | Moved], target: Target) -> None:
+        self._old, self._steps = blocks.plan, list(blocks.plan.steps)
         self._blocks = blocks
         # The buffer that holds a value now.
         self._now: dict[Buffer, Buffer] = {}
@@ -31,11 +35,17 @@ class Rebuilt:
         self.plan.inputs, self.plan.outputs = self._old.inputs, self._old.outputs
         self.plan.constants = self._old.constants
         moved: dict[int, int] = {}
+        self._target = target
+        self._parts: dict[int, Buffer] = {}
+        self.spilled: list[int] = []
         for event in events:
-            self._add(event, moved)
+            if isinstance(event, Moved):
+                self._move(event)
+            else:
+                self._add(event, moved)
         self.plan.windows = [self._windows.get(w, w) for w in self._old.windows]
         self.plan.loops = [(moved[first], moved[last]) for first, last in self._old.loops]
-        firsts = [e.block for e in events if not e.is_again]
+        firsts = [e.block for e in events if isinstance(e, Event) and not e.is_again]
         self.is_reordered = firsts != sorted(firsts)
         arrange(self.plan)
 
@@ -44,9 +54,14 @@ class Rebuilt:
         """The bytes of the arena."""
         return self.plan.arena
 
+    def steps_of(self, block: Block) -> list[Step]:
+        """Return the steps of a block, as they were."""
+        return self._steps[block.first : block.end]
+
     def put_into(self, plan: Plan) -> None:
         """Make a plan this one."""
         plan.steps, plan.windows, plan.loops = self.plan.steps, self.plan.windows, self.plan.loops
+        plan.spill = self.plan.spill
         arrange(plan)
 
     def _add(self, event: Event, moved: dict[int, int]) -> None:
@@ -57,7 +72,7 @@ class Rebuilt:
         scraps = {buffers[v]: Buffer("temp", buffers[v].nbytes) for v in event.scrap}
         start = len(self.plan.steps)
         for i in range(block.first, block.end):
-            step = self._old.steps[i]
+            step = self._steps[i]
             if event.is_again:
                 self.again.append(len(self.plan.steps))
             else:
@@ -65,6 +80,23 @@ class Rebuilt:
             self.plan.steps.append(self._step(step, scraps, event.is_again, start - block.first))
         if event.is_again:
             self.time += block.time
+
+    def _move(self, event: Moved) -> None:
+        """Add the step that writes a value to its part of the file, or reads it back to new memory."""
+        old = self._blocks.buffers[event.value]
+        maker = self._steps[self._blocks.blocks[self._blocks.writers[event.value][-1]].end - 1]
+        if not event.is_back:
+            part = self._parts[event.value] = Buffer("spill", old.nbytes)
+            part.place = self.plan.spill
+            self.plan.spill += pages(old.nbytes)
+            self.spilled.append(event.value)
+            step = out_step(self._now.get(old, old), part, self._target, f"{maker.label}{OUT}")
+        else:
+            self._now[old] = Buffer("temp", old.nbytes)
+            step = in_step(self._parts[event.value], self._now[old], self._target, f"{maker.label}{BACK}")
+        step.nodes = maker.nodes
+        self.time += step.nbytes / 2 / (READ_PER_NS if event.is_back else WRITTEN_PER_NS)
+        self.plan.steps.append(step)
 
     def _step(self, step: Step, scraps: dict[Buffer, Buffer], is_again: bool, by: int) -> Step:
         def buffer(b: Buffer) -> Buffer:

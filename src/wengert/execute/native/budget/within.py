@@ -9,10 +9,11 @@ from typing import NamedTuple
 from ....core.errors import GraphError, WengertError, error
 from ....core.node import Node
 from ....core.source import Source
+from ..codegen.types import Target
 from ..plan.plan import ALIGN, Plan, Step, scratch_stride
 from ..plan.report import memory, results_nbytes
 from .blocks import Blocks, time_of
-from .evict import Event, Full, within
+from .evict import READ_PER_NS, WRITTEN_PER_NS, Event, Full, Moved, within
 from .order import frugal, peak
 from .places import place_of
 from .rebuild import AGAIN, Rebuilt
@@ -28,10 +29,19 @@ _LESS = 0.97
 
 
 class Limit(NamedTuple):
-    """A limit of memory: so many bytes beside inputs and constants, for so many threads."""
+    """A limit of memory: so many bytes beside inputs and constants, for so many threads.
+
+    Values may be spilled to files in `folder`, where there is one.
+    """
 
     nbytes: int
     threads: int
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The text of all that decides the plan."""
+        return f"{self.nbytes} bytes {self.threads} threads{' spilling' if self.folder else ''}"
 
 
 class BudgetError(GraphError, MemoryError):
@@ -49,11 +59,21 @@ class Again(NamedTuple):
     path: str
 
 
+class Spilled(NamedTuple):
+    """A value that a file keeps for a while: the step that makes it, its bytes, where it is from."""
+
+    label: str
+    bytes: int
+    source: Source | None
+    path: str
+
+
 class Budget(NamedTuple):
     """The outcome of a budget for a plan.
 
     `limit` bytes are allowed, `free` is what the plan would need without it, `needed` what it needs. `again` are the
-    steps that run more than once; `time` is the part that they add to the estimated time of all steps.
+    steps that run more than once, `spilled` the values that are written to a file, of `file` bytes; `time` is the part
+    that these add to the estimated time of all steps.
     """
 
     limit: int
@@ -62,9 +82,11 @@ class Budget(NamedTuple):
     is_reordered: bool
     again: tuple[Again, ...]
     time: float
+    spilled: tuple[Spilled, ...] = ()
+    file: int = 0
 
 
-def fit(plan: Plan, limit: Limit, name: str) -> Budget:
+def fit(plan: Plan, limit: Limit, name: str, target: Target) -> Budget:
     """Give a plan's buffers places, after making it one that keeps to a limit.
 
     Raises BudgetError where that is impossible, with the least number of bytes that is not, and what needs them.
@@ -74,7 +96,7 @@ def fit(plan: Plan, limit: Limit, name: str) -> Budget:
     free = memory(plan, limit.threads).growth
     if free <= limit.nbytes:
         return Budget(limit.nbytes, free, free, False, (), 0.0)
-    return _Fit(plan, limit, free, name).found()
+    return _Fit(plan, limit, free, name, target).found()
 
 
 def _again(made: Rebuilt, whole: float) -> tuple[Again, ...]:
@@ -91,8 +113,19 @@ def _again(made: Rebuilt, whole: float) -> tuple[Again, ...]:
     return tuple(sorted(rows, key=lambda r: -r.share))
 
 
+def _spilled(made: Rebuilt, blocks: Blocks) -> tuple[Spilled, ...]:
+    """Return the values that go to the file, the largest first."""
+    rows = []
+    for v in made.spilled:
+        block = blocks.blocks[blocks.writers[v][-1]]
+        source, _, path = place_of(made.steps_of(block))
+        rows.append(Spilled(made.steps_of(block)[-1].label, blocks.buffers[v].nbytes, source, path))
+    return tuple(sorted(rows, key=lambda r: -r.bytes))
+
+
 class _Fit:
-    def __init__(self, plan: Plan, limit: Limit, free: int, name: str) -> None:
+    def __init__(self, plan: Plan, limit: Limit, free: int, name: str, target: Target) -> None:
+        self.spills, self.target = bool(limit.folder), target
         self.plan, self.limit, self.free, self.name = plan, limit.nbytes, free, name
         scratch = scratch_stride(max((s.scratch for s in plan.steps), default=0))
         self.fixed = results_nbytes(plan) + scratch * limit.threads
@@ -111,7 +144,14 @@ class _Fit:
         made.put_into(self.plan)
         whole = sum(block.time for block in self.blocks.blocks)
         return Budget(
-            self.limit, self.free, self.fixed + made.arena, made.is_reordered, _again(made, whole), made.time / whole
+            self.limit,
+            self.free,
+            self.fixed + made.arena,
+            made.is_reordered,
+            _again(made, whole),
+            made.time / whole,
+            _spilled(made, self.blocks),
+            self.plan.spill,
         )
 
     def _within(self, room: int) -> Rebuilt | None:
@@ -120,7 +160,7 @@ class _Fit:
             ways = []
             for haste in _HASTES:
                 with suppress(Full):
-                    events = within(self.blocks, order, room, haste)
+                    events = within(self.blocks, order, room, haste, self.spills)
                     ways.append((self._cost(events), haste, events))
                     if ways[-1][0] == 0.0:
                         break
@@ -130,19 +170,24 @@ class _Fit:
                     return made
         return None
 
-    def _cost(self, events: Sequence[Event]) -> float:
-        return sum(self.blocks.blocks[e.block].time for e in events if e.is_again)
+    def _cost(self, events: Sequence[Event | Moved]) -> float:
+        again = sum(self.blocks.blocks[e.block].time for e in events if isinstance(e, Event) and e.is_again)
+        moved = [e for e in events if isinstance(e, Moved)]
+        back, out = (sum(self.blocks.sizes[e.value] for e in moved if e.is_back is way) for way in (True, False))
+        return again + back / READ_PER_NS + out / WRITTEN_PER_NS
 
-    def _arranged(self, order: Sequence[int], limit: int, haste: float, events: Sequence[Event]) -> Rebuilt | None:
+    def _arranged(
+        self, order: Sequence[int], limit: int, haste: float, events: Sequence[Event | Moved]
+    ) -> Rebuilt | None:
         """Return the plan of some runs of blocks, or of others with less room where the arena has gaps."""
         room = limit
         for _ in range(_SHRINKS):
-            made = Rebuilt(self.blocks, events)
+            made = Rebuilt(self.blocks, events, self.target)
             if made.arena <= limit:
                 return made
             room -= made.arena - limit
             try:
-                events = within(self.blocks, order, room, haste)
+                events = within(self.blocks, order, room, haste, self.spills)
             except Full:
                 break
         return None
@@ -152,18 +197,18 @@ class _Fit:
         found = []
         for order in self.orders:
             high, low = peak(self.blocks, order), 0
-            events, full = within(self.blocks, order, high, _HASTES[0]), None
+            events, full = within(self.blocks, order, high, _HASTES[0], self.spills), None
             while high - low > max(ALIGN, int(high * _EXACT)):
                 middle = (low + high) // 2
                 for haste in _HASTES:
                     try:
-                        events, high = within(self.blocks, order, middle, haste), middle
+                        events, high = within(self.blocks, order, middle, haste, self.spills), middle
                         break
                     except Full as too_small:
                         full = too_small
                 else:
                     low = middle
-            found.append((Rebuilt(self.blocks, events), full))
+            found.append((Rebuilt(self.blocks, events, self.target), full))
         made, full = min(found, key=lambda made: made[0].arena)
         # With other gaps in the arena a little less may do.
         while (less := self._within(int(made.arena * _LESS))) is not None:
@@ -181,6 +226,7 @@ class _Fit:
             BudgetError,
             f"{self.name} cannot run within {self.limit:,} bytes: it needs at least {least:,}, set by {what}",
             f"Without a budget it takes {self.free:,} bytes. That step alone has {held:,} in use, of which "
-            f"{self.fixed:,} are results and scratch memory. Give memory={least} or more, or a smaller batch.",
+            f"{self.fixed:,} are results and scratch memory. Give memory={least} or more, or a smaller batch"
+            f"{'.' if self.spills else ', or spill=True, which keeps values in a file.'}",
             str(where) if where is not None else None,
         )

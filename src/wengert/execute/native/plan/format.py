@@ -10,7 +10,7 @@ The document, compressed, is an object of
 - `steps`: `[kind, what, words, views, reads, writes, numbers, label]`. What a "kernel" does is a number among
   `keys`; a "jump" has `[name, when, target]`, a "call" `[name, when, origin]`, where `when` is a view or
   -1. Of the words, those at the places in `views` are numbers of views;
-- `inputs`, `outputs`: views; `constants`, `windows`: buffers; `loops`, `arena`;
+- `inputs`, `outputs`: views; `constants`, `windows`: buffers; `loops`, `arena`, `spill`;
 - `made`: `[dtype, shape, bytes]` of each constant after the document.
 
 There is nothing in it that is run: kernels are named by their structure, steps of Python's by a maker and
@@ -96,6 +96,7 @@ class _Writer:
             "windows": [self.buffer(b) for b in plan.windows],
             "loops": plan.loops,
             "arena": plan.arena,
+            "spill": plan.spill,
             "views": [[self.buffer(b), self.dtypes[d.name], *rest] for b, d, *rest in self.views],
             "buffers": self.rows,
             "keys": list(self.keys),
@@ -206,7 +207,7 @@ def _read(
     plan.constants = [buffers[b] for b in document["constants"]]
     plan.windows = [buffers[b] for b in document["windows"]]
     plan.loops = [(first, last) for first, last in document["loops"]]
-    plan.arena = document["arena"]
+    plan.arena, plan.spill = document["arena"], document["spill"]
     plan.is_arranged = True
     return plan
 

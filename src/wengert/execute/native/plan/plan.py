@@ -28,8 +28,8 @@ class Buffer:
     """A piece of memory of the program.
 
     `input` and `output` buffers are given at every call (`index` counts them); a `constant` holds
-    `array`; a `temp` gets its place in the arena by `arrange`. A `window` is a piece of another
-    buffer, `of`, that steps move while the program runs. `donated` inputs may be written to once
+    `array`; a `temp` gets its place in the arena by `arrange`, a `spill` stands at its place in a file. A `window` is a
+    piece of another buffer, `of`, that steps move while the program runs. `donated` inputs may be written to once
     nothing reads them any more.
     """
 
@@ -37,7 +37,7 @@ class Buffer:
 
     def __init__(
         self,
-        kind: Literal["input", "output", "constant", "temp", "window"],
+        kind: Literal["input", "output", "constant", "temp", "spill", "window"],
         nbytes: int,
         index: int = 0,
         array: Any = None,
@@ -253,6 +253,8 @@ class Plan:
         # The first and last steps of loops, inner ones before those around them.
         self.loops: list[tuple[int, int]] = []
         self.arena = 0
+        # The bytes of the file for values that memory has no room for.
+        self.spill = 0
         # True once every buffer has its place.
         self.is_arranged = False
 
@@ -310,7 +312,7 @@ class Plan:
 
 def _shown(view: View, step: Step) -> str:
     buffer = view.buffer
-    place = buffer.kind[0] + str(buffer.place if buffer.kind == "temp" else buffer.index)
+    place = buffer.kind[0] + str(buffer.place if buffer.kind in ("temp", "spill") else buffer.index)
     return f"{'=' if buffer in step.writes else ''}{place}:{view.dtype.name}{list(view.shape)}"
 
 

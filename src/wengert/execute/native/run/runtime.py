@@ -37,7 +37,7 @@ from ..plan.plan import (
     View,
     scratch_stride,
 )
-from . import guard, scheduler, threads
+from . import guard, scheduler, spilling, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
@@ -114,7 +114,7 @@ class _Layout(NamedTuple):
 class Program:
     """A plan that can be called."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, folder: str = "") -> None:
         if not plan.is_arranged:
             plan.claim_outputs()
             plan.arrange()
@@ -136,7 +136,10 @@ class Program:
             self._entries[buffer] = FIRST + len(self._entries)
         for buffer in plan.windows:
             self._entries[buffer] = FIRST + len(self._entries)
-        self._guard = guard.Guard(plan, self._entries) if guard.is_on() else None
+        # The folder, and the entry, of the file that values are spilled to, which lies outside of guarded memory.
+        self._folder = folder
+        self._file_entry = FIRST + len(self._entries)
+        self._guard = guard.Guard(plan, self._entries) if guard.is_on() and not plan.spill else None
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
@@ -167,6 +170,8 @@ class Program:
         start = view.offset * view.dtype.itemsize
         if view.buffer.kind == "temp":
             return ARENA, (view.buffer.place if self._guard is None else self._guard.place(view.buffer)) + start
+        if view.buffer.kind == "spill":
+            return self._file_entry, view.buffer.place + start
         return self._entries[view.buffer], start
 
     def _divided(self) -> _Layout:
@@ -580,7 +585,7 @@ class _Instance:
     """The part of a program that only one call may use at a time: the block that the driver reads, and memory."""
 
     def __init__(self, program: Program) -> None:
-        entries = FIRST + len(program._entries)
+        entries = program._file_entry + (program.plan.spill > 0)
         self._words = np.zeros(len(CALL_WORDS) + entries, np.int64)
         self.call = self._words.data[: len(CALL_WORDS)]
         self.table = self._words[len(CALL_WORDS) :]
@@ -611,7 +616,7 @@ class _Instance:
         self.table[SCRATCH_STRIDE] = stride
         self.nbytes = program.plan.arena + layout.threads * stride
         self.own = None
-        if self.nbytes <= OWN_ARENA:
+        if self.nbytes <= OWN_ARENA and not program.plan.spill:
             self.own = threads.aligned(self.nbytes, ALIGN)
             self._lay_out(self.own)
         self.layout = layout  # last: what was interrupted on the way is not ready
@@ -620,6 +625,9 @@ class _Instance:
         """Return memory for one call."""
         block = _borrow(self.nbytes)
         self._lay_out(block.memory)
+        if self._program.plan.spill:
+            block.file = spilling.borrow(self._program.plan.spill, self._program._folder)
+            self.table[self._program._file_entry] = block.file.address
         return block
 
     def _lay_out(self, memory: Array) -> None:
@@ -629,13 +637,17 @@ class _Instance:
 
 
 class _Block:
-    """A block of memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
+    """A block of memory that one call at a time borrows; `spared` counts the calls for which it was far too large.
 
-    __slots__ = ("memory", "spared")
+    `file` is what the call spills values to.
+    """
+
+    __slots__ = ("file", "memory", "spared")
 
     def __init__(self, nbytes: int) -> None:
         self.memory = threads.aligned(nbytes, ALIGN)
         self.spared = 0
+        self.file: spilling.SpillFile | None = None
 
 
 # Large arenas that wait, the last used on top. All programs share them: what the largest one needs is
@@ -654,6 +666,9 @@ def _borrow(nbytes: int) -> _Block:
 
 
 def _give_back(block: _Block, used: int) -> None:
+    if block.file is not None:
+        spilling.give_back(block.file)
+        block.file = None
     block.spared = block.spared + 1 if used * 4 < block.memory.nbytes else 0
     if block.spared < SPARED_CALLS and len(_blocks) < IDLE:
         _blocks.append(block)
