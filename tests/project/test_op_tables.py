@@ -38,7 +38,6 @@ TABLES = {
 HOMONYMS = {
     "__init__.py: partial_scan ...": "which module declares ops that are loaded when first used",
     "core/graph/closed.py: NodeKind": "kinds of nodes",
-    "execute/native/plan/plan.py: input ...": "kinds of buffers",
     "execute/native/run/guard.py: input ...": "kinds of buffers",
     "execute/native/scalar/math/library.py: __all__": "functions of the module",
     "explain/gradients/flow.py: _LEAVES": "kinds of nodes",

@@ -417,6 +417,74 @@ def test_folders_that_will_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         wg.jit(chain, memory="1MB", spill=True)
 
 
+# -- activations in 8 bits
+
+
+def gradients(**options: Any) -> tuple[Any, list[Any], Any]:
+    wg.manual_seed(3)
+    model = layers(2, 0.0)
+    rng = np.random.default_rng(1)
+    x, y = (wg.tensor(rng.standard_normal((4, 32, 32)).astype(np.float32)) for _ in range(2))
+
+    @wg.jit(**options)
+    def step(x: Any, y: Any) -> Any:
+        for p in model.parameters():
+            p.grad = None
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        return loss
+
+    loss = [step(x, y) for _ in range(6)][-1]
+    return loss.item(), [p.grad.numpy().copy() for p in model.parameters()], step
+
+
+def test_activations_in_8_bits_take_less_and_change_gradients_little() -> None:
+    loss, full, free = gradients()
+    found, small, step = gradients(activations="int8")
+    # The forward pass reads the values themselves; what is fused with what may show in last bits.
+    assert found == pytest.approx(loss, rel=1e-6)
+    errors = [np.linalg.norm(a - b) / np.linalg.norm(a) for a, b in zip(full, small, strict=True)]
+    assert 0 < max(errors) < 0.02
+    assert step.memory.arena < 0.95 * free.memory.arena
+    assert wg.explain.memory(step).limit is None
+    assert any(b.dtype == np.int8 for s in step.plan.steps for b in s.words if not isinstance(b, int))
+    # A budget on top computes the same values.
+    tight = gradients(activations="int8", memory=int(step.memory.growth * 0.8))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(small, tight[1], strict=True))
+
+
+def test_only_what_a_gradient_is_linear_in_is_rounded() -> None:
+    # A number that was rounded to 0 would make this derivative infinite.
+    def f(x: Any, w: Any) -> Any:
+        y = wg.exp(x)
+        return wg.log(y).sum() + (wg.sqrt(y) @ w).sum()
+
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) * 8 for shape in ((128, 64), (64, 64)))
+    expected = wg.grad(f, argnums=(0, 1))(x, w)
+    found = wg.jit(wg.grad(f, argnums=(0, 1)), activations="int8")(x, w)
+    for a, b in zip(found, expected, strict=True):
+        assert np.isfinite(a.numpy()).all()
+        assert np.linalg.norm(a - b) < 0.01 * np.linalg.norm(b)
+
+
+def test_zeros_and_what_is_not_finite_in_8_bits() -> None:
+    def f(w: Any, x: Any) -> Any:
+        return (wg.relu(x) @ w).sum()
+
+    x = np.zeros((128, 64), np.float32)
+    w = np.ones((64, 8), np.float32)
+    step = wg.jit(wg.grad(f), activations="int8")
+    assert (step(w, x).numpy() == 0).all()
+    x[3, 5] = np.nan
+    assert np.isnan(step(w, x).numpy()).any()
+
+
+def test_other_kinds_of_activations() -> None:
+    with pytest.raises(wg.DTypeError, match="activations='int4'"):
+        wg.jit(chain, activations="int4")  # type: ignore[call-overload]
+
+
 # -- refusal
 
 

@@ -71,8 +71,8 @@ def executor(graph: Graph, donated: Sequence[bool] | None = None, limit: Limit |
     if limit is not None:
         fail(
             GraphError,
-            f"{graph.name or 'a program'} within {limit.nbytes:,} bytes: it runs through the interpreter",
-            "A budget of memory needs native code. Leave memory= out.",
+            f"{graph.name or 'a program'} with a budget of memory: it runs through the interpreter",
+            "A budget needs native code. Leave memory= and activations= out.",
         )
     return Interpreted(graph)
 

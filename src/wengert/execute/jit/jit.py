@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -671,9 +671,9 @@ class Jit(Inspected, Native):
 
 def _compiler(options: Options) -> CompileGraph:
     compile: Callable[..., Any] = verified if options.verify else executor
-    return (
-        compile if options.memory is None else functools.partial(compile, limit=Limit(options.memory, 0, options.spill))
-    )
+    if options.memory is None and not options.activations:
+        return compile
+    return functools.partial(compile, limit=Limit(options.memory, 0, options.spill, bool(options.activations)))
 
 
 def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
@@ -714,6 +714,7 @@ def jit(
     name: str | None = None,
     memory: int | str | None = None,
     spill: bool | str | os.PathLike[str] = False,
+    activations: Literal["int8"] | None = None,
 ) -> Any:
     """Compile a function: it is traced once for every kind of call, then runs as native code.
 
@@ -735,6 +736,8 @@ def jit(
         for bit, where that is needed to stay below it: see docs/checkpointing.md.
     spill: keep values in a file where that costs less than computing them again: a folder, or True for that of
         temporary files. The file has no name, and is gone with the process. Linux only.
+    activations: "int8": keep float32 values that a gradient is linear in as 8-bit integers for the backward pass, by
+        blocks that share a scale. Gradients are then approximate; results of the forward pass are not.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
@@ -775,8 +778,12 @@ def jit(
     budget = None if memory is None else nbytes_of(memory, "memory")
     if spill is not False and budget is None:
         fail(DTypeError, "spill without memory=", "Values go to a file to stay within a budget: give one.")
+    if activations not in (None, "int8"):
+        fail(DTypeError, f"activations={activations!r}", "Write 'int8', or leave it out.")
     folder = "" if spill is False else folder_of(spill)
-    options = Options(static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget, folder)
+    options = Options(
+        static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget, folder, activations or ""
+    )
     if fn is None:
         return lambda inner: Jit(inner, options)
     if not callable(fn):

@@ -27,6 +27,7 @@ class Options:
     name: str | None
     memory: int | None = None
     spill: str = ""
+    activations: str = ""
 
 
 def nbytes_of(amount: Any, what: str) -> int:

@@ -21,6 +21,7 @@ from .plan import report
 from .plan.fingerprint import Fingerprint, fingerprint
 from .plan.format import Unwritable, dump, load
 from .plan.plan import Plan
+from .rewrite.activations import in_8_bits
 from .rewrite.canonical import canonical
 from .rewrite.checks import checked
 from .run import threads
@@ -83,7 +84,8 @@ class Compiled:
     @cached_property
     def _made(self) -> _Made:
         with recording(self.graph.nodes) as origins:
-            optimized = canonical(self.graph)
+            kept = self.limit is not None and self.limit.in_8_bits
+            optimized = canonical(in_8_bits(self.graph) if kept else self.graph)
         extended, checks = checked(optimized)
         lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
         plan = lowering.lower()

@@ -29,19 +29,20 @@ _LESS = 0.97
 
 
 class Limit(NamedTuple):
-    """A limit of memory: so many bytes beside inputs and constants, for so many threads.
+    """A limit of memory: so many bytes beside inputs and constants (None: any number), for so many threads.
 
-    Values may be spilled to files in `folder`, where there is one.
+    Values may be spilled to files in `folder`, where there is one; `in_8_bits`, activations are kept as integers.
     """
 
-    nbytes: int
+    nbytes: int | None
     threads: int
     folder: str = ""
+    in_8_bits: bool = False
 
     @property
     def name(self) -> str:
         """The text of all that decides the plan."""
-        return f"{self.nbytes} bytes {self.threads} threads{' spilling' if self.folder else ''}"
+        return f"{self.nbytes} bytes {self.threads} threads{' spilling' * bool(self.folder)}{' int8' * self.in_8_bits}"
 
 
 class BudgetError(GraphError, MemoryError):
@@ -71,12 +72,12 @@ class Spilled(NamedTuple):
 class Budget(NamedTuple):
     """The outcome of a budget for a plan.
 
-    `limit` bytes are allowed, `free` is what the plan would need without it, `needed` what it needs. `again` are the
-    steps that run more than once, `spilled` the values that are written to a file, of `file` bytes; `time` is the part
-    that these add to the estimated time of all steps.
+    `limit` bytes are allowed (None: any number), `free` is what the plan would need without it, `needed` what it needs.
+    `again` are the steps that run more than once, `spilled` the values that are written to a file, of `file` bytes;
+    `time` is the part that these add to the estimated time of all steps.
     """
 
-    limit: int
+    limit: int | None
     free: int
     needed: int
     is_reordered: bool
@@ -94,9 +95,21 @@ def fit(plan: Plan, limit: Limit, name: str, target: Target) -> Budget:
     plan.claim_outputs()
     plan.arrange()
     free = memory(plan, limit.threads).growth
+    if limit.nbytes is None:
+        return _reordered(plan, free, limit.threads, target)
     if free <= limit.nbytes:
         return Budget(limit.nbytes, free, free, False, (), 0.0)
-    return _Fit(plan, limit, free, name, target).found()
+    return _Fit(plan, limit.nbytes, limit, free, name, target).found()
+
+
+def _reordered(plan: Plan, free: int, threads: int, target: Target) -> Budget:
+    """Give a plan the order that needs least memory, where that is another."""
+    blocks = Blocks(plan)
+    order = frugal(blocks)
+    made = Rebuilt(blocks, [Event(b, False, (), ()) for b in order], target)
+    if made.arena < plan.arena:
+        made.put_into(plan)
+    return Budget(None, free, memory(plan, threads).growth, made.is_reordered, (), 0.0)
 
 
 def _again(made: Rebuilt, whole: float) -> tuple[Again, ...]:
@@ -124,9 +137,9 @@ def _spilled(made: Rebuilt, blocks: Blocks) -> tuple[Spilled, ...]:
 
 
 class _Fit:
-    def __init__(self, plan: Plan, limit: Limit, free: int, name: str, target: Target) -> None:
+    def __init__(self, plan: Plan, nbytes: int, limit: Limit, free: int, name: str, target: Target) -> None:
         self.spills, self.target = bool(limit.folder), target
-        self.plan, self.limit, self.free, self.name = plan, limit.nbytes, free, name
+        self.plan, self.limit, self.free, self.name = plan, nbytes, free, name
         scratch = scratch_stride(max((s.scratch for s in plan.steps), default=0))
         self.fixed = results_nbytes(plan) + scratch * limit.threads
         self.blocks = Blocks(plan)

@@ -12,6 +12,7 @@ import mmap
 import os
 import sys
 import tempfile
+from typing import Literal
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def give_back(file: SpillFile) -> None:
         _idle.append(file)
 
 
-def folder_of(spill: bool | str | os.PathLike[str], what: str = "spill") -> str:
+def folder_of(spill: Literal[True] | str | os.PathLike[str], what: str = "spill") -> str:
     """Return the folder for files, which is that of temporary files unless named. Raises SpillError for none."""
     if not hasattr(os, "posix_fallocate") or not sys.platform.startswith("linux"):
         fail(SpillError, f"{what} on {sys.platform}", "Values are spilled to files on Linux only: leave it out.")
