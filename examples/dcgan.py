@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("dcgan.svg"), help="picture of digits (default %(default)s)")
     args = parser.parse_args()
     if args.smoke:
-        args.epochs, args.width = 3, 12
+        args.epochs, args.width = 3, 8
 
     torch.manual_seed(args.seed)
     digits, _ = wg.data.load_digits()

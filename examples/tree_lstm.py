@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("tree_lstm.svg"), help="picture of accuracy by levels")
     args = parser.parse_args()
     if args.smoke:
-        args.steps, args.levels = 150, 2
+        args.steps, args.levels = 120, 2
 
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)

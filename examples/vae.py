@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a short run")
     parser.add_argument("--out", type=Path, default=Path("vae.svg"), help="picture of digits (default %(default)s)")
     args = parser.parse_args()
-    epochs = 12 if args.smoke else args.epochs
+    epochs = 8 if args.smoke else args.epochs
 
     torch.manual_seed(args.seed)
     images = wg.data.read_idx(args.data) / 255 if args.data else wg.data.load_digits()[0]
