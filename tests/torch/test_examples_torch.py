@@ -56,7 +56,7 @@ def test_dcgan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     away, _ = numbers(r"a drawing is ([\d.]+) from the nearest digit, the mean digit ([\d.]+)", out)
     drawn, _ = numbers(r"between drawings by ([\d.]+), between digits by ([\d.]+)", out)
     # The even grey that an untrained generator draws is further off, and all its drawings are alike.
-    assert away < 0.36
+    assert away < 0.33
     assert drawn > 0.05
 
 
