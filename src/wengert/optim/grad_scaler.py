@@ -43,14 +43,14 @@ class GradScaler:
 
     >>> import wengert as wg
     >>> w = wg.ones(2, requires_grad=True)
-    >>> optimizer, scaler = wg.optim.SGD([w], lr=0.5), wg.train.GradScaler(init_scale=1024.0)
+    >>> optimizer, scaler = wg.optim.SGD([w], lr=0.25), wg.train.GradScaler(init_scale=1024.0)
     >>> with wg.autocast("float16"):
     ...     loss = (w @ wg.tensor([1e-5, 1.0])) ** 2
     >>> scaler.scale(loss).backward()
     >>> scaler.step(optimizer)
     >>> scaler.update()
     >>> w, scaler.get_scale()
-    (tensor([ 1., -0.], requires_grad=True), 1024.0)
+    (tensor([1. , 0.5], requires_grad=True), 1024.0)
     """
 
     def __init__(

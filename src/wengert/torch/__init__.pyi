@@ -352,7 +352,7 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors joined along axis 1, vectors and numbers as columns. Raises ShapeError."""
 def combinations(input: TensorLike, r: _Int = 2, with_replacement: _Bool = False) -> Any:
     """Return the rows of `r` elements of a vector, each in the vector's order. Raises ShapeError for other shapes."""
-def compile(model: Any = None, *, fullgraph: _Bool = False, dynamic: _Bool | None = None, backend: Any = 'inductor', mode: _Str | None = None, options: Any = None, name: _Str | None = None, disable: _Bool = False, **_: Any) -> Any:
+def compile(model: Any = None, *, fullgraph: _Bool = False, dynamic: _Bool | None = None, backend: Any = 'inductor', mode: _Str | None = None, options: Any = None, name: _Str | None = None, disable: _Bool = False, memory: _Int | _Str | None = None, spill: Any = False, **_: Any) -> Any:
     """Return a function or a module compiled by :func:`wengert.jit`; without one, a decorator."""
 def complex(real: Any, imag: Any) -> Tensor:
     """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
