@@ -26,7 +26,7 @@ from ..pointwise.selection import where
 from ..pointwise.xlogy import xlog1py, xlogy
 from .gamma import _STIRLING, _lgamma, digamma, polygamma_op
 from .incomplete_gamma import as_wide_as, wider
-from .wide import Array, choose, horner, in_float64, log_remainder
+from .wide import Array, choose, horner, in_float64, log_remainder, together
 
 _POINTS = 160
 _NO_ONNX = Missing("ONNX has no such operator")
@@ -109,14 +109,14 @@ def _moments(a: Array, b: Array, r: Array, orders: list[tuple[int, int]]) -> lis
     high = np.maximum(high, 1.0)
     step = (high - low) / (_POINTS - 1)
     totals = [np.zeros_like(a) for _ in orders]
-    for k in range(_POINTS):
-        t = low + k * step
+    for part in together(_POINTS, a.size):
+        t = low + np.arange(part.start, part.stop)[:, None] * step
         bent = np.exp(-t)
         v = scale * np.exp(t - bent)
         base = np.log1p(-r * np.expm1(-v))
         term = v * (1.0 + bent) * np.exp(power * base - a * v)
         for total, (i, j) in zip(totals, orders, strict=True):
-            total += term * (-v) ** i * base**j
+            total += (term * (-v) ** i * base**j).sum(axis=0)
     return [(1.0 + r) * step * t for t in totals]
 
 

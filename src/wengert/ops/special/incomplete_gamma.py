@@ -28,7 +28,7 @@ from ..pointwise.selection import where
 from ..pointwise.xlogy import xlogy
 from ..structure.shapes import cast
 from .gamma import _STIRLING, _lgamma, _lgamma_2_plus, digamma, lgamma, polygamma_op
-from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder
+from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder, together
 
 _NODES = 48
 _SERIES_BELOW = 10.0  # in a
@@ -90,11 +90,12 @@ def _upper_integral(a: Array, x: Array, n: int) -> list[Array]:
 def _integrals(exponent: Any, end: Array, n: int, sign: float) -> list[Array]:
     """Return the integrals of exp(exponent(u)) (sign u)**j over 0 .. end, for j = 0 .. n."""
     totals = [np.zeros_like(end) for _ in range(n + 1)]
-    for node, weight in zip(*gauss_legendre(_NODES), strict=True):
-        u = end * node
-        term = weight * np.exp(exponent(u))
+    nodes, weights = gauss_legendre(_NODES)
+    for part in together(_NODES, end.size):
+        u = end * nodes[part, None]
+        term = weights[part, None] * np.exp(exponent(u))
         for total in totals:
-            total += term
+            total += term.sum(axis=0)
             term = term * (sign * u)
     return [end * t for t in totals]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -68,6 +68,13 @@ def log_remainder(u: Array) -> Array:
     t = near / (2.0 + near)
     series = 2.0 * t**3 * horner(t * t, _INVERSE_ODD) - near * t
     return np.where(np.abs(u) < 0.5, series, np.log1p(u) - u)
+
+
+def together(nodes: int, size: int) -> Iterator[slice]:
+    """Yield the nodes of a quadrature rule in parts that are evaluated at once: all of them for few numbers."""
+    step = max(1, _BLOCK // max(1, size))
+    for start in range(0, nodes, step):
+        yield slice(start, min(start + step, nodes))
 
 
 @cache
