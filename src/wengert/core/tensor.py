@@ -17,6 +17,7 @@ from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .ops.facets import Role
 from .ops.op import TABLE, Linear, Op
+from .references import Apart
 from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
@@ -472,7 +473,7 @@ class Tensor(Methods):
         if not self.requires_grad:
             fail(GradientError, "retain_grad() of a tensor that does not require gradients")
         if not self.is_leaf:
-            self._hooked().retain = weakref.ref(self)
+            self._hooked().retain = Apart(self)
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call `hook(gradient)` when this tensor's gradient is computed.
@@ -699,7 +700,7 @@ def leaf_node(owner: Tensor, value: Any) -> Node:
     old = owner.node
     fresh = None if isinstance(value, Node) else fresh_leaves()
     inputs = () if fresh is None and not isinstance(value, Node) else (value,)
-    node = make_node(LEAF, inputs, EMPTY_ATTRS, weakref.ref(owner), owner.spec, None, 0, get_mode().scope)
+    node = make_node(LEAF, inputs, EMPTY_ATTRS, Apart(owner), owner.spec, None, 0, get_mode().scope)
     if fresh is not None:
         fresh.append(node)
     if old is not None and old.op is LEAF and type(old.saved) is Hooked:

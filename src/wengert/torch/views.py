@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.errors import GradientError, WriteError, fail
 from ..core.mode import get_mode
-from ..core.node import Hooked, Node
+from ..core.node import Node
 from ..core.ops.op import Op
 from ..core.ops.record import bind, same_value
 from ..core.spec import show
@@ -116,11 +116,8 @@ def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
     """Return living tensors whose entries name the tensor of a weak reference: all that were taken from it directly."""
     seen = _found.get(key)
     known = seen is not None and seen[0] is refs[key]
-    named = refs[key]()
     # Not counted: the dict of references, what is known of it, and the argument.
     holders = sys.getrefcount(refs[key]) - 2 - known
-    if named is not None:
-        holders -= _held_by_node(named.node, refs[key])
     if holders <= 0:
         return []
     foreign = seen[1] if seen is not None and known else 0
@@ -139,16 +136,6 @@ def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
 
 def _count(views: Any, ref: Any) -> int:
     return len({entry for v in views for entry in _entries(v, ref)})
-
-
-def _held_by_node(node: Node | None, ref: Any) -> int:
-    """Return how often a tensor's own node holds its weak reference: for its gradient, and to retain it."""
-    if node is None:
-        return 0
-    saved = node.saved
-    if type(saved) is Hooked:
-        return (saved.saved is ref) + (saved.retain is ref)
-    return int(saved is ref)
 
 
 # -- what a write reaches

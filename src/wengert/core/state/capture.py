@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import user_location
+from ..references import Apart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +144,7 @@ def note_write(x: Any, gives_abstract: bool) -> bool:
     while writes is not None:
         if id(x) not in writes.found:
             where = user_location() if writes.is_trace else ""
-            writes.found[id(x)] = Written(weakref.ref(x), x._data, x.node, where)
+            writes.found[id(x)] = Written(Apart(x), x._data, x.node, where)
         if writes.is_trace:
             return True
         writes = writes.outer
@@ -159,7 +160,7 @@ def note_gradient(x: Any) -> None:
     while writes is not None and not writes.is_trace:
         writes = writes.outer
     if writes is not None and id(x) not in writes.gradients:
-        writes.gradients[id(x)] = Filled(weakref.ref(x), x.node, getattr(x, "_grad", None), user_location())
+        writes.gradients[id(x)] = Filled(Apart(x), x.node, getattr(x, "_grad", None), user_location())
 
 
 # The observer of writes; None while a trace of its own begins.

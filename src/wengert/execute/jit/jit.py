@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
 from ...core.mode import get_mode
+from ...core.references import Apart
 from ...core.spec import Spec, spec_of
 from ...core.state.capture import get_capture
 from ...core.state.observer import observer, observers
@@ -596,7 +597,7 @@ class Jit(Inspected, Native):
         try:
             traced, untracked = run_trace(self._fn, self._name, arrangement(call), arguments, outside)
         except Fix as found:
-            self._fixed += map(weakref.ref, found.tensors)
+            self._fixed += map(Apart, found.tensors)
             self._forget_captures()
             raise CallAgain from None
         for t, data in zip(fixed, before, strict=True):
@@ -621,7 +622,7 @@ class Jit(Inspected, Native):
                 "function does not find it",
                 "It would be kept once, not in every call: return it and keep it outside, or make it outside.",
             )
-        self._hidden += map(weakref.ref, untracked)
+        self._hidden += map(Apart, untracked)
         raise CallAgain
 
     def _forget_captures(self) -> None:

@@ -18,6 +18,7 @@ from ...core.mode import get_mode, set_mode
 from ...core.node import Hooked, Node, Unread
 from ...core.ops.op import TABLE
 from ...core.ops.record import abstract_input, resumed
+from ...core.references import Apart
 from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import WeakTensor, present, weak
 from ...core.state import locks
@@ -249,7 +250,7 @@ class Recorder(Capture):
     def meet(self, operands: Sequence[Any]) -> None:
         for a in operands:
             if isinstance(a, Tensor) and a._data is not None and id(a) not in self.met:
-                self.met[id(a)] = weakref.ref(a)
+                self.met[id(a)] = Apart(a)
 
     def effect(self, x: Tensor) -> None:
         if x.node is not None:
@@ -264,7 +265,7 @@ class Recorder(Capture):
         spec = () if x.is_weak else (spec_of(x._data.shape, x._data.dtype),)
         for store, value in zip(self.stores, (x._data, x.node, *spec)):
             store.add(x, value)
-        self.written[id(x)] = weakref.ref(x)
+        self.written[id(x)] = Apart(x)
 
     def stored(self) -> list[Call]:
         """Return the calls that give such tensors their values again, those too that are written to later."""
