@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from hypothesis import settings
 # change by a rounding.
 # What kernels compute outside `wg.jit` is tested in execute/native/test_eager_kernels.py.
 os.environ.setdefault("WENGERT_EAGER_KERNELS", "0")
+
+# A worker's share of the machine is one core: threads of OpenBLAS beside it wait busily for the others' processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Compiled code is kept where only this run's processes look (workers inherit the variable): nothing of the user's is
 # read, nothing is left behind.
@@ -177,7 +181,63 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.markexpr == "fast" and is_other and _fast_tests(collection_path) is None else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# Tests that ask the same of many cases, drawn programs or combinations of values. One case of so many runs every time,
+# and every value that stands in several combinations is in one of them; the others are marked slow.
+SELDOM: dict[str, int] = {
+    "core/test_documents::test_mutants_are_refused_or_run_the_same_both_ways": 2,
+    "execute/jit/test_jit_around::test_drawn_programs": 2,
+    "execute/native/test_attention::test_against_the_definition": 2,
+    "execute/native/test_checks::test_classes_of_any_dtype": 2,
+    "execute/native/test_checks::test_the_error_is_that_of_eager_execution": 2,
+    "execute/native/test_denormals::test_nothing_is_flushed": 2,
+    "execute/native/test_fuzz_calls::test_every_call_gives_the_same": 2,
+    "execute/native/test_fuzz_calls::test_every_call_gives_the_same_in_every_dtype": 2,
+    "execute/native/test_gather::test_gather": 2,
+    "execute/native/test_gather::test_index": 2,
+    "execute/native/test_plan_cache::test_random_programs": 2,
+    "execute/native/test_random_numbers::test_the_bits_of_the_definitions": 2,
+    "execute/native/test_stress::test_training_is_that_of_eager_execution": 2,
+    "execute/native/test_unit_order::test_groups_of_random_programs_have_an_order": 2,
+    "ops/test_fft::test_derivatives_to_second_order": 2,
+    "solve/test_odeint::test_f_may_write_to_its_arguments": 2,
+    "transforms/test_fuzz::test_seeded_programs_have_one_value_and_one_gradient": 2,
+    "transforms/test_transform_fuzz::test_programs_agree_with_nilpotent_numbers": 3,
+}
+
+
+def _asked_every_time(cases: list[pytest.Item], of: int) -> Iterator[pytest.Item]:
+    """Yield one of so many cases, by steps of the golden ratio, which fall in with no order of combinations."""
+    values = [{f"{name}={value!r}" for name, value in case.callspec.params.items()} for case in cases]  # type: ignore[attr-defined]
+    times = Counter(value for each in values for value in each)
+    missing = {value for value, count in times.items() if count > 1}
+    for turn, (case, each) in enumerate(zip(cases, values, strict=True)):
+        if turn * 0.6180339887 % 1 < 1 / of:
+            missing -= each
+            yield case
+    for case, each in zip(cases, values, strict=True):
+        if missing & each:
+            missing -= each
+            yield case
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.option.markexpr
+    if "fast" in wanted:
+        _mark_fast(items)
+    if "slow" in wanted:
+        many: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            function = item.nodeid.partition("[")[0].removeprefix("tests/").replace(".py::", "::")
+            if function in SELDOM and not item.get_closest_marker("slow"):
+                many.setdefault(function, []).append(item)
+        for function, cases in many.items():
+            every_time = {id(case) for case in _asked_every_time(cases, SELDOM[function])}
+            for case in cases:
+                if id(case) not in every_time:
+                    case.add_marker("slow")
+
+
+def _mark_fast(items: list[pytest.Item]) -> None:
     begun = set()
     for item in items:
         tests = _fast_tests(item.path)
@@ -190,10 +250,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("fast")
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
     """Tens of thousands of collected tests live to the end: no collection of garbage has to look through them."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,7 +21,7 @@ def _contexts(idiom: str, kind: str) -> dict[str, list[str]]:
     """The contexts of an idiom and a kind of value: those of every run, and those that only `-m slow` asks for.
 
     To compile takes most of the time. So every idiom is compiled in every context with float64, and with each other
-    kind in a third of them (another third for the next kind and the next idiom) and where the table has a refusal.
+    kind in a fifth of them (another fifth for the next kind and the next idiom) and where the table has a refusal.
     """
     parts: dict[str, list[str]] = {"every run": [], "slow": []}
     turn = [*IDIOMS].index(idiom) + [*KINDS].index(kind)
@@ -30,7 +30,7 @@ def _contexts(idiom: str, kind: str) -> dict[str, list[str]]:
             turn += 1
         if context in ONCE_PER_TRACE.get(idiom, ()) or (context in DERIVATIVES and not KINDS[kind].differentiable):
             continue
-        seldom = context in COMPILES and kind != "float64" and turn % 3 and not refusals(idiom, context, kind)
+        seldom = context in COMPILES and kind != "float64" and turn % 5 and not refusals(idiom, context, kind)
         parts["slow" if seldom else "every run"].append(context)
     return parts
 

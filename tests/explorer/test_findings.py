@@ -145,7 +145,7 @@ def program_with_cuts(steps: list[tuple[int, int, bool, bool]], mended: int = -1
     return "\n".join(lines) + "\n"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS_WITH_CUTS)
 def test_every_missing_gradient_is_told_once_and_where_mending_helps(tmp_path: Path, steps: list[Any]) -> None:
     path = tmp_path / "cut.py"

@@ -513,7 +513,7 @@ MESSAGES = JSON | st.fixed_dictionaries(
 
 
 @given(MESSAGES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_messages_are_commands_or_refused(message: Any) -> None:
     try:
         found = command(message)
@@ -674,7 +674,7 @@ def test_numbers_as_bytes() -> None:
 
 
 @given(st.integers(1, 3000), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_thinned_series_keep_their_ends_and_the_present(length: int, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, length - 1))
     found = thinned({"loss": [float(k) for k in range(length)]}, at)

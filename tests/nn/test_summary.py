@@ -170,7 +170,7 @@ def models(draw: Any, depth: int = 3) -> nn.Module:
 
 
 @given(models(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_totals_are_sums(model: nn.Module, frozen: bool) -> None:
     if frozen:
         next(model.parameters(), nn.Parameter([0.0])).requires_grad_(False)

@@ -17,7 +17,7 @@ import wengert as wg
 
 from .test_array_api_numpy import ANY, DTYPES, FLOATING, NUMERIC, REAL, REAL_FLOATING
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=30, deadline=None)
 shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 finite = st.floats(-100, 100, width=32)
 

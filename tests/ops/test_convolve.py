@@ -36,7 +36,7 @@ def test_agrees_with_scipy(ndim: int) -> None:
     np.testing.assert_allclose(conv(x, w).numpy(), expected, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     data=st.data(),
     ndim=st.integers(1, 2),

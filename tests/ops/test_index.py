@@ -61,7 +61,7 @@ def with_tensors(index: Any) -> Any:
     return wg.asarray(index) if isinstance(index, np.ndarray) else index
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=160, deadline=None)
 @given(indexed(), st.booleans())
 def test_agrees_with_numpy(case: tuple[tuple[int, ...], Any], tensors: bool) -> None:
     shape, index = case
@@ -87,7 +87,7 @@ def test_agrees_with_numpy(case: tuple[tuple[int, ...], Any], tensors: bool) -> 
     np.testing.assert_allclose(value(x.grad), expected)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=160, deadline=None)
 @given(indexed(), st.booleans())
 def test_writing_agrees_with_numpy(case: tuple[tuple[int, ...], Any], scalar: bool) -> None:
     shape, index = case

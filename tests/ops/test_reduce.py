@@ -38,7 +38,7 @@ ARRAYS = hnp.arrays(
 
 
 @given(ARRAYS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "count_nonzero"])
 def test_reductions_agree_with_numpy(name: str, x: Any, data: Any) -> None:
     axes = st.sets(st.integers(-x.ndim, x.ndim - 1), max_size=x.ndim) if x.ndim else st.just(set())
@@ -345,7 +345,7 @@ def test_top_k_takes_the_first_of_equals(nan: bool) -> None:
 
 
 @given(st.integers(1, 40), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_top_k_agrees_with_sorting(n: int, data: Any) -> None:
     x = data.draw(hnp.arrays(np.int64, (2, n), elements=st.integers(-5, 5)))
     k = data.draw(st.integers(0, n))
@@ -367,7 +367,7 @@ def test_top_k_takes_pytorch_names_and_says_what_is_wrong() -> None:
 
 
 @given(st.lists(st.integers(-4, 4)), st.lists(st.integers(-5, 5)), st.sampled_from(["left", "right"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_searchsorted_agrees_with_numpy(row: list[int], values: list[int], side: Any) -> None:
     have, want = np.array(sorted(row), np.float64), np.array(values, np.float64)
     assert wg.searchsorted(have, want, side=side).tolist() == np.searchsorted(have, want, side).tolist()

@@ -51,7 +51,7 @@ def run(graph: wg.Graph, values: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 100_000))
 def test_every_bit_is_kept(name: str, seed: int) -> None:
     graph = random_graph(seed)

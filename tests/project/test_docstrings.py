@@ -28,7 +28,7 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, Documented, bool]]:
     pending: list[tuple[str, ast.AST, bool]] = [("", tree, True)]
     while pending:
         prefix, parent, reachable = pending.pop()
-        for child in ast.iter_child_nodes(parent):
+        for child in statements(parent):
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 public = reachable and not child.name.startswith("_")
                 yield prefix + child.name, child, public
@@ -38,44 +38,59 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, Documented, bool]]:
                 pending.append((prefix, child, reachable))
 
 
+def statements(parent: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements in one: expressions, which most of a tree consists of, define nothing."""
+    for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+        yield from getattr(parent, part, ())
+
+
 def is_overload(node: ast.FunctionDef) -> bool:
     return any(isinstance(found, ast.Name) and found.id == "overload" for found in node.decorator_list)
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_docstrings_are_sentences(path: Path) -> None:
-    """No docstring is empty or a headless clause."""
-    found = [
-        f"{name} (line {getattr(node, 'lineno', 1)}): {text[:60]!r}"
-        for name, node, _ in definitions(ast.parse(path.read_text(encoding="utf-8")))
-        if (text := ast.get_docstring(node)) is not None and (not text.strip() or HEADLESS.match(text))
-    ]
-    assert found == []
 
 
 def is_property(node: ast.FunctionDef) -> bool:
     return any("property" in ast.unparse(found) for found in node.decorator_list)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_functions_are_described_by_verbs(path: Path) -> None:
-    """The docstring of a function that is no property is in the imperative, as PEP 257 has it."""
+def broken_rules(name: str, node: Documented, public: bool) -> Iterator[str]:
+    """Yield the rules that a docstring breaks."""
+    text = ast.get_docstring(node)
+    if text is not None and (not text.strip() or HEADLESS.match(text)):
+        yield "is empty or a headless clause"
+    if not isinstance(node, ast.FunctionDef):
+        return
+    # In the imperative, as PEP 257 has it.
+    if NOMINAL.match(text or "Nothing") and not is_property(node):
+        yield "does not begin with a verb"
+    if text is None and public and "." not in name and not is_overload(node):
+        yield "is missing"
+
+
+# One test asks all files: one for each file costs more than the asking.
+def test_docstrings() -> None:
     found = [
-        f"{name} (line {node.lineno}): {text[:60]!r}"
-        for name, node, _ in definitions(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef) and not is_property(node)
-        if NOMINAL.match(text := ast.get_docstring(node) or "Nothing")
+        f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 1)}: {name}: its docstring {rule}"
+        for path in MODULES
+        for name, node, public in definitions(ast.parse(path.read_text(encoding="utf-8")))
+        for rule in broken_rules(name, node, public)
     ]
     assert found == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_public_functions_have_docstrings(path: Path) -> None:
-    """Every public function of a module has a docstring."""
-    bare = [
-        f"{name} (line {node.lineno})"
-        for name, node, public in definitions(ast.parse(path.read_text(encoding="utf-8")))
-        if public and "." not in name and isinstance(node, ast.FunctionDef)
-        if ast.get_docstring(node) is None and not is_overload(node)
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f():\n    'Return it.'", []),
+        ("def f():\n    'Whether it is so.'", ["f: is empty or a headless clause"]),
+        ("class A:\n    ' '", ["A: is empty or a headless clause"]),
+        ("if x:\n    def f():\n        'The nodes of a graph.'", ["f: does not begin with a verb"]),
+        ("try:\n    x\nexcept E:\n    def f(): pass", ["f: is missing"]),
+        ("def _f():\n    def g(): pass", []),
+        ("class A:\n    @property\n    def f(self):\n        'The nodes of a graph.'\n    def g(self): pass", []),
+    ],
+)
+def test_broken_rules_are_found(text: str, found: list[str]) -> None:
+    every = [
+        f"{n}: {rule}" for n, node, public in definitions(ast.parse(text)) for rule in broken_rules(n, node, public)
     ]
-    assert bare == []
+    assert every == found

@@ -54,6 +54,20 @@ def test_fast_tests_exist() -> None:
         assert missing == [], name
 
 
+def test_tests_asked_seldom_exist() -> None:
+    """A renamed test would ask all its cases every time, without a word."""
+    text = (ROOT / "tests" / "conftest.py").read_text()
+    (declared,) = (
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "SELDOM"
+    )
+    assert declared is not None
+    for test in ast.literal_eval(declared):
+        name, _, function = test.partition("::")
+        assert f"\ndef {function}(" in (ROOT / "tests" / f"{name}.py").read_text(), test
+
+
 @pytest.mark.slow
 def test_fast_tests_call_every_module(tmp_path: Path) -> None:
     called = tmp_path / "called"

@@ -74,7 +74,7 @@ def run(lib: Any, leaves: list[Any], steps: list[tuple[str, int, int]]) -> Any:
     return total
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS, shapes=st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4), seed=st.integers(0, 1000))
 def test_values_and_gradients_agree(
     mini: ModuleType, steps: list[tuple[str, int, int]], shapes: list[tuple[int, ...]], seed: int

@@ -200,7 +200,7 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> str:
     return f"({draw(inner)}) {draw(st.sampled_from('+-*/'))} ({draw(inner)})"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(f=expressions(), x=st.floats(0.3, 2.5), y=st.floats(0.3, 2.5))
 def test_simplification_keeps_values(f: str, x: float, y: float) -> None:
     graph = parse(f, ["x", "y"])
@@ -212,7 +212,7 @@ def test_simplification_keeps_values(f: str, x: float, y: float) -> None:
         assert fast == pytest.approx(slow, rel=1e-6, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(f=expressions())
 def test_text_reads_back(f: str) -> None:
     graph = parse(f, ["x", "y"])

@@ -366,7 +366,7 @@ def test_seeded_programs_have_one_value_and_one_gradient(seed: int, kinked: bool
 
 
 FUZZ = settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 
 

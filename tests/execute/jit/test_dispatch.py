@@ -504,7 +504,7 @@ SELDOM = {"method", "unobserved", "take_array", "take_cell", "write_cell", "carr
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_interpreters_agree() -> None:
     seen: set[str] = set()
-    for seed in range(30):
+    for seed in (*range(9), 15, 16, 27):  # which come to every instruction
         seen |= agree(seed, 24)
     assert seen >= INSTRUCTIONS.keys() - SELDOM
 
@@ -513,5 +513,5 @@ def test_the_interpreters_agree() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("part", range(10))
 def test_the_interpreters_agree_on_more(part: int) -> None:
-    for seed in range(100 * part + 30, 100 * part + 130):
+    for seed in range(100 * part, 100 * part + 100):
         agree(seed, 30)

@@ -168,7 +168,7 @@ def loss_of(said: str) -> str:
     return said.partition("value ")[2].partition(",")[0]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(program=PROGRAMS, at=st.tuples(NUMBERS, NUMBERS, NUMBERS), to=NUMBERS, leaf=st.integers(0, 2))
 def test_what_is_shown_is_what_the_engine_computes(
     shown: Page, program: Program, at: tuple[float, ...], to: float, leaf: int
