@@ -23,6 +23,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # read, nothing is left behind.
 _OWN = "WENGERT_CACHE_DIR" not in os.environ
 os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"wengert-tests-{os.getpid()}"))
+# And so are documents of recorded runs, by `recorded` of the helpers.
+_OWN_DOCUMENTS = "WENGERT_TESTS_DOCUMENTS" not in os.environ
+if _OWN_DOCUMENTS:
+    os.environ["WENGERT_TESTS_DOCUMENTS"] = tempfile.mkdtemp(prefix="wengert-documents-")
 
 import wengert as wg  # noqa: E402
 from wengert.core.ops import kernels  # noqa: E402
@@ -274,5 +278,8 @@ def pytest_runtest_teardown() -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _OWN and not hasattr(session.config, "workerinput"):
-        shutil.rmtree(os.environ["WENGERT_CACHE_DIR"], ignore_errors=True)
+    if hasattr(session.config, "workerinput"):
+        return
+    for variable, is_own in (("WENGERT_CACHE_DIR", _OWN), ("WENGERT_TESTS_DOCUMENTS", _OWN_DOCUMENTS)):
+        if is_own:
+            shutil.rmtree(os.environ[variable], ignore_errors=True)

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from recorded import recorded
 from wengert import nn, optim
 from wengert.core.ops.op import TABLE, Linear, Op, Partial
 from wengert.explain.gradients.edges import Puller, is_start
@@ -784,7 +785,7 @@ def test_a_large_document_is_written_in_differences(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_transformers_nan_is_found_where_it_was_planted() -> None:
-    read = Read(samples().transformer(), validate=False)
+    read = Read(recorded("transformer", samples().transformer), validate=False)
     check(read)
     assert 8_000 < read.count < 12_000
     (finding,) = [f for f in read.d["findings"] if f["rule"] == "nan-backward"]

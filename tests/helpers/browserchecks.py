@@ -20,6 +20,7 @@ import numpy as np
 from playwright.sync_api import Browser, Page
 
 import wengert as wg
+from recorded import recorded
 from wengert import nn
 from wengert.explorer import Exploration, explore
 from wengert.explorer.page import page as page_of
@@ -168,8 +169,7 @@ DOCUMENTS: dict[str, Callable[[], Any]] = {
 @cache
 def document(name: str) -> dict[str, Any]:
     """Return a recorded run, made when first asked for."""
-    made: dict[str, Any] = DOCUMENTS[name]()
-    return made
+    return recorded(name, DOCUMENTS[name])
 
 
 def column(values: Any) -> list[Any]:

@@ -78,9 +78,10 @@ def test_a_page_takes_what_comes(browser: Browser, tmp_path: Path, name: str) ->
     file = tmp_path / "page.html"
     RUNS[name]().save(file)
     with opened(browser, file) as (page, heard):
-        for tab in page.get_by_role("tab").all():
+        # A third of the keys in each tab, another third in the next, and for the next run.
+        for turn, tab in enumerate(page.get_by_role("tab").all(), start=[*RUNS].index(name)):
             tab.click()
-            for key in KEYS:
+            for key in KEYS[turn % 3 :: 3]:
                 page.keyboard.press(key)
         page.keyboard.press("1")
         for key in ("Home", *["ArrowRight"] * 4):
