@@ -19,7 +19,7 @@ from ..plan.plan import Buffer
 from .blocks import CALL_NS, Block, Blocks
 
 # A plan that runs so many times as many blocks does nothing else than computing again.
-_MOST_AGAIN = 8
+_MOST_AGAIN = 4
 # What an ordinary disk writes and reads in a nanosecond, in bytes.
 WRITTEN_PER_NS, READ_PER_NS = 0.8, 1.6
 # Values smaller than this part of the room are let go last.

@@ -23,7 +23,7 @@ _HASTES = (0.5, 1.0, 0.0)
 # Buffers seldom fill the arena without gaps: the room for values is made smaller by what they take, so many times.
 _SHRINKS = 6
 # The least room is found to so many parts of it.
-_EXACT = 1 / 256
+_EXACT = 1 / 64
 # By such a factor a plan has to need less than another to be looked for at all.
 _LESS = 0.97
 
@@ -207,22 +207,20 @@ class _Fit:
 
     def _least(self) -> tuple[Rebuilt, Full | None]:
         """Return the plan that needs least, and what makes one that needs less impossible."""
-        found = []
-        for order in self.orders:
-            high, low = peak(self.blocks, order), 0
-            events, full = within(self.blocks, order, high, _HASTES[0], self.spills), None
-            while high - low > max(ALIGN, int(high * _EXACT)):
-                middle = (low + high) // 2
-                for haste in _HASTES:
-                    try:
-                        events, high = within(self.blocks, order, middle, haste, self.spills), middle
-                        break
-                    except Full as too_small:
-                        full = too_small
-                else:
-                    low = middle
-            found.append((Rebuilt(self.blocks, events, self.target), full))
-        made, full = min(found, key=lambda made: made[0].arena)
+        order = self.orders[0]
+        high, low = peak(self.blocks, order), 0
+        events, full = within(self.blocks, order, high, _HASTES[0], self.spills), None
+        while high - low > max(ALIGN, int(high * _EXACT)):
+            middle = (low + high) // 2
+            for haste in _HASTES:
+                try:
+                    events, high = within(self.blocks, order, middle, haste, self.spills), middle
+                    break
+                except Full as too_small:
+                    full = too_small
+            else:
+                low = middle
+        made = Rebuilt(self.blocks, events, self.target)
         # With other gaps in the arena a little less may do.
         while (less := self._within(int(made.arena * _LESS))) is not None:
             made = less
