@@ -26,6 +26,7 @@ from ..core.ops.declare import PUBLIC as _PUBLIC
 from . import functions as _functions
 from . import indices as _indices
 from . import serialization as _serialization
+from . import sparse as _sparse
 from . import views as _views
 from .compat import NAMES as _NAMES
 from .coverage import reason as _reason
@@ -46,17 +47,25 @@ _MODULES = frozenset(
         "compiler",
         "cpu",
         "cuda",
+        "distributed",
         "distributions",
         "fft",
         "func",
+        "fx",
+        "hub",
         "jit",
         "linalg",
+        "multiprocessing",
         "nn",
+        "onnx",
         "optim",
+        "profiler",
         "random",
         "serialization",
         "signal",
+        "sparse",
         "special",
+        "testing",
         "utils",
         "version",
     }

@@ -34,7 +34,7 @@ from .random import (
     seed,
     set_rng_state,
 )
-from .tensor import CPU, Tensor, device, dtype_of, on_cpu
+from .tensor import CPU, Tensor, device, dtype_of, layout, on_cpu, strided
 from .version import TorchVersion, __version__
 
 # -- dtypes and layouts
@@ -53,15 +53,6 @@ DTYPES: dict[str, Any] = {
 }
 
 
-class layout(str):
-    """The layout of a tensor in memory: `torch.strided`, the only one."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 class memory_format(str):
     """An order of axes in memory, `torch.channels_last` and so on: taken, and not seen in a tensor."""
 
@@ -71,7 +62,6 @@ class memory_format(str):
         return str(self)
 
 
-strided = layout("torch.strided")
 contiguous_format = memory_format("torch.contiguous_format")
 preserve_format = memory_format("torch.preserve_format")
 channels_last = memory_format("torch.channels_last")
@@ -142,6 +132,12 @@ def typename(obj: Any) -> str:
     named = obj if hasattr(obj, "__qualname__") else type(obj)
     module = getattr(named, "__module__", None)
     return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise AssertionError with a message unless the condition holds; a name that traced programs call."""
+    if not condition:
+        raise AssertionError(message)
 
 
 # -- defaults
@@ -372,7 +368,7 @@ __all__ = [
 ]
 
 # All that the top level has of this module; `torch.float` and the like would hide Python's own names here.
-NAMES: dict[str, Any] = {**DTYPES, **{name: globals()[name] for name in __all__}}
+NAMES: dict[str, Any] = {"_assert": _assert, **DTYPES, **{name: globals()[name] for name in __all__}}
 NAMES.update({fn.__name__: fn for fn in _AUTOCAST})
 
 

@@ -15,7 +15,7 @@ DIFFERS: dict[str, str] = {
     "Tensor.stride": "strides of an array in C order, whatever the tensor was taken from",
     "Tensor.contiguous": "the value itself: its layout cannot be seen",
     "Tensor.is_contiguous": "always true: the layout cannot be seen",
-    "Tensor.share_memory_": "a forked process has the value as it is then; writes are not shared",
+    "Tensor.share_memory_": "refused where it is called: processes do not share memory that they write to",
     "Tensor.pin_memory": "the value itself: there is no other device",
     "Tensor.cuda": "refused where it is called: tensors live on the processor",
     "Tensor.register_post_accumulate_grad_hook": "refused where it is called: `register_hook` sees the gradient",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import DTypeError, GradientError, fail
+from ..core.errors import DTypeError, GradientError, WriteError, fail
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.tensor import DataView, asarray, new, of_class
@@ -50,6 +50,23 @@ class Size(tuple[int, ...]):
 
     def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
+
+
+class layout(str):
+    """How a tensor is held: `torch.strided`, or `torch.sparse_coo` as :mod:`wengert.torch.sparse` has it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# What is to be done where a program trains in several processes that write to the same parameters.
+NOT_SHARED = (
+    "Other processes would not see what is written: pass values through queues or pipes, or train in one process, "
+    "where compiled functions use all cores."
+)
+strided, sparse_coo = layout("torch.strided"), layout("torch.sparse_coo")
 
 
 class Elements(int):
@@ -190,9 +207,9 @@ class Tensor(Plain):
         return CPU
 
     @property
-    def layout(self) -> str:
+    def layout(self) -> layout:
         """The layout, always strided."""
-        return "torch.strided"
+        return strided
 
     @property
     def itemsize(self) -> int:
@@ -328,8 +345,8 @@ class Tensor(Plain):
         return self
 
     def share_memory_(self) -> Tensor:
-        """Return the tensor itself. A process forked later has its value as it is then."""
-        return self
+        """Raise WriteError: a tensor is a value, and memory that several processes write to is not there."""
+        fail(WriteError, "share_memory_() of a tensor", NOT_SHARED)
 
     def numpy(self, *, force: bool = False) -> Array:
         """Return the value as a NumPy array, read-only; `force=True` also of a tensor that requires gradients.

@@ -289,7 +289,8 @@ def elementwise(
     if operator:
         METHODS[f"__{operator}__"] = front
         if len(made.params) == 2:
-            METHODS[f"__r{operator}__"] = _reflected(made)
+            made.reflected = f"__r{operator}__"
+            METHODS[made.reflected] = _reflected(made)
     return made
 
 

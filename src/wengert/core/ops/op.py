@@ -256,6 +256,7 @@ class Op:
         "result",
         "results",
         "front",
+        "reflected",
         "body",
         "formulas",
         "combine",
@@ -283,6 +284,8 @@ class Op:
     forward: Callable[..., Any]
     infer: Callable[..., Any]
     front: Callable[..., Any]
+    # The method by which a right operand of a class of its own computes, such as `__radd__`; "" for no operator.
+    reflected: str
 
     def __init__(
         self,
@@ -335,6 +338,7 @@ class Op:
         self.samples, self.reference = samples, reference
         self.onnx = onnx
         self.facets = facets
+        self.reflected = ""
         self.role = facets.get("role", Role.BY_ELEMENT if kind == "elementwise" else Role.OTHER)
         # Whether kernels are asked wherever its forward would run. Composites ask for themselves, before that.
         self.by_kernel = facets.get("kernels", False)

@@ -207,6 +207,18 @@ def literal(value: Any, dtype: DType) -> Any:
     return out
 
 
+_OPERANDS = (Tensor, np.ndarray, np.generic, int, float, complex, list, tuple, Dim)
+
+
+def of_their_own(reflected: str, x: Any, y: Any) -> Any:
+    """Return what the right operand's class makes of `x + y`, where it is a kind of array of its own that says so.
+
+    NotImplemented for operands that Wengert takes, and where the class has no such method, as Python's operators do.
+    """
+    theirs = None if isinstance(y, _OPERANDS) or hasattr(y, "__array__") else getattr(type(y), reflected, None)
+    return NotImplemented if theirs is None else theirs(y, x)
+
+
 def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     """Run the general path of every elementwise front door."""
     if detours:  # before numbers take the dtype of the tensors
@@ -219,6 +231,8 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     else:
         if getattr(args[0].spec, op.accepts):
             return run_elementwise(op, args)
+    if op.reflected and (found := of_their_own(op.reflected, *args)) is not NotImplemented:
+        return found  # type: ignore[no-any-return]
     operands = to_operands(args, op.name)
     if are_numbers(operands):
         return of_numbers(op, operands)

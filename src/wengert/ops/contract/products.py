@@ -17,7 +17,7 @@ from ...core.ops.declare import METHODS, op, public
 from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
-from ...core.ops.operands import elementwise_general, promote_tensors
+from ...core.ops.operands import elementwise_general, of_their_own, promote_tensors
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.state.observer import detours
@@ -299,6 +299,8 @@ def matmul(x: Any, y: Any, /) -> Tensor:
             return out
     except (AttributeError, ValueError):
         pass  # not tensors, abstract, or of shapes that do not fit
+    if (found := of_their_own("__rmatmul__", x, y)) is not NotImplemented:
+        return found  # type: ignore[no-any-return]
     return _matmul_general(*promote_tensors("matmul", x, y))
 
 

@@ -13,6 +13,8 @@ from ...core.errors import DTypeError, ShapeError, fail
 from ...core.spec import show
 from ...core.tensor import Tensor as Plain
 from ..namespace import function, in_place
+from ..sparse import SparseTensor
+from ..sparse import mm as sparse_product
 from ..tensor import Tensor
 
 # -- products of two
@@ -26,6 +28,8 @@ def matmul(input: Any, other: Any) -> Tensor:
     >>> torch.matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
+    if isinstance(input, SparseTensor) or isinstance(other, SparseTensor):
+        return sparse_product(input, other)  # type: ignore[no-any-return]
     return wg.matmul(input, other)  # type: ignore[return-value]
 
 
@@ -33,7 +37,7 @@ def _of_ranks(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> Tensor:
     if x.ndim != ranks[0] or y.ndim != ranks[1]:
         found = f"{show(x.shape, x.dtype)} and {show(y.shape, y.dtype)}"
         fail(ShapeError, f"{name}: {found}", f"It takes tensors with {ranks[0]} and {ranks[1]} dimensions.")
-    return wg.matmul(x, y)  # type: ignore[return-value]
+    return matmul(x, y)
 
 
 @function(out=True)

@@ -32,6 +32,12 @@ def axis_of(dim: Any, ndim: int) -> int:
     return normalize_axis(dim, count) + count
 
 
+@function(method=False)
+def detach(input: Any) -> Tensor:
+    """Return the tensor without what it was computed from: no gradient flows through it; see `Tensor.detach`."""
+    return input.detach()  # type: ignore[no-any-return]
+
+
 def own(out: Any, source: Any = None) -> Any:
     """Return a result that shares nothing with what it was made from: a write to it stays its own."""
     if out is source:

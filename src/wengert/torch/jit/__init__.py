@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.errors import GraphError, fail
 from ...core.mode import get_mode
 from ..nn.module import Module
+from ..refusing import refused
 
 
 def script(obj: Any, optimize: Any = None, **options: Any) -> Any:
@@ -55,6 +55,9 @@ script_method = _same("script_method", "Return the method: its Python is what ru
 script_if_tracing = _same("script_if_tracing", "Return the function: its Python is what runs.")
 freeze = _same("freeze", "Return the module: nothing is made constant.")
 optimize_for_inference = _same("optimize_for_inference", "Return the module.")
+# Overloads tell TorchScript of types; what Python calls is the definition that comes last.
+_overload = _same("_overload", "Return the function.")
+_overload_method = _same("_overload_method", "Return the method.")
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
@@ -102,20 +105,11 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
-def _refused(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        fail(
-            GraphError,
-            f"torch.jit.{name}(): files of scripts are not there",
-            "Keep the module's class in Python, and its state with torch.save(model.state_dict(), path).",
-        )
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raise GraphError: save a module's state_dict instead."
-    return refuse
-
-
-save, load = _refused("save"), _refused("load")
+_FILES = (
+    "files of scripts are not there",
+    "Keep the module's class in Python, and its state with torch.save(model.state_dict(), path).",
+)
+save, load = (refused(f"torch.jit.{name}", *_FILES) for name in ("save", "load"))
 ScriptModule = Module
 Final = Any
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-__all__ = sorted({"Buffer", "Module", "Parameter", "functional", "init", "utils", *_LAYERS})
+__all__ = sorted({"Buffer", "Module", "Parameter", "attention", "functional", "init", "parallel", "utils", *_LAYERS})
 
 
 def __dir__() -> list[str]:
@@ -53,3 +53,5 @@ def __dir__() -> list[str]:
 
 # The paths inside have what stands above.
 import_module(".modules", __package__)
+import_module(".parallel", __package__)
+import_module(".attention", __package__)

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import wengert as wg
 
 from ... import nn as plain
-from ...core.errors import StateError
+from ...core.errors import StateError, WriteError, fail
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import of_class
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
 from ..namespace import tensor_of
-from ..tensor import Tensor, device, dtype_of, on_cpu
+from ..tensor import NOT_SHARED, Tensor, device, dtype_of, on_cpu
 from . import hooks
 from .parameter import Buffer, Parameter
 from .registry import view
@@ -249,8 +249,8 @@ class Module(plain.Module):
         return super().to("bfloat16")
 
     def share_memory(self: M) -> M:
-        """Return the module. A process forked later has its values as they are then."""
-        return self
+        """Raise WriteError: several processes cannot write to the same parameters."""
+        fail(WriteError, "share_memory() of a module", NOT_SHARED)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile `forward` when the module is next called; arguments of PyTorch's compilers are taken."""

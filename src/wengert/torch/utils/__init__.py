@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import checkpoint, data, tensorboard
+from . import checkpoint, cpp_extension, data, model_zoo, tensorboard
 
-__all__ = ["checkpoint", "data", "tensorboard"]
+__all__ = ["checkpoint", "cpp_extension", "data", "model_zoo", "tensorboard"]

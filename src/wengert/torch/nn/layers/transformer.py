@@ -209,7 +209,8 @@ MultiHeadAttention = MultiheadAttention
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
 
 
-def _activation(given: Activation) -> Callable[[Any], Any]:
+def activation_of(given: Activation) -> Callable[[Any], Any]:
+    """Return the function of a name, "relu" or "gelu", or the function itself. Raises GraphError for other names."""
     if not isinstance(given, str):
         return given
     if given not in _ACTIVATIONS:
@@ -246,7 +247,7 @@ class _Layer(Module):
             setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **where))
         for i in range(1, blocks + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = activation_of(activation)
 
     def _through(self, x: Any, *blocks: Callable[[Any], Any]) -> Any:
         """Return `x` with what the blocks make of it added, one after the other."""

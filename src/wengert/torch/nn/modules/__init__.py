@@ -9,6 +9,7 @@ from .. import __all__
 from ..layers.convolution import ConvBase
 from ..layers.loss import Loss, WeightedLoss
 from ..layers.norm import BatchNorm, InstanceNorm, NormBase
+from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
 from . import module, utils
 
 # The paths of PyTorch's modules, each with the bases that are asked for by `isinstance` under PyTorch's names.
@@ -21,14 +22,16 @@ _PATHS: dict[str, dict[str, Any]] = {
     "dropout": {},
     "flatten": {},
     "instancenorm": {"_InstanceNorm": InstanceNorm},
-    "linear": {},
+    "fold": {},
+    "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
     "loss": {"_Loss": Loss, "_WeightedLoss": WeightedLoss},
     "normalization": {},
     "padding": {},
+    "pixelshuffle": {},
     "pooling": {},
     "rnn": {},
     "sparse": {},
-    "transformer": {},
+    "transformer": {"_get_activation_fn": activation_of},
     "upsampling": {},
 }
 

@@ -1,0 +1,13 @@
+"""Modules that PyTorch spreads over devices and processes, of which there is one here: `torch.nn.parallel`."""
+
+from __future__ import annotations
+
+from ..layers.container import DataParallel
+from . import data_parallel, distributed
+from .distributed import DistributedDataParallel
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "distributed"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

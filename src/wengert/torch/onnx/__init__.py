@@ -1,0 +1,24 @@
+"""`torch.onnx`: there for programs that mention it. Files of ONNX are not written."""
+
+from __future__ import annotations
+
+from ..refusing import refused
+
+_NO_FILES = (
+    "models are not written as ONNX",
+    "Save the state with torch.save(model.state_dict(), path), and export where PyTorch is installed.",
+)
+export = refused("torch.onnx.export", *_NO_FILES)
+dynamo_export = refused("torch.onnx.dynamo_export", *_NO_FILES)
+
+
+def is_in_onnx_export() -> bool:
+    """Return False: nothing is being exported."""
+    return False
+
+
+__all__ = ["dynamo_export", "export", "is_in_onnx_export"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

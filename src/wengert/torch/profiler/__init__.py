@@ -1,0 +1,35 @@
+"""`torch.profiler`: there for programs that mention it; see :mod:`wengert.torch.autograd.profiler`."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from ..autograd.profiler import profile as profile_of_functions
+from ..autograd.profiler import record_function
+from ..refusing import refused
+
+
+class ProfilerActivity(enum.Enum):
+    """Where a profiler looks."""
+
+    CPU = 0
+    CUDA = 2
+
+
+class profile(profile_of_functions):
+    """Raises GraphError: there is no such profiler."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(True, **options)
+
+
+_NOT_THERE = "PyTorch's profiler is not there", "Compile the function, f = torch.compile(f), and see f.trace(...)."
+schedule = refused("torch.profiler.schedule", *_NOT_THERE)
+tensorboard_trace_handler = refused("torch.profiler.tensorboard_trace_handler", *_NOT_THERE)
+
+__all__ = ["ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
