@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core.tensor import Tensor as Plain
 from ..ops.random.keys import RandomKey
+from ..torch.sparse import SparseTensor
 from ..torch.tensor import device
 from ..typing import Axes
 from ..typing import DTypeLike
@@ -20,17 +21,25 @@ from . import backends as backends
 from . import compiler as compiler
 from . import cpu as cpu
 from . import cuda as cuda
+from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import fx as fx
+from . import hub as hub
 from . import jit as jit
 from . import linalg as linalg
+from . import multiprocessing as multiprocessing
 from . import nn as nn
+from . import onnx as onnx
 from . import optim as optim
+from . import profiler as profiler
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal
+from . import sparse as sparse
 from . import special as special
+from . import testing as testing
 from . import utils as utils
 from . import version as version
 from .. import DTypeError as DTypeError
@@ -104,7 +113,6 @@ from .. import scale_gradient as scale_gradient
 from .. import scan as scan
 from .. import set_eager_kernels as set_eager_kernels
 from .. import solve as solve
-from .. import sparse as sparse
 from .. import spec as spec
 from .. import stop_gradient as stop_gradient
 from .. import storage as storage
@@ -135,13 +143,13 @@ from ..torch.autograd.grad_mode import no_grad as no_grad
 from ..torch.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from ..torch.compat import finfo as finfo
 from ..torch.compat import iinfo as iinfo
-from ..torch.compat import layout as layout
 from ..torch.compat import memory_format as memory_format
 from ..torch.dtypes import dtype as dtype
 from ..torch.random import Generator as Generator
 from ..torch.tensor import Size as Size
 from ..torch.tensor import Tensor as Tensor
 from ..torch.tensor import device as device
+from ..torch.tensor import layout as layout
 from ..torch.version import TorchVersion as TorchVersion
 
 def BFloat16Tensor(*data: TensorLike) -> Tensor:
@@ -416,6 +424,8 @@ def deg2rad(input: TensorLike, *, out: Any = None) -> Any:
     """Return `deg2rad` of each element. Parameters are `input` and `out`."""
 def det(input: TensorLike) -> Tensor:
     """Return the determinants of square matrices."""
+def detach(input: TensorLike) -> Tensor:
+    """Return the tensor without what it was computed from: no gradient flows through it; see `Tensor.detach`."""
 def detach_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `detach` gives."""
 def diag(input: TensorLike, diagonal: _Int = 0, *, out: Any = None) -> Any:
@@ -1004,10 +1014,15 @@ def slice_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = No
     """Return the tensor with the slices from `start` to `end` along an axis replaced by `src`. Raises ShapeError."""
 def slogdet(input: TensorLike, *, out: Any = None) -> Any:
     """Return the signs of determinants and the logarithms of their magnitudes."""
+def smm(mat1: Any, mat2: Any, reduce: Any = None) -> Any:
+    """Return the product of a sparse matrix and a matrix or a vector, or of a matrix and a sparse matrix: dense."""
 def softmax(input: TensorLike, dim: _Int, dtype: DTypeLike | None = None) -> Any:
     """Return exp of the elements over their sum along an axis."""
 def sort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, stable: _Bool | None = False, *, out: Any = None) -> Any:
     """Return the elements in order along an axis, and their indices. NaN counts as largest."""
+sparse_coo: Any
+def sparse_coo_tensor(indices: TensorLike, values: Any, size: Sequence[_Int] | None = None, *, dtype: DTypeLike | None = None, device: _Str | None = None, pin_memory: _Bool = False, requires_grad: _Bool = False, check_invariants: _Bool | None = None, is_coalesced: _Bool | None = None) -> SparseTensor:
+    """Return a sparse tensor with `values` at `indices`."""
 def split(input: TensorLike, split_size_or_sections: Any = None, dim: _Int = 0, *, split_size: Any = None) -> Any:
     """Return the parts of a tensor along an axis: of one size, the last perhaps smaller, or of a size each."""
 def split_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
@@ -1016,6 +1031,8 @@ def split_with_sizes(input: TensorLike, split_sizes: Any, dim: _Int = 0) -> Any:
     """Return the parts of a tensor along an axis, of a size each. Raises ShapeError."""
 def split_with_sizes_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `split_with_sizes` gives."""
+def spmm(mat1: Any, mat2: Any, reduce: Any = None) -> Any:
+    """Return the product of a sparse matrix and a matrix or a vector, or of a matrix and a sparse matrix: dense."""
 def sqrt(input: TensorLike, *, out: Any = None) -> Any:
     """Return `sqrt` of each element. Parameters are `input` and `out`."""
 def square(input: TensorLike, *, out: Any = None) -> Any:
