@@ -35,7 +35,7 @@ def test_close(actual, expected, options):
         (torch.tensor([NAN]), torch.tensor([NAN]), {}, "1 of 1"),
         (torch.tensor([1.0]), torch.tensor([float("inf")]), {"rtol": 1.0, "atol": 1.0}, "1 of 1"),
         (torch.ones(2), torch.ones(3), {}, r"shapes .* \(2,\) and \(3,\)"),
-        (torch.ones(2), torch.ones(2, dtype=torch.float64), {}, "float32 and float64"),
+        (torch.ones(2), torch.ones(2, dtype=torch.float64), {}, "float32 and torch.float64"),
         ([1.0], [1.0, 2.0], {}, "lengths"),
         ({"a": [1.0, 2.0]}, {"a": [1.0, 3.0]}, {}, r"\['a'\]\[1\]"),
         ({"a": 1}, {"b": 1}, {}, "keys"),

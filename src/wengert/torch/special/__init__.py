@@ -15,10 +15,10 @@ import numpy as np
 
 import wengert as wg
 
-from ..core.errors import DTypeError, fail
-from ..core.tensor import Tensor as Plain
-from .functions.elementwise import float_of, named, of_one, of_two
-from .namespace import FUNCTIONS
+from ...core.errors import DTypeError, fail
+from ...core.tensor import Tensor as Plain
+from ..functions.elementwise import float_of, named, of_one, of_two
+from ..namespace import FUNCTIONS
 
 # -- erfcx
 
