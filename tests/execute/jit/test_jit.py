@@ -328,7 +328,7 @@ def test_verify_names_the_operation_that_differs(monkeypatch: Any) -> None:
     real = verify.executor
 
     class Wrong:
-        def __init__(self, graph: Any, donated: Any = None) -> None:
+        def __init__(self, graph: Any, donated: Any = None, limit: Any = None) -> None:
             self.graph, self.native = graph, real(graph)
 
         def run(self, arrays: Any) -> Any:
