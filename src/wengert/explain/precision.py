@@ -103,12 +103,12 @@ class Lowered:
 
     @property
     def needs_float32(self) -> bool:
-        """Whether float32 is better: its numbers leave the range, or much of the result's error is its."""
+        """Return whether float32 is better: its numbers leave the range, or much of the result's error is its."""
         return self.overflows or self.vanishes > 0.01 or self.share > 0.25
 
     @property
     def advice(self) -> str:
-        """What to do about it; empty where it may stay as it is."""
+        """Return what to do about it; empty where it may stay as it is."""
         if self.overflows:
             return f"overflows {self.dtype}: compute it in float32, or in bfloat16, which has float32's range"
         if self.vanishes > 0.01:

@@ -29,6 +29,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Literal
 
 import numpy as np
@@ -267,10 +268,10 @@ class Watcher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._error: BaseException | None = None
-        ready = threading.Event()
+        ready: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, args=(ready,), name="wengert-watch", daemon=True)
         self._thread.start()
-        ready.wait()
+        ready.get()
         if self._error is not None:
             raise self._error
         atexit.register(self.close)
@@ -279,18 +280,18 @@ class Watcher:
             # A browser may take its time to start.
             threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
 
-    def _serve(self, ready: threading.Event) -> None:
+    def _serve(self, ready: SimpleQueue[None]) -> None:
         try:
             asyncio.run(self._until_closed(ready))
         except OSError as e:
             self._error = e
-            ready.set()
+            ready.put(None)
 
-    async def _until_closed(self, ready: threading.Event) -> None:
+    async def _until_closed(self, ready: SimpleQueue[None]) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         async with self._server:
             self.url = self._server.url
-            ready.set()
+            ready.put(None)
             while not self._over.is_set():
                 self.watched.tick()
                 try:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -28,6 +27,7 @@ import wengert as wg
 
 from ..core.errors import DataError, DTypeError, ShapeError, fail
 from ..core.spec import category
+from ..core.state.locks import lock
 from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..optim import Optimizer
@@ -69,7 +69,7 @@ Array = np.ndarray[Any, Any]
 _ROWS = 4096
 
 # A fit seeds the process's generator, from which layers draw, and puts it back: fits of several threads take turns.
-_SEEDED = threading.RLock()
+_SEEDED = lock()
 
 
 def _squared_error(outputs: Tensor, y: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class Size(tuple[int, ...]):
 
 
 class layout(str):
-    """How a tensor is held: `torch.strided`, or `torch.sparse_coo` as :mod:`wengert.torch.sparse` has it."""
+    """The way in which a tensor is held: `torch.strided`, or `torch.sparse_coo` of :mod:`wengert.torch.sparse`."""
 
     __slots__ = ()
 

@@ -27,7 +27,7 @@ from ..refusing import refused
 
 
 class ReduceOp(enum.Enum):
-    """What a reduction over the ranks computes; of one rank, all are the value itself."""
+    """The kinds of reduction over the ranks; of one rank, all are the value itself."""
 
     SUM = "sum"
     AVG = "avg"

@@ -11,7 +11,7 @@ from ..refusing import refused
 
 
 class ProfilerActivity(enum.Enum):
-    """Where a profiler looks."""
+    """The places at which a profiler looks."""
 
     CPU = 0
     CUDA = 2

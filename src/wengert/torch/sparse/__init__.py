@@ -64,7 +64,7 @@ class SparseTensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to the values."""
+        """Return whether gradients flow to the values."""
         return bool(self._held.requires_grad)
 
     def size(self, dim: int | None = None) -> Any:
@@ -132,7 +132,7 @@ class SparseTensor:
         return SparseTensor(tensor_of(where.astype(np.int64)), values, self._size, True)
 
     def _flat(self) -> Any:
-        """The coordinates as one number each, in C order."""
+        """Return the coordinates as one number each, in C order."""
         lead = self._size[: self.sparse_dim()]
         steps = np.cumprod([1, *lead[:0:-1]])[::-1].astype(np.int64).reshape(-1, 1)
         return (self._coordinates * tensor_of(steps.copy())).sum(dim=0)

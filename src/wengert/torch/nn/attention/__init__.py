@@ -1,4 +1,4 @@
-"""Which of its kernels PyTorch computes attention with: `torch.nn.attention`. Here there is one way."""
+"""PyTorch's choice of a kernel for attention, `torch.nn.attention`: there is one here."""
 
 from __future__ import annotations
 
