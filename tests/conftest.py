@@ -1,8 +1,10 @@
 """Settings for all tests."""
 
+import compileall
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -275,6 +277,13 @@ def pytest_runtest_teardown() -> Iterator[None]:
         wg.set_num_threads(threads)
     if wg.get_default_dtype() != dtype:
         wg.set_default_dtype(dtype)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers begin together, and each would compile the whole package: it is compiled once, before they do."""
+    workers = getattr(config.option, "numprocesses", None)
+    if workers and not sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        compileall.compile_dir(_HERE.parent / "src", quiet=2, workers=workers)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -273,8 +273,8 @@ def test_stages_are_solved_for(rtol: float) -> None:
     "name", ["tsit5", pytest.param("dopri5", marks=pytest.mark.slow), "kvaerno5", "rk4", "trapezoid"]
 )
 def test_gradients_in_everything(name: str, adjoint: str) -> None:
-    steps = {"rk4": 60, "trapezoid": 120}.get(name)
-    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": steps, "rtol": 1e-9, "atol": 1e-11}
+    steps, rtol = {"rk4": 60, "trapezoid": 60}.get(name), {"kvaerno5": 1e-8}.get(name, 1e-9)
+    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": steps, "rtol": rtol, "atol": rtol / 100}
 
     def loss(y0: Any, ts: Any, a: Any) -> Any:
         # The matrix is taken from around the function, not as an argument.
@@ -289,11 +289,11 @@ def test_gradients_in_everything(name: str, adjoint: str) -> None:
 @pytest.mark.parametrize("name", ["tsit5", pytest.param("kvaerno5", marks=pytest.mark.slow), "rk4"])
 def test_second_derivatives(name: str, adjoint: str) -> None:
     """y' = -p y^2 has the solution y0 / (1 + p y0 t)."""
-    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": 80 if name == "rk4" else None}
+    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": 50 if name == "rk4" else None}
 
     def solved(y0: Any, p: Any, t: Any) -> Any:
         ts = wg.stack([0.0 * t, t])
-        return odeint(lambda t, y, p: -p * y**2, y0, ts, p, rtol=1e-9, atol=1e-11, **options)[-1]
+        return odeint(lambda t, y, p: -p * y**2, y0, ts, p, rtol=1e-8, atol=1e-10, **options)[-1]
 
     def exact(y0: Any, p: Any, t: Any) -> Any:
         return y0 / (1 + p * y0 * t)
