@@ -4,6 +4,7 @@ import compileall
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -29,6 +30,10 @@ os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f
 _OWN_DOCUMENTS = "WENGERT_TESTS_DOCUMENTS" not in os.environ
 if _OWN_DOCUMENTS:
     os.environ["WENGERT_TESTS_DOCUMENTS"] = tempfile.mkdtemp(prefix="wengert-documents-")
+
+# A shell's background jobs ignore Ctrl-C, which some tests are about, and what they start would not end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import wengert as wg  # noqa: E402
 from wengert.core.ops import kernels  # noqa: E402
