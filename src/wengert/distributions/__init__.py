@@ -8,15 +8,31 @@
 
 from __future__ import annotations
 
+from . import constraints
+from .bijections import (
+    ConstraintRegistry,
+    CorrCholeskyTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    SoftmaxTransform,
+    StickBreakingTransform,
+    biject_to,
+    transform_to,
+)
+from .bounded import ContinuousBernoulli, VonMises
 from .continuous import (
     Cauchy,
     Exponential,
+    GeneralizedPareto,
     Gumbel,
+    HalfCauchy,
     HalfNormal,
+    Kumaraswamy,
     Laplace,
     Logistic,
     LogNormal,
     Normal,
+    Pareto,
     Uniform,
     Weibull,
 )
@@ -25,6 +41,8 @@ from .discrete import (
     Binomial,
     Categorical,
     Geometric,
+    Multinomial,
+    NegativeBinomial,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
     Poisson,
@@ -32,59 +50,101 @@ from .discrete import (
 from .distribution import Distribution
 from .divergence import kl_divergence, register_kl
 from .estimators import score_function
-from .gamma import Beta, Chi2, Dirichlet, Gamma, StudentT
-from .multivariate import Independent, MultivariateNormal
-from .relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
-from .transformed import (
+from .gamma import Beta, Chi2, Dirichlet, FisherSnedecor, Gamma, InverseGamma, StudentT
+from .matrices import LKJCholesky, LowRankMultivariateNormal, Wishart
+from .multivariate import Independent, MixtureSameFamily, MultivariateNormal
+from .relaxed import ExpRelaxedCategorical, RelaxedBernoulli, RelaxedOneHotCategorical
+from .transformed import LogisticNormal, TransformedDistribution
+from .transforms import (
+    AbsTransform,
     AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CumulativeDistributionTransform,
     ExpTransform,
+    IndependentTransform,
     PowerTransform,
+    ReshapeTransform,
     SigmoidTransform,
     SoftplusTransform,
+    StackTransform,
     TanhTransform,
     Transform,
-    TransformedDistribution,
+    identity_transform,
 )
 
 __all__ = [
+    "AbsTransform",
     "AffineTransform",
     "Bernoulli",
     "Beta",
     "Binomial",
+    "CatTransform",
     "Categorical",
     "Cauchy",
     "Chi2",
+    "ComposeTransform",
+    "ConstraintRegistry",
+    "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
     "Dirichlet",
     "Distribution",
+    "ExpRelaxedCategorical",
     "ExpTransform",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
+    "GeneralizedPareto",
     "Geometric",
     "Gumbel",
+    "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "IndependentTransform",
+    "InverseGamma",
+    "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "Logistic",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
+    "LowerCholeskyTransform",
+    "MixtureSameFamily",
+    "Multinomial",
     "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
+    "Pareto",
     "Poisson",
+    "PositiveDefiniteTransform",
     "PowerTransform",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
+    "ReshapeTransform",
     "SigmoidTransform",
+    "SoftmaxTransform",
     "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
     "StudentT",
     "TanhTransform",
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "VonMises",
     "Weibull",
+    "Wishart",
+    "biject_to",
+    "constraints",
+    "identity_transform",
     "kl_divergence",
     "register_kl",
     "score_function",
+    "transform_to",
 ]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import wengert as wg
 
 from ..core.spec import Shape
 from ..core.tensor import Tensor
+from . import constraints
 from .distribution import ByQuantile, Distribution, inside, log1p_square, outside_is_impossible
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -28,6 +29,9 @@ class Normal(Distribution):
     >>> p.rsample((3,)).shape
     (3, 2)
     """
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
 
     has_rsample = True
 
@@ -66,6 +70,10 @@ class Normal(Distribution):
     def variance(self) -> Tensor:
         return self.scale * self.scale
 
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
 
 class LogNormal(Distribution):
     """The distribution of exp(z) for a normal z of mean `loc` and standard deviation `scale`.
@@ -74,6 +82,9 @@ class LogNormal(Distribution):
     >>> wg.distributions.LogNormal(0.0, 1.0).mean
     tensor(1.6487)
     """
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.positive
 
     has_rsample = True
 
@@ -111,6 +122,10 @@ class LogNormal(Distribution):
         square = self.scale**2
         return wg.expm1(square) * wg.exp(2.0 * self.loc + square)
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.exp(self.loc - self.scale**2)
+
 
 class HalfNormal(ByQuantile):
     """The distribution of |z| for a normal z of mean 0 and standard deviation `scale`.
@@ -119,6 +134,9 @@ class HalfNormal(ByQuantile):
     >>> wg.distributions.HalfNormal(1.0).mean
     tensor(0.7979)
     """
+
+    arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
+    support = constraints.nonnegative
 
     def __init__(self, scale: Any) -> None:
         (self.scale,) = self._parameters(scale=scale)
@@ -149,6 +167,10 @@ class HalfNormal(ByQuantile):
     def variance(self) -> Tensor:
         return self.scale**2 * (1.0 - 2.0 / math.pi)
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.zeros_like(self.scale)
+
 
 class Uniform(ByQuantile):
     """The uniform distribution from `low` to `high`.
@@ -157,6 +179,15 @@ class Uniform(ByQuantile):
     >>> wg.distributions.Uniform(0.0, 2.0).log_prob(wg.tensor([1.0, 3.0]))
     tensor([-0.6931,    -inf])
     """
+
+    arg_constraints: ClassVar[Any] = {
+        "low": constraints.dependent(is_discrete=False, event_dim=0),
+        "high": constraints.dependent(is_discrete=False, event_dim=0),
+    }
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        return constraints.interval(self.low, self.high)
 
     def __init__(self, low: Any, high: Any) -> None:
         self.low, self.high = self._parameters(low=low, high=high)
@@ -184,6 +215,10 @@ class Uniform(ByQuantile):
     def variance(self) -> Tensor:
         return (self.high - self.low) ** 2 / 12.0
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.full_like(self.low, math.nan)
+
 
 class Exponential(ByQuantile):
     """The exponential distribution of a `rate`, the inverse of its mean.
@@ -192,6 +227,9 @@ class Exponential(ByQuantile):
     >>> wg.distributions.Exponential(2.0).mean
     tensor(0.5)
     """
+
+    arg_constraints: ClassVar[Any] = {"rate": constraints.positive}
+    support = constraints.nonnegative
 
     def __init__(self, rate: Any) -> None:
         (self.rate,) = self._parameters(rate=rate)
@@ -219,8 +257,15 @@ class Exponential(ByQuantile):
     def variance(self) -> Tensor:
         return self.rate**-2.0
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.zeros_like(self.rate)
+
 
 class _LocationScale(ByQuantile):
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+
     loc: Tensor
     scale: Tensor
 
@@ -233,6 +278,10 @@ class _LocationScale(ByQuantile):
 
     @property
     def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
         return self.loc
 
 
@@ -361,6 +410,9 @@ class Weibull(ByQuantile):
     tensor(0.6321)
     """
 
+    arg_constraints: ClassVar[Any] = {"scale": constraints.positive, "concentration": constraints.positive}
+    support = constraints.positive
+
     def __init__(self, scale: Any, concentration: Any) -> None:
         self.scale, self.concentration = self._parameters(scale=scale, concentration=concentration)
         self._check((self.scale > 0.0) & (self.concentration > 0.0), "scale and concentration must be positive")
@@ -395,6 +447,239 @@ class Weibull(ByQuantile):
     @property
     def variance(self) -> Tensor:
         return self.scale**2 * (self._moment(2.0) - self._moment(1.0) ** 2)
+
+    @property
+    def mode(self) -> Tensor:
+        k = self.concentration
+        inner = k > 1.0
+        return self.scale * wg.where(inner, (wg.where(inner, k - 1.0, 1.0) / k) ** (1.0 / k), 0.0)
+
+
+class HalfCauchy(ByQuantile):
+    """The distribution of |x| for a Cauchy x around 0; its mean is infinite.
+
+    >>> import wengert as wg
+    >>> wg.distributions.HalfCauchy(1.0).cdf(1.0)
+    tensor(0.5)
+    """
+
+    arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
+    support = constraints.nonnegative
+
+    def __init__(self, scale: Any) -> None:
+        (self.scale,) = self._parameters(scale=scale)
+        self._check(self.scale > 0.0, "scale must be positive")
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        density = math.log(2.0 / math.pi) - wg.log(self.scale) - log1p_square(x / self.scale)
+        return outside_is_impossible(x >= 0.0, x, density)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        return wg.where(x < 0.0, 0.0, (2.0 / math.pi) * wg.atan(x / self.scale))
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.scale * wg.tan(0.5 * math.pi * _probability(self._value(p)))
+
+    def entropy(self) -> Tensor:
+        return wg.log(2.0 * math.pi * self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        return wg.full_like(self.scale, math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        return wg.zeros_like(self.scale)
+
+    @property
+    def variance(self) -> Tensor:
+        return wg.full_like(self.scale, math.inf)
+
+
+class Pareto(ByQuantile):
+    """The Pareto distribution, whose cumulative function is 1 - (scale / x)**alpha from `scale` on.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Pareto(1.0, 2.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints: ClassVar[Any] = {"alpha": constraints.positive, "scale": constraints.positive}
+
+    def __init__(self, scale: Any, alpha: Any) -> None:
+        self.scale, self.alpha = self._parameters(scale=scale, alpha=alpha)
+        self._check((self.scale > 0.0) & (self.alpha > 0.0), "scale and alpha must be positive")
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        return constraints.greater_than_eq(self.scale)
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x >= self.scale
+        away = wg.log(inside(support, x, self.scale) / self.scale)
+        return outside_is_impossible(support, x, wg.log(self.alpha / self.scale) - (self.alpha + 1.0) * away)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x >= self.scale
+        found = -wg.expm1(-self.alpha * wg.log(inside(support, x, self.scale) / self.scale))
+        return wg.where(support | (x != x), found, 0.0)
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.scale * wg.exp(-wg.log1p(-_probability(self._value(p))) / self.alpha)
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.scale / self.alpha) + 1.0 + 1.0 / self.alpha
+
+    @property
+    def mean(self) -> Tensor:
+        a = self.alpha
+        finite = a > 1.0
+        return wg.where(finite, a * self.scale / wg.where(finite, a - 1.0, 1.0), math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        a = self.alpha
+        finite = a > 2.0
+        least = wg.where(finite, a, 3.0)
+        return wg.where(finite, self.scale**2 * least / ((least - 1.0) ** 2 * (least - 2.0)), math.inf)
+
+
+class GeneralizedPareto(ByQuantile):
+    """The distribution of exceedances, of cumulative function 1 - (1 + k z)**(-1 / k) for z = (x - loc) / scale.
+
+    With `concentration` k = 0 it is exponential; with a negative one bounded by loc - scale / k.
+
+    >>> import wengert as wg
+    >>> wg.distributions.GeneralizedPareto(0.0, 1.0, 0.0).cdf(1.0)
+    tensor(0.6321)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
+
+    def __init__(self, loc: Any, scale: Any, concentration: Any) -> None:
+        self.loc, self.scale, self.concentration = self._parameters(loc=loc, scale=scale, concentration=concentration)
+        self._check(self.scale > 0.0, "scale must be positive")
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        k = self.concentration
+        bound = self.loc - self.scale / wg.where(k < 0.0, k, -1.0)
+        return constraints.interval(self.loc, wg.where(k < 0.0, bound, math.inf))
+
+    def _exponent(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log(1 + k z) / k, which is z at k = 0, and where the value is in the support."""
+        k = self.concentration
+        z = (value - self.loc) / self.scale
+        support = (z >= 0.0) & (k * z >= -1.0)
+        z = inside(support, z, 0.0)
+        curved = k != 0.0
+        return wg.where(curved, wg.log1p(k * z) / wg.where(curved, k, 1.0), z), support
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        away, support = self._exponent(x)
+        return outside_is_impossible(support, x, -wg.log(self.scale) - (1.0 + self.concentration) * away)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        away, support = self._exponent(x)
+        return wg.where(support | (x != x), -wg.expm1(-away), wg.where(x < self.loc, wg.zeros_like(x), 1.0))
+
+    def icdf(self, p: Any) -> Tensor:
+        k = self.concentration
+        curved = k != 0.0
+        level = -wg.log1p(-_probability(self._value(p)))
+        return self.loc + self.scale * wg.where(curved, wg.expm1(k * level) / wg.where(curved, k, 1.0), level)
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.scale) + self.concentration + 1.0
+
+    @property
+    def mean(self) -> Tensor:
+        k = self.concentration
+        finite = k < 1.0
+        return wg.where(finite, self.loc + self.scale / wg.where(finite, 1.0 - k, 1.0), math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        finite = self.concentration < 0.5
+        k = wg.where(finite, self.concentration, 0.0)
+        return wg.where(finite, self.scale**2 / ((1.0 - k) ** 2 * (1.0 - 2.0 * k)), math.inf)
+
+
+class Kumaraswamy(ByQuantile):
+    """The distribution on 0 .. 1 with the cumulative function 1 - (1 - x**concentration1)**concentration0.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Kumaraswamy(1.0, 1.0).mean
+    tensor(0.5)
+    """
+
+    arg_constraints: ClassVar[Any] = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+
+    def __init__(self, concentration1: Any, concentration0: Any) -> None:
+        self.concentration1, self.concentration0 = self._parameters(
+            concentration1=concentration1, concentration0=concentration0
+        )
+        self._check((self.concentration1 > 0.0) & (self.concentration0 > 0.0), "both concentrations must be positive")
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        a, b = self.concentration1, self.concentration0
+        support = (x >= 0.0) & (x <= 1.0)
+        safe = inside(support, x, 0.5)
+        density = wg.log(a * b) + wg.special.xlogy(a - 1.0, safe) + wg.special.xlog1py(b - 1.0, -(safe**a))
+        return outside_is_impossible(support, x, density)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = wg.clip(self._value(value), 0.0, 1.0)
+        return -wg.expm1(wg.special.xlog1py(self.concentration0, -(x**self.concentration1)))
+
+    def icdf(self, p: Any) -> Tensor:
+        level = wg.log1p(-_probability(self._value(p))) / self.concentration0
+        return (-wg.expm1(level)) ** (1.0 / self.concentration1)
+
+    def entropy(self) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        harmonic = wg.special.digamma(b + 1.0) + EULER
+        return (1.0 - 1.0 / b) + (1.0 - 1.0 / a) * harmonic - wg.log(a) - wg.log(b)
+
+    def _moment(self, order: float) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        return wg.exp(wg.log(b) + wg.special.betaln(1.0 + order / a, b))
+
+    @property
+    def mean(self) -> Tensor:
+        return self._moment(1.0)
+
+    @property
+    def mode(self) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        inner = (a >= 1.0) & (b >= 1.0) & ((a > 1.0) | (b > 1.0))
+        safe = wg.where(inner, a, 2.0), wg.where(inner, b, 2.0)
+        found = ((safe[0] - 1.0) / (safe[0] * safe[1] - 1.0)) ** (1.0 / safe[0])
+        return wg.where(inner, found, math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        return self._moment(2.0) - self._moment(1.0) ** 2
 
 
 def _probability(p: Tensor) -> Tensor:

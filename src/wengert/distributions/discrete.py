@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,8 @@ import wengert as wg
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.spec import Shape, category
 from ..core.tensor import Tensor
-from .distribution import Distribution, inside, outside_is_impossible
+from . import constraints
+from .distribution import Distribution, inside, outside_is_impossible, sources
 
 
 def _one_of(name: str, probs: Any, logits: Any) -> None:
@@ -30,11 +31,12 @@ def _never(count: Tensor, cost: Tensor) -> Tensor:
     return count * wg.where(nothing, 0.0, cost)
 
 
-class _Trials(Distribution):
+class Trials(Distribution):
     """The base of distributions given by `probs` in 0 .. 1 or by `logits`; the other is computed."""
 
     _given_logits: Tensor | None
     _given_probs: Tensor | None
+    arg_constraints: ClassVar[Any] = {"probs": constraints.unit_interval, "logits": constraints.real}
 
     def _success(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
         _one_of(type(self).__name__, probs, logits)
@@ -76,7 +78,7 @@ class _Trials(Distribution):
         return wg.special.xlogy(successes, p) + wg.special.xlog1py(failures, -p)
 
 
-class Bernoulli(_Trials):
+class Bernoulli(Trials):
     """The distribution of 0 and 1, the 1 with probability `probs`, or sigmoid(`logits`).
 
     >>> import wengert as wg
@@ -84,6 +86,9 @@ class Bernoulli(_Trials):
     >>> p.log_prob(0.0)
     tensor([ 0.    , -0.2877])
     """
+
+    support = constraints.boolean
+    has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         self._success(probs, logits)
@@ -111,18 +116,33 @@ class Bernoulli(_Trials):
     def variance(self) -> Tensor:
         return self.probs * (1.0 - self.probs)
 
-    def enumerate_support(self) -> Tensor:
+    @property
+    def mode(self) -> Tensor:
+        return wg.where(self.probs == 0.5, math.nan, (self.probs > 0.5).astype(self.probs.dtype))
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return 0 and 1, of shape (2,) + batch_shape."""
-        return _numbers(2, self.dtype, self.batch_shape)
+        return self._listed(wg.arange(2, dtype=self.dtype), expand)
 
 
-class Binomial(_Trials):
+class Binomial(Trials):
     """The distribution of the number of successes in `total_count` trials.
 
     >>> import wengert as wg
     >>> wg.distributions.Binomial(4.0, probs=0.5).mean
     tensor(2.)
     """
+
+    arg_constraints: ClassVar[Any] = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self.total_count)
 
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None) -> None:
         (self.total_count,) = self._success(probs, logits, total_count)
@@ -151,7 +171,7 @@ class Binomial(_Trials):
         if self.total_count.is_abstract:
             fail(GraphError, "Binomial: the entropy is a sum over counts, and total_count has no value while tracing")
         top = int(np.asarray(self.total_count._data, float).max(initial=0.0))
-        log_p = self.log_prob(_numbers(top + 1, self.dtype, self.batch_shape))
+        log_p = self.log_prob(self._listed(wg.arange(top + 1, dtype=self.dtype), True))
         possible = log_p > -math.inf
         terms = wg.where(possible, wg.exp(log_p) * inside(possible, log_p, 0.0), 0.0)
         return -wg.sum(terms, axis=0)
@@ -164,14 +184,30 @@ class Binomial(_Trials):
     def variance(self) -> Tensor:
         return self.total_count * self.probs * (1.0 - self.probs)
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.minimum(wg.floor((self.total_count + 1.0) * self.probs), self.total_count)
 
-class Geometric(_Trials):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return the numbers of successes, of shape (total_count + 1,) + batch_shape.
+
+        Raises AbsentError where the batch has several, or it is not known yet.
+        """
+        counts = self.total_count
+        if counts.is_abstract or bool((np.asarray(counts._data) != np.asarray(counts._data).max(initial=0)).any()):
+            self._lacks("list of its outcomes for several total_count")
+        return self._listed(wg.arange(1 + int(np.asarray(counts._data).max(initial=0)), dtype=self.dtype), expand)
+
+
+class Geometric(Trials):
     """The distribution of the number of trials that fail before the first success.
 
     >>> import wengert as wg
     >>> wg.distributions.Geometric(probs=0.5).mean
     tensor(1.)
     """
+
+    support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         self._success(probs, logits)
@@ -202,6 +238,10 @@ class Geometric(_Trials):
     def variance(self) -> Tensor:
         return (1.0 - self.probs) / self.probs**2
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.zeros_like(self.probs)
+
 
 class Poisson(Distribution):
     """The distribution of the count of independent events at a `rate`.
@@ -210,6 +250,9 @@ class Poisson(Distribution):
     >>> wg.distributions.Poisson(3.0).variance
     tensor(3.)
     """
+
+    arg_constraints: ClassVar[Any] = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
 
     def __init__(self, rate: Any) -> None:
         (self.rate,) = self._parameters(rate=rate)
@@ -239,12 +282,19 @@ class Poisson(Distribution):
     def variance(self) -> Tensor:
         return self.rate
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.floor(self.rate)
 
-class _Classes(Distribution):
+
+class Classes(Distribution):
     """The base of distributions over classes, the last axis, by `probs` of any sum or by `logits`, unnormalised."""
 
     logits: Tensor
     probs: Tensor
+    arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    has_enumerate_support = True
+    _own_axes: ClassVar[Any] = {"logits": 1, "probs": 1}
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         name = type(self).__name__
@@ -273,7 +323,7 @@ class _Classes(Distribution):
         return -wg.sum(self.probs * finite, axis=-1)
 
 
-class Categorical(_Classes):
+class Categorical(Classes):
     """The distribution of a class number (int64), drawn by weight.
 
     Raises ShapeError for parameters without a last axis of classes.
@@ -283,6 +333,10 @@ class Categorical(_Classes):
     >>> p.log_prob(wg.tensor([0, 1]))
     tensor([-1.3863, -0.2877])
     """
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self._num_classes - 1)
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
         return self._class(shape, source)
@@ -302,18 +356,32 @@ class Categorical(_Classes):
         index = wg.expand_dims(wg.broadcast_to(classes, shape), axis=-1)
         return wg.squeeze(wg.take_along_axis(logits, index, axis=-1), axis=-1)
 
-    def enumerate_support(self) -> Tensor:
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return every class, of shape (classes,) + batch_shape."""
-        return _numbers(self._num_classes, wg.int64, self.batch_shape)
+        return self._listed(wg.arange(self._num_classes), expand)
+
+    @property
+    def mean(self) -> Tensor:
+        return wg.full(self.batch_shape, math.nan, dtype=self.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        return wg.argmax(self.probs, axis=-1)
+
+    @property
+    def variance(self) -> Tensor:
+        return wg.full(self.batch_shape, math.nan, dtype=self.dtype)
 
 
-class OneHotCategorical(_Classes):
+class OneHotCategorical(Classes):
     """The distribution of a class drawn by weight, as a vector that is 1 there and 0 elsewhere.
 
     >>> import wengert as wg
     >>> wg.distributions.OneHotCategorical(probs=wg.tensor([0.0, 1.0])).sample()
     tensor([0., 1.])
     """
+
+    support = constraints.one_hot
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         super().__init__(probs, logits)
@@ -337,6 +405,15 @@ class OneHotCategorical(_Classes):
     def variance(self) -> Tensor:
         return self.probs * (1.0 - self.probs)
 
+    @property
+    def mode(self) -> Tensor:
+        out: Tensor = wg.nn.functional.one_hot(wg.argmax(self.probs, axis=-1), self._num_classes).astype(self.dtype)
+        return out
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return every class as a vector, of shape (classes,) + batch_shape + (classes,)."""
+        return self._listed(wg.eye(self._num_classes, dtype=self.dtype), expand)
+
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """The distribution of one-hot draws whose gradient is that of the probabilities: biased, of low variance.
@@ -354,6 +431,115 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return super()._draw(shape, source) + (self.probs - self.probs.detach())
 
 
-def _numbers(count: int, dtype: Any, batch_shape: Shape) -> Tensor:
-    column = wg.reshape(wg.arange(count, dtype=dtype), (count, *(1,) * len(batch_shape)))
-    return wg.broadcast_to(column, (count, *batch_shape))
+class NegativeBinomial(Trials):
+    """The distribution of the number of successes before the `total_count`-th failure, which need not be whole.
+
+    >>> import wengert as wg
+    >>> wg.distributions.NegativeBinomial(2.0, probs=0.5).mean
+    tensor(2.)
+    """
+
+    arg_constraints: ClassVar[Any] = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None) -> None:
+        (self.total_count,) = self._success(probs, logits, total_count)
+        self._check(self.total_count >= 0.0, "total_count must not be negative")
+        self._check(self.probs < 1.0, "probs must be less than 1")
+
+    @property
+    def _odds(self) -> Tensor:
+        return self.probs / self._failure if self._given_logits is None else wg.exp(self._given_logits)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        one, other = sources(source, 2)
+        rate = wg.random.gamma(self.total_count, self._full(shape), generator=one) * self._odds
+        return wg.random.poisson(rate, self._full(shape), generator=other)
+
+    def log_prob(self, value: Any) -> Tensor:
+        x, n = self._value(value), self.total_count
+        support = _is_count(x)
+        k = inside(support, x, 0.0)
+        # Without a failure to wait for there is no success before it.
+        waits = n + k > 0.0
+        safe = wg.where(waits, n + k, 1.0)
+        ways = wg.special.lgamma(safe) - wg.special.lgamma(1.0 + k) - wg.special.lgamma(wg.where(n > 0.0, n, 1.0))
+        ways = wg.where((n == 0.0) & (k > 0.0), -math.inf, wg.where(waits, ways, 0.0))
+        return outside_is_impossible(support, x, ways + self._log_likelihood(k, n))
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        k = wg.floor(x)
+        found = wg.special.betainc(self.total_count, wg.where(k < 0.0, 0.0, k) + 1.0, self._failure)
+        return wg.where(x < 0.0, 0.0, found)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self._odds
+
+    @property
+    def mode(self) -> Tensor:
+        return wg.maximum(wg.floor((self.total_count - 1.0) * self._odds), 0.0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.mean / self._failure
+
+
+class Multinomial(Classes):
+    """The distribution of how often each class comes in `total_count` draws.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Multinomial(4, probs=wg.tensor([1.0, 3.0])).mean
+    tensor([1., 3.])
+    """
+
+    has_enumerate_support = False
+    not_tensors = frozenset({"total_count"})
+
+    def __init__(self, total_count: int = 1, probs: Any = None, logits: Any = None) -> None:
+        if isinstance(total_count, bool) or not isinstance(total_count, (int, np.integer)):
+            raise NotImplementedError("Multinomial: total_count is one int for all of the batch")
+        if total_count < 0:
+            fail(ShapeError, f"Multinomial: total_count={total_count}", "It must not be negative.")
+        super().__init__(probs, logits)
+        self.total_count = int(total_count)
+        self.event_shape = (self._num_classes,)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        return constraints.multinomial(self.total_count)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        drawn = self._class((self.total_count, *shape), source)
+        one_hot = wg.nn.functional.one_hot(drawn, self._num_classes).astype(self.dtype)
+        return wg.sum(one_hot, axis=0)
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        counts = wg.all(_is_count(x), axis=-1) & (wg.sum(x, axis=-1) == float(self.total_count))
+        safe = wg.where(x >= 0.0, x, 0.0)
+        # A class of probability 0 that does not come costs nothing.
+        costs = wg.where(safe == 0.0, 0.0, safe * wg.where(safe == 0.0, 0.0, self.logits))
+        density = math.lgamma(self.total_count + 1.0) - wg.sum(wg.special.lgamma(safe + 1.0) - costs, axis=-1)
+        return outside_is_impossible(counts, wg.sum(x, axis=-1), density)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy by a sum over the counts of each class."""
+        n = self.total_count
+        each = Binomial(float(n), probs=self.probs)
+        counts = each._listed(wg.arange(1, n + 1, dtype=self.dtype), True)
+        spread = wg.sum(wg.exp(each.log_prob(counts)) * wg.special.lgamma(counts + 1.0), axis=(0, -1))
+        return n * super().entropy() - math.lgamma(n + 1.0) + spread
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1.0 - self.probs)

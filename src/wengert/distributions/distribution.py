@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -13,6 +15,10 @@ from ..core.ops.operands import promote_tensors
 from ..core.spec import Shape, category, default_float, normalize_shape
 from ..core.tensor import Tensor
 from ..ops.structure.shapes import as_operand
+
+
+class AbsentError(GraphError, NotImplementedError):
+    """An error for what a distribution does not have; as in PyTorch it is a NotImplementedError too."""
 
 
 class Distribution:
@@ -32,6 +38,15 @@ class Distribution:
     event_shape: Shape = ()
     dtype: Any
     has_rsample = False
+    has_enumerate_support = False
+    # The constraints on parameters, by their names.
+    arg_constraints: ClassVar[Any] = MappingProxyType({})
+    # How many axes tensors among the attributes have beside the batch's.
+    _own_axes: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    # The parameters of the constructor that are no tensors.
+    not_tensors: frozenset[str] = frozenset()
+    # Whether parameters are checked.
+    _validates = True
 
     # -- drawing
 
@@ -106,8 +121,54 @@ class Distribution:
         """The square root of :attr:`variance`."""
         return wg.sqrt(self.variance)
 
+    @property
+    def mode(self) -> Tensor:
+        """The most probable outcome, of shape `batch_shape + event_shape`."""
+        self._lacks("mode")
+
+    @property
+    def support(self) -> Any:
+        """The constraint on outcomes: see :mod:`wengert.distributions.constraints`."""
+        self._lacks("support")
+
+    def perplexity(self) -> Tensor:
+        """Return exp(entropy())."""
+        return wg.exp(self.entropy())
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return every outcome along a new first axis; with `expand` for each distribution of the batch."""
+        self._lacks("list of its outcomes")
+
+    def _listed(self, outcomes: Tensor, expand: bool) -> Tensor:
+        """Return outcomes along the first axis for the batch's shape, or with axes of size 1 in its place."""
+        count, event = outcomes.shape[0], tuple(outcomes.shape[1:])
+        column = wg.reshape(outcomes, (count, *(1,) * len(self.batch_shape), *event))
+        return wg.broadcast_to(column, (count, *self.batch_shape, *event)) if expand else column
+
+    def expand(self, batch_shape: Any) -> Any:
+        """Return the distribution with its parameters broadcast to another batch shape.
+
+        Raises ShapeError for one that the present shape does not broadcast to.
+        """
+        batch = normalize_shape(batch_shape)
+        changed: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                own = self._own_axes.get(name, 0)
+                changed[name] = wg.broadcast_to(value, (*batch, *value.shape[value.ndim - own :]))
+            elif isinstance(value, Distribution):
+                changed[name] = value.expand((*batch, *value.batch_shape[len(self.batch_shape) :]))
+        return self._moved(batch, **changed)
+
+    def _moved(self, batch_shape: Shape, **changed: Any) -> Any:
+        """Return a copy of another batch shape, with other attributes."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), **changed)
+        made.batch_shape = batch_shape
+        return made
+
     def _lacks(self, what: str) -> NoReturn:
-        fail(GraphError, f"{type(self).__name__} has no {what} in closed form", "Estimate it from draws.")
+        fail(AbsentError, f"{type(self).__name__} has no {what} in closed form", "Estimate it from draws.")
 
     # -- helpers of subclasses
 
@@ -136,7 +197,7 @@ class Distribution:
 
     def _check(self, ok: Any, what: str) -> None:
         """Fail unless `ok` (a boolean tensor; unknown while tracing) holds everywhere."""
-        if not ok.is_abstract and not ok._data.all():
+        if self._validates and not ok.is_abstract and not ok._data.all():
             fail(
                 ShapeError,
                 f"{type(self).__name__}: {what}",

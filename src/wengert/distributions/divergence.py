@@ -8,12 +8,26 @@ from typing import Any, TypeVar
 
 import wengert as wg
 
-from ..core.errors import GraphError, ShapeError, fail
+from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor
-from .continuous import EULER, Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform, Weibull
-from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson, _Classes, _Trials
-from .distribution import Distribution, sum_last
+from .bounded import ContinuousBernoulli
+from .continuous import (
+    EULER,
+    Cauchy,
+    Exponential,
+    Gumbel,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Normal,
+    Pareto,
+    Uniform,
+    Weibull,
+)
+from .discrete import Bernoulli, Binomial, Categorical, Classes, Geometric, OneHotCategorical, Poisson, Trials
+from .distribution import AbsentError, Distribution, sum_last
 from .gamma import Beta, Dirichlet, Gamma
+from .matrices import LowRankMultivariateNormal
 from .multivariate import Independent, MultivariateNormal
 from .transformed import TransformedDistribution
 
@@ -48,7 +62,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             if (a, b) in _RULES:
                 return _RULES[a, b](p, q)
     fail(
-        GraphError,
+        AbsentError,
         f"no closed form of the divergence of {type(p).__name__} from {type(q).__name__} is known",
         "Estimate it: x = p.rsample((n,)); (p.log_prob(x) - q.log_prob(x)).mean(0). "
         "Or declare one with wg.distributions.register_kl.",
@@ -159,7 +173,7 @@ def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
     return wg.sum(terms, axis=-1) + wg.special.lgamma(wg.sum(a, axis=-1)) - wg.special.lgamma(wg.sum(b, axis=-1))
 
 
-def _success(p: _Trials, q: _Trials) -> Tensor:
+def _success(p: Trials, q: Trials) -> Tensor:
     """Return the divergence of one trial."""
     x, y = p.probs, p._failure
     return p._log_likelihood(x, y) - q._log_likelihood(x, y)
@@ -174,7 +188,7 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     same = p.total_count == q.total_count
     if not same.is_abstract and not bool(wg.all(same)):
-        fail(GraphError, "Binomial distributions of different total_count have no divergence in closed form")
+        fail(AbsentError, "Binomial distributions of different total_count have no divergence in closed form")
     return p.total_count * _success(p, q)
 
 
@@ -188,7 +202,7 @@ def _poisson(p: Poisson, q: Poisson) -> Tensor:
     return wg.special.xlogy(p.rate, p.rate) - wg.special.xlogy(p.rate, q.rate) - (p.rate - q.rate)
 
 
-def _classes(p: _Classes, q: _Classes) -> Tensor:
+def _classes(p: Classes, q: Classes) -> Tensor:
     if p._num_classes != q._num_classes:
         fail(ShapeError, f"distributions over {p._num_classes} and {q._num_classes} classes have no divergence")
     possible = p.probs > 0.0
@@ -208,8 +222,11 @@ def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
     return _classes(p, q)
 
 
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
+def _multivariate_normal(p: Any, q: Any) -> Tensor:
     n = p.event_shape[0]
     if q.event_shape != p.event_shape:
         fail(ShapeError, f"normal distributions of dimensions {n} and {q.event_shape[0]} have no divergence")
@@ -220,25 +237,188 @@ def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor
     spread = wg.linalg.solve_triangular(right, left, upper=False)
     shift = wg.linalg.solve_triangular(right, away, upper=False)
     squares = wg.sum(spread**2, axis=(-2, -1)) + wg.sum(shift**2, axis=(-2, -1))
-    return q._half_log_det() - p._half_log_det() + 0.5 * (squares - float(n))
+    found: Tensor = q._half_log_det() - p._half_log_det() + 0.5 * (squares - float(n))
+    return found
 
 
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        fail(GraphError, "Independent distributions of different event axes have no divergence in closed form")
+        fail(AbsentError, "Independent distributions of different event axes have no divergence in closed form")
     return sum_last(kl_divergence(p.base, q.base), p.reinterpreted_batch_ndims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
     same = len(p.transforms) == len(q.transforms) and all(
-        a is b for a, b in zip(p.transforms, q.transforms, strict=True)
+        a is b or a == b for a, b in zip(p.transforms, q.transforms, strict=True)
     )
     if not same:
         fail(
-            GraphError,
+            AbsentError,
             "transformed distributions have a divergence in closed form only where they share their transforms",
             "Give both the same transform objects.",
         )
     return kl_divergence(p.base, q.base)
+
+
+# -- of one family from another
+
+
+def _mean_log(p: Any) -> Tensor:
+    """Return the expectation of log x."""
+    if isinstance(p, Beta):
+        return wg.special.digamma(p.concentration1) - wg.special.digamma(p.concentration1 + p.concentration0)
+    if isinstance(p, Pareto):
+        return wg.log(p.scale) + 1.0 / p.alpha
+    # A uniform distribution from 0 or a positive number on.
+    found: Tensor = (wg.special.xlogy(p.high, p.high) - wg.special.xlogy(p.low, p.low)) / (p.high - p.low) - 1.0
+    return found
+
+
+def _where_covered(covered: Any, found: Tensor) -> Tensor:
+    """Return a divergence where p lies within the other's support, infinity elsewhere."""
+    return wg.where(covered, found, math.inf)
+
+
+def _is_positive(p: Any) -> Any:
+    return p.low >= 0.0 if isinstance(p, Uniform) else True
+
+
+@register_kl(Beta, Normal)
+@register_kl(ContinuousBernoulli, Normal)
+@register_kl(Exponential, Normal)
+@register_kl(Gamma, Normal)
+@register_kl(Gumbel, Normal)
+@register_kl(Laplace, Normal)
+@register_kl(Pareto, Normal)
+@register_kl(Uniform, Normal)
+def _from_normal(p: Any, q: Normal) -> Tensor:
+    finite = p.variance < math.inf
+    spread = wg.where(finite, p.variance + (p.mean - q.loc) ** 2, 0.0)
+    found = 0.5 * spread / q.scale**2 + wg.log(q.scale) + 0.5 * math.log(2.0 * math.pi) - p.entropy()
+    return _where_covered(finite, found)
+
+
+@register_kl(Beta, Exponential)
+@register_kl(ContinuousBernoulli, Exponential)
+@register_kl(Pareto, Exponential)
+@register_kl(Uniform, Exponential)
+def _from_exponential(p: Any, q: Exponential) -> Tensor:
+    finite = p.mean < math.inf
+    found = q.rate * wg.where(finite, p.mean, 0.0) - wg.log(q.rate) - p.entropy()
+    return _where_covered(finite & _is_positive(p), found)
+
+
+@register_kl(Beta, Gamma)
+@register_kl(Pareto, Gamma)
+@register_kl(Uniform, Gamma)
+def _from_gamma(p: Any, q: Gamma) -> Tensor:
+    a, b = q.concentration, q.rate
+    finite = (p.mean < math.inf) & _is_positive(p)
+    log = _mean_log(Uniform(wg.where(finite, p.low, 1.0), wg.where(finite, p.high, 2.0)) if _is_uniform(p) else p)
+    found = wg.special.lgamma(a) - a * wg.log(b) - (a - 1.0) * log + b * wg.where(finite, p.mean, 0.0) - p.entropy()
+    return _where_covered(finite, found)
+
+
+def _is_uniform(p: Any) -> bool:
+    return isinstance(p, Uniform)
+
+
+def _mean_exp(p: Any, q: Gumbel) -> Tensor:
+    """Return the expectation of exp(-(x - loc) / scale)."""
+    scale = q.scale
+    shift = q.loc / scale
+    if isinstance(p, Normal):
+        return wg.exp(shift - p.loc / scale + 0.5 * (p.scale / scale) ** 2)
+    if isinstance(p, Exponential):
+        return wg.exp(shift) * p.rate / (p.rate + 1.0 / scale)
+    if isinstance(p, Gamma):
+        return wg.exp(shift - p.concentration * wg.log1p(1.0 / (p.rate * scale)))
+    found: Tensor = scale * (wg.exp(shift - p.low / scale) - wg.exp(shift - p.high / scale)) / (p.high - p.low)
+    return found
+
+
+@register_kl(Exponential, Gumbel)
+@register_kl(Gamma, Gumbel)
+@register_kl(Normal, Gumbel)
+@register_kl(Uniform, Gumbel)
+def _from_gumbel(p: Any, q: Gumbel) -> Tensor:
+    found: Tensor = wg.log(q.scale) + (p.mean - q.loc) / q.scale + _mean_exp(p, q) - p.entropy()
+    return found
+
+
+@register_kl(Normal, Laplace)
+def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
+    away = (p.loc - q.loc) / p.scale
+    # The mean of |x - loc|, of a folded normal.
+    folded = math.sqrt(2.0 / math.pi) * wg.exp(-0.5 * away**2) + away * wg.special.erf(away / math.sqrt(2.0))
+    return p.scale * folded / q.scale + wg.log(2.0 * q.scale) - p.entropy()
+
+
+@register_kl(Uniform, Beta)
+def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
+    covered = (p.low >= 0.0) & (p.high <= 1.0)
+    low, high = wg.where(covered, p.low, 0.25), wg.where(covered, p.high, 0.75)
+    a, b = q.concentration1, q.concentration0
+    log, log1p = _mean_log(Uniform(low, high)), _mean_log(Uniform(1.0 - high, 1.0 - low))
+    found = wg.special.betaln(a, b) - (a - 1.0) * log - (b - 1.0) * log1p - p.entropy()
+    return _where_covered(covered, found)
+
+
+@register_kl(Beta, Uniform)
+@register_kl(ContinuousBernoulli, Uniform)
+def _from_uniform(p: Any, q: Uniform) -> Tensor:
+    return _where_covered((q.low <= 0.0) & (q.high >= 1.0), wg.log(q.high - q.low) - p.entropy())
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+@register_kl(Beta, ContinuousBernoulli)
+@register_kl(Uniform, ContinuousBernoulli)
+def _from_continuous_bernoulli(p: Any, q: ContinuousBernoulli) -> Tensor:
+    cross = p.mean * q.logits + wg.log(q._failure) + q._log_constant()
+    covered = (p.low >= 0.0) & (p.high <= 1.0) if isinstance(p, Uniform) else True
+    return _where_covered(covered, -cross - p.entropy())
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    found = q.alpha * wg.log(p.scale / q.scale) - wg.log(ratio) + ratio - 1.0
+    return _where_covered(p.scale >= q.scale, found)
+
+
+@register_kl(Uniform, Pareto)
+def _uniform_pareto(p: Uniform, q: Pareto) -> Tensor:
+    covered = p.low >= q.scale
+    log = _mean_log(Uniform(wg.where(covered, p.low, 1.0), wg.where(covered, p.high, 2.0)))
+    found = (q.alpha + 1.0) * log - wg.log(q.alpha) - q.alpha * wg.log(q.scale) - p.entropy()
+    return _where_covered(covered, found)
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
+    return q.rate - wg.special.xlogy(p.probs, q.rate) - p.entropy()
+
+
+# p gives weight to what q excludes.
+_INFINITE: dict[type[Distribution], tuple[type[Distribution], ...]] = {
+    Beta: (Pareto,),
+    ContinuousBernoulli: (Pareto,),
+    Exponential: (Beta, ContinuousBernoulli, Pareto, Uniform),
+    Gamma: (Beta, ContinuousBernoulli, Pareto, Uniform),
+    Gumbel: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Laplace: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Normal: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Pareto: (Beta, ContinuousBernoulli, Uniform),
+    Poisson: (Bernoulli, Binomial),
+}
+
+
+def _infinite(p: Any, q: Any) -> Tensor:
+    return wg.full(wg.broadcast_shapes(p.batch_shape, q.batch_shape), math.inf, dtype=p.dtype)
+
+
+for _p, _others in _INFINITE.items():
+    for _q in _others:
+        register_kl(_p, _q)(_infinite)

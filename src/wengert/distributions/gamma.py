@@ -8,7 +8,7 @@ variates, so that none underflows at small concentrations.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import wengert as wg
 
@@ -16,6 +16,7 @@ from ..core.errors import ShapeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
 from ..ops.structure.shapes import as_operand
+from . import constraints
 from .distribution import Distribution, inside, log1p_square, outside_is_impossible, sources
 
 
@@ -31,6 +32,9 @@ class Gamma(Distribution):
     >>> abs(float(a.grad) - 5.0) < 0.1
     True
     """
+
+    arg_constraints: ClassVar[Any] = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.nonnegative
 
     has_rsample = True
 
@@ -65,6 +69,10 @@ class Gamma(Distribution):
     def variance(self) -> Tensor:
         return self.concentration / self.rate**2
 
+    @property
+    def mode(self) -> Tensor:
+        return wg.maximum(self.concentration - 1.0, 0.0) / self.rate
+
 
 class Chi2(Gamma):
     """The chi-square distribution of `df` degrees of freedom.
@@ -73,6 +81,8 @@ class Chi2(Gamma):
     >>> wg.distributions.Chi2(3.0).mean
     tensor(3.)
     """
+
+    arg_constraints: ClassVar[Any] = {"df": constraints.positive}
 
     def __init__(self, df: Any) -> None:
         super().__init__(0.5 * as_operand(df), 0.5)
@@ -90,6 +100,9 @@ class Beta(Distribution):
     >>> wg.distributions.Beta(2.0, 2.0).cdf(0.5)
     tensor(0.5)
     """
+
+    arg_constraints: ClassVar[Any] = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
 
     has_rsample = True
 
@@ -138,6 +151,10 @@ class Beta(Distribution):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total**2 * (total + 1.0))
 
+    @property
+    def mode(self) -> Tensor:
+        return _corner(wg.stack([self.concentration1, self.concentration0], axis=-1))[..., 0]
+
 
 class Dirichlet(Distribution):
     """The Dirichlet distribution over weights that sum to 1; `concentration` has shape (..., k).
@@ -148,6 +165,10 @@ class Dirichlet(Distribution):
     >>> wg.distributions.Dirichlet(wg.tensor([1.0, 1.0])).mean
     tensor([0.5, 0.5])
     """
+
+    arg_constraints: ClassVar[Any] = {"concentration": constraints.independent(constraints.positive, 1)}
+    support = constraints.simplex
+    _own_axes: ClassVar[Any] = {"concentration": 1}
 
     has_rsample = True
 
@@ -190,6 +211,10 @@ class Dirichlet(Distribution):
         mean = self.mean
         return mean * (1.0 - mean) / (wg.sum(self.concentration, axis=-1, keepdims=True) + 1.0)
 
+    @property
+    def mode(self) -> Tensor:
+        return _corner(self.concentration)
+
 
 class StudentT(Distribution):
     """Student's distribution of `df` degrees of freedom, moved by `loc` and stretched by `scale`.
@@ -200,6 +225,13 @@ class StudentT(Distribution):
     >>> wg.distributions.StudentT(4.0).variance
     tensor(2.)
     """
+
+    arg_constraints: ClassVar[Any] = {
+        "df": constraints.positive,
+        "loc": constraints.real,
+        "scale": constraints.positive,
+    }
+    support = constraints.real
 
     has_rsample = True
 
@@ -246,3 +278,123 @@ class StudentT(Distribution):
         finite = self.df > 2.0
         value = self.scale**2 * self.df / wg.where(finite, self.df - 2.0, 1.0)
         return wg.where(finite, value, wg.where(self.df > 1.0, math.inf, math.nan))
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+
+def _corner(concentration: Tensor) -> Tensor:
+    """Return a Dirichlet distribution's mode; a corner where every concentration is below 1."""
+    above = wg.maximum(concentration - 1.0, 0.0)
+    total = wg.sum(above, axis=-1, keepdims=True)
+    inner = above / wg.where(total > 0.0, total, 1.0)
+    edge = wg.all(concentration < 1.0, axis=-1, keepdims=True)
+    first = wg.nn.functional.one_hot(wg.argmax(above, axis=-1), above.shape[-1]).astype(above.dtype)
+    return wg.where(edge, first, wg.where(total > 0.0, inner, math.nan))
+
+
+class InverseGamma(Distribution):
+    """The distribution of 1 / x for a gamma x of a `concentration` and a `rate`.
+
+    >>> import wengert as wg
+    >>> wg.distributions.InverseGamma(3.0, 2.0).mean
+    tensor(1.)
+    """
+
+    has_rsample = True
+    arg_constraints: ClassVar[Any] = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, concentration: Any, rate: Any) -> None:
+        self.concentration, self.rate = self._parameters(concentration=concentration, rate=rate)
+        self._check((self.concentration > 0.0) & (self.rate > 0.0), "concentration and rate must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return self.rate / wg.random.gamma(self.concentration, self._full(shape), generator=source)
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x > 0.0
+        safe = inside(support, x, 1.0)
+        a, b = self.concentration, self.rate
+        density = a * wg.log(b) - wg.special.lgamma(a) - (a + 1.0) * wg.log(safe) - b / safe
+        return outside_is_impossible(support & (x < math.inf), x, density)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x > 0.0
+        found = wg.special.gammaincc(self.concentration, self.rate / inside(support, x, 1.0))
+        return wg.where(support | (x != x), found, 0.0)
+
+    def entropy(self) -> Tensor:
+        a = self.concentration
+        return a + wg.log(self.rate) + wg.special.lgamma(a) - (1.0 + a) * wg.special.digamma(a)
+
+    @property
+    def mean(self) -> Tensor:
+        finite = self.concentration > 1.0
+        return wg.where(finite, self.rate / wg.where(finite, self.concentration - 1.0, 1.0), math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.rate / (self.concentration + 1.0)
+
+    @property
+    def variance(self) -> Tensor:
+        finite = self.concentration > 2.0
+        a = wg.where(finite, self.concentration, 3.0)
+        return wg.where(finite, self.rate**2 / ((a - 1.0) ** 2 * (a - 2.0)), math.inf)
+
+
+class FisherSnedecor(Distribution):
+    """The distribution of the ratio of two chi-square variates, each over its degrees of freedom `df1`, `df2`.
+
+    >>> import wengert as wg
+    >>> wg.distributions.FisherSnedecor(2.0, 4.0).mean
+    tensor(2.)
+    """
+
+    has_rsample = True
+    arg_constraints: ClassVar[Any] = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, df1: Any, df2: Any) -> None:
+        self.df1, self.df2 = self._parameters(df1=df1, df2=df2)
+        self._check((self.df1 > 0.0) & (self.df2 > 0.0), "df1 and df2 must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        one, other = sources(source, 2)
+        full = self._full(shape)
+        top = wg.random.loggamma(0.5 * self.df1, full, generator=one) - wg.log(self.df1)
+        return wg.exp(top - wg.random.loggamma(0.5 * self.df2, full, generator=other) + wg.log(self.df2))
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = (x > 0.0) & (x < math.inf)
+        safe = inside(support, x, 1.0)
+        a, b, ratio = 0.5 * self.df1, 0.5 * self.df2, self.df1 / self.df2
+        density = a * wg.log(ratio) + (a - 1.0) * wg.log(safe) - (a + b) * wg.log1p(ratio * safe)
+        return outside_is_impossible(support, x, density - wg.special.betaln(a, b))
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        scaled = self.df1 * wg.where(x < 0.0, 0.0, x)
+        return wg.special.betainc(0.5 * self.df1, 0.5 * self.df2, scaled / (scaled + self.df2))
+
+    @property
+    def mean(self) -> Tensor:
+        finite = self.df2 > 2.0
+        return wg.where(finite, self.df2 / wg.where(finite, self.df2 - 2.0, 1.0), math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        inner = self.df1 > 2.0
+        return wg.where(inner, (self.df1 - 2.0) / self.df1 * self.df2 / (self.df2 + 2.0), math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        finite = self.df2 > 4.0
+        b = wg.where(finite, self.df2, 5.0)
+        found = 2.0 * b**2 * (self.df1 + b - 2.0) / (self.df1 * (b - 2.0) ** 2 * (b - 4.0))
+        return wg.where(finite, found, math.nan)

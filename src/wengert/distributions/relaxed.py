@@ -14,11 +14,12 @@ import wengert as wg
 from ..core.errors import ShapeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
-from .discrete import _Classes, _Trials
+from . import constraints
+from .discrete import Classes, Trials
 from .distribution import inside, outside_is_impossible
 
 
-class RelaxedBernoulli(_Trials):
+class RelaxedBernoulli(Trials):
     """The distribution of a number between 0 and 1, near one of them at a low `temperature`.
 
     Parameters
@@ -35,6 +36,8 @@ class RelaxedBernoulli(_Trials):
     >>> 0.0 <= p.rsample().item() <= 1.0
     True
     """
+
+    support = constraints.unit_interval
 
     has_rsample = True
 
@@ -63,7 +66,7 @@ class RelaxedBernoulli(_Trials):
         return outside_is_impossible(support, x, density)
 
 
-class RelaxedOneHotCategorical(_Classes):
+class RelaxedOneHotCategorical(Classes):
     """The distribution of weights that sum to 1, near a corner at a low `temperature` (Gumbel-softmax, concrete).
 
     Parameters
@@ -81,6 +84,9 @@ class RelaxedOneHotCategorical(_Classes):
     >>> float(q.rsample(key=wg.random.key(0)).max())
     1.0
     """
+
+    support: Any = constraints.simplex
+    has_enumerate_support = False
 
     has_rsample = True
 
@@ -124,3 +130,29 @@ class RelaxedOneHotCategorical(_Classes):
             - float(k) * wg.logsumexp(scores, axis=-1)
         )
         return outside_is_impossible(support, total, density)
+
+
+class ExpRelaxedCategorical(RelaxedOneHotCategorical):
+    """The distribution of the logarithms of relaxed one-hot draws, which do not underflow.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.ExpRelaxedCategorical(0.5, probs=wg.tensor([0.5, 0.5]))
+    >>> p.rsample().shape
+    (2,)
+    """
+
+    support: Any = constraints.real_vector
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None) -> None:
+        super().__init__(temperature, probs, logits)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        noise = -wg.log(-wg.log(self._uniform(self._full(shape), source)))
+        return wg.log_softmax((self.logits + noise) / wg.expand_dims(self.temperature, axis=-1), axis=-1)
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        k, tau = self._num_classes, self.temperature
+        scores = self.logits - wg.expand_dims(tau, axis=-1) * x
+        scores = wg.sum(scores, axis=-1) - float(k) * wg.logsumexp(scores, axis=-1)
+        return math.lgamma(k) + (k - 1.0) * wg.log(tau) + scores

@@ -8,213 +8,77 @@ from typing import Any
 
 import wengert as wg
 
-from ..core.errors import DTypeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
-from ..ops.structure.shapes import as_operand
+from . import constraints
+from .bijections import StickBreakingTransform
+from .continuous import Normal
 from .distribution import Distribution, inside, sum_last
-
-
-class Transform:
-    """A strictly monotone function of each element, with its inverse and the logarithm of its slope.
-
-    >>> import wengert as wg
-    >>> t = wg.distributions.ExpTransform()
-    >>> t.inv(t(wg.tensor(2.0)))
-    tensor(2.)
-    """
-
-    def __call__(self, x: Any) -> Tensor:
-        raise NotImplementedError
-
-    def inv(self, y: Any) -> Tensor:
-        """Return the x that is taken to `y`."""
-        raise NotImplementedError
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log |dy/dx|, elementwise."""
-        raise NotImplementedError
-
-    def within(self, y: Tensor) -> Tensor:
-        """Return the mask of values `y` that the function takes (or NaN)."""
-        return wg.full_like(y, True, dtype=wg.bool)
-
-    @property
-    def sign(self) -> Any:
-        """The sign of the slope: +1 where the function rises, -1 where it falls."""
-        return 1.0
-
-    # A y inside the range, for elements that are not.
-    safe = 0.5
-
-
-class AffineTransform(Transform):
-    """The transform loc + scale x; `scale` is not 0.
-
-    >>> import wengert as wg
-    >>> t = wg.distributions.AffineTransform(1.0, 2.0)
-    >>> t(wg.tensor(3.0)), t.inv(wg.tensor(7.0))
-    (tensor(7.), tensor(3.))
-    """
-
-    def __init__(self, loc: Any, scale: Any) -> None:
-        self.loc, self.scale = loc, scale
-
-    def __call__(self, x: Any) -> Tensor:
-        out: Tensor = self.loc + self.scale * as_operand(x)
-        return out
-
-    def inv(self, y: Any) -> Tensor:
-        out: Tensor = (as_operand(y) - self.loc) / self.scale
-        return out
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        slope = wg.abs(wg.asarray(self.scale, dtype=None if isinstance(self.scale, Tensor) else x.dtype))
-        return wg.log(slope) + wg.zeros_like(x)
-
-    @property
-    def sign(self) -> Any:
-        return wg.sign(self.scale) if isinstance(self.scale, Tensor) else math.copysign(1.0, self.scale)
-
-
-class ExpTransform(Transform):
-    """The transform exp(x).
-
-    >>> import wengert as wg
-    >>> wg.distributions.ExpTransform()(wg.tensor(0.0))
-    tensor(1.)
-    """
-
-    def __call__(self, x: Any) -> Tensor:
-        return wg.exp(x)
-
-    def inv(self, y: Any) -> Tensor:
-        return wg.log(y)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return x
-
-    def within(self, y: Tensor) -> Tensor:
-        return ~(y <= 0.0)
-
-
-class SigmoidTransform(Transform):
-    """The transform 1 / (1 + exp(-x)).
-
-    >>> import wengert as wg
-    >>> wg.distributions.SigmoidTransform()(wg.tensor(0.0))
-    tensor(0.5)
-    """
-
-    def __call__(self, x: Any) -> Tensor:
-        return wg.sigmoid(x)
-
-    def inv(self, y: Any) -> Tensor:
-        return wg.special.logit(y)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -wg.nn.functional.softplus(x) - wg.nn.functional.softplus(-x)
-
-    def within(self, y: Tensor) -> Tensor:
-        return ~((y <= 0.0) | (y >= 1.0))
-
-
-class TanhTransform(Transform):
-    """The transform tanh(x); the slope is taken at x, where it keeps its digits.
-
-    >>> import wengert as wg
-    >>> wg.distributions.TanhTransform()(wg.tensor(0.0))
-    tensor(0.)
-    """
-
-    def __call__(self, x: Any) -> Tensor:
-        return wg.tanh(x)
-
-    def inv(self, y: Any) -> Tensor:
-        return wg.atanh(y)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return 2.0 * (math.log(2.0) - x - wg.nn.functional.softplus(-2.0 * x))
-
-    def within(self, y: Tensor) -> Tensor:
-        return ~(wg.abs(y) >= 1.0)
-
-
-class SoftplusTransform(Transform):
-    """The transform log(1 + exp(x)).
-
-    >>> import wengert as wg
-    >>> wg.distributions.SoftplusTransform()(wg.tensor(0.0))
-    tensor(0.6931)
-    """
-
-    def __call__(self, x: Any) -> Tensor:
-        return wg.nn.functional.softplus(x)
-
-    def inv(self, y: Any) -> Tensor:
-        y = as_operand(y)
-        out: Tensor = y + wg.log(-wg.expm1(-y))
-        return out
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -wg.nn.functional.softplus(-x)
-
-    def within(self, y: Tensor) -> Tensor:
-        return ~(y <= 0.0)
-
-
-class PowerTransform(Transform):
-    """The transform x**exponent of positive x; the exponent is not 0.
-
-    >>> import wengert as wg
-    >>> wg.distributions.PowerTransform(2.0)(wg.tensor(3.0))
-    tensor(9.)
-    """
-
-    def __init__(self, exponent: Any) -> None:
-        self.exponent = exponent
-
-    def __call__(self, x: Any) -> Tensor:
-        out: Tensor = as_operand(x) ** self.exponent
-        return out
-
-    def inv(self, y: Any) -> Tensor:
-        out: Tensor = as_operand(y) ** (1.0 / self.exponent)
-        return out
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        slope = wg.abs(wg.asarray(self.exponent, dtype=None if isinstance(self.exponent, Tensor) else x.dtype))
-        out: Tensor = wg.log(slope) + (self.exponent - 1.0) * wg.log(x)
-        return out
-
-    def within(self, y: Tensor) -> Tensor:
-        return ~(y <= 0.0)
-
-    @property
-    def sign(self) -> Any:
-        return wg.sign(self.exponent) if isinstance(self.exponent, Tensor) else math.copysign(1.0, self.exponent)
+from .multivariate import Independent
+from .transforms import ComposeTransform, Transform
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of t_n(... t_1(x)) for x of a `base` distribution and elementwise `transforms`.
+    """The distribution of t_n(... t_1(x)) for x of a `base` distribution.
 
-    Raises DTypeError for a transform that is none.
+    Transforms of whole events take batch axes of the base into the event. Raises DTypeError for a transform that is
+    none, ShapeError for a base with fewer axes than the transforms work on.
 
     >>> import wengert as wg
     >>> d = wg.distributions
     >>> p = d.TransformedDistribution(d.Normal(0.0, 1.0), [d.AffineTransform(1.0, 2.0), d.ExpTransform()])
     >>> bool(wg.isclose(p.log_prob(3.0), d.LogNormal(1.0, 2.0).log_prob(3.0)))
     True
+    >>> d.TransformedDistribution(d.Normal(wg.zeros(2), 1.0), d.StickBreakingTransform()).event_shape
+    (3,)
     """
 
+    # What takes batch axes of the base into the event.
+    grouped: Any = Independent
+    base: Distribution
+
     def __init__(self, base: Distribution, transforms: Transform | Sequence[Transform]) -> None:
-        self.base = base
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         for t in self.transforms:
             if not isinstance(t, Transform):
                 fail(DTypeError, f"TransformedDistribution: {t!r} is a {type(t).__name__}, not a Transform")
-        self.batch_shape, self.event_shape = base.batch_shape, base.event_shape
-        self.dtype, self.has_rsample = base.dtype, base.has_rsample
+        chain = ComposeTransform(self.transforms)
+        shape, axes = (*base.batch_shape, *base.event_shape), len(base.event_shape)
+        if len(shape) < chain.domain.event_dim:
+            what = f"TransformedDistribution: the transforms work on {chain.domain.event_dim} axes"
+            fail(ShapeError, what, f"The base has the shape {shape}.")
+        image = chain.forward_shape(shape)
+        wanted = chain.inverse_shape(image)
+        if wanted != shape:
+            base = base.expand(wanted[: len(wanted) - axes])
+        if chain.domain.event_dim > axes:
+            base = self.grouped(base, chain.domain.event_dim - axes)
+        self.base = base
+        count = max(chain.codomain.event_dim, axes + chain.codomain.event_dim - chain.domain.event_dim)
+        cut = len(image) - count
+        self.batch_shape, self.event_shape = image[:cut], image[cut:]
+        self.dtype = base.dtype
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]
+        """Draws carry gradients where the base's do."""
+        return self.base.has_rsample
+
+    @property
+    def support(self) -> Any:
+        """The constraint on what is drawn."""
+        if not self.transforms:
+            return self.base.support
+        last = self.transforms[-1].codomain
+        more = len(self.event_shape) - last.event_dim
+        return constraints.independent(last, more) if more > 0 else last
+
+    def expand(self, batch_shape: Any) -> Any:
+        batch = tuple(batch_shape)
+        shape = ComposeTransform(self.transforms).inverse_shape((*batch, *self.event_shape))
+        base = self.base.expand(shape[: len(shape) - len(self.base.event_shape)])
+        return self._moved(batch, base=base)
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
         x = self.base._draw(shape, source)
@@ -222,38 +86,88 @@ class TransformedDistribution(Distribution):
             x = t(x)
         return x
 
-    def log_prob(self, value: Any) -> Tensor:
-        y = self._value(value)
-        total: Any = 0.0
-        count = len(self.event_shape)
-        possible = wg.full_like(y, True, dtype=wg.bool)
+    def _undone(self, y: Tensor) -> tuple[Tensor, list[tuple[Transform, Tensor, Tensor, Any]]]:
+        """Return the base's value, and for each transform its argument, its value, and where that is in its range."""
+        steps: list[tuple[Transform, Tensor, Tensor, Any]] = []
         for t in reversed(self.transforms):
-            within = t.within(y)
-            possible = possible & within
-            y = inside(within, y, t.safe)
+            within: Any = True
+            if not t.has_kept(y):  # what the transform gave is in its range, whatever rounding says
+                within = t.within(y)
+                if t.codomain.event_dim == 0:
+                    y = inside(within, y, t.safe)
             x = t.inv(y)
-            total = total - t.log_abs_det_jacobian(x, y)
+            steps.append((t, x, y, within))
             y = x
-        density = self.base.log_prob(y)
-        if self.transforms:
-            density = density + sum_last(total, count)
-        whole = wg.all(possible, axis=tuple(range(-count, 0))) if count else possible
-        return wg.where(whole, density, -math.inf)
+        return y, steps
+
+    def log_prob(self, value: Any) -> Tensor:
+        x, steps = self._undone(self._value(value))
+        total: Any = 0.0
+        possible: Any = True
+        count = len(self.event_shape)
+        for t, argument, image, within in steps:
+            if within is not True:
+                part = (
+                    wg.all(within, axis=tuple(range(t.codomain.event_dim - count, 0)))
+                    if count > (t.codomain.event_dim)
+                    else within
+                )
+                possible = possible & part
+            count += t.domain.event_dim - t.codomain.event_dim
+            total = total - sum_last(t.log_abs_det_jacobian(argument, image), count - t.domain.event_dim)
+        density = sum_last(self.base.log_prob(x), count - len(self.base.event_shape)) + total
+        return density if possible is True else wg.where(possible, density, -math.inf)
 
     def cdf(self, value: Any) -> Tensor:
         y = self._value(value)
         sign: Any = 1.0  # of the transforms already undone
         edges: list[tuple[Tensor, Tensor]] = []
         for t in reversed(self.transforms):
-            within = t.within(y)
-            # Left of the range nothing lies below, right of it everything does.
-            edges.append((within, _flipped(wg.where(y < t.safe, wg.zeros_like(y), 1.0), sign)))
-            y = t.inv(inside(within, y, t.safe))
+            if not t.has_kept(y):
+                within = t.within(y)
+                # Left of the range nothing lies below, right of it everything does.
+                edges.append((within, _flipped(wg.where(y < t.safe, wg.zeros_like(y), 1.0), sign)))
+                y = inside(within, y, t.safe)
+            y = t.inv(y)
             sign = sign * t.sign
         found = _flipped(self.base.cdf(y), sign)
         for within, edge in edges:
             found = wg.where(within, found, edge)
         return found
+
+    def icdf(self, p: Any) -> Tensor:
+        sign: Any = 1.0
+        for t in self.transforms:
+            sign = sign * t.sign
+        x = self.base.icdf(_flipped(self._value(p), sign))
+        for t in self.transforms:
+            x = t(x)
+        return x
+
+
+class LogisticNormal(TransformedDistribution):
+    """The distribution of weights by stick breaking of normal numbers: k parameters give k + 1 weights.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LogisticNormal(wg.zeros(2), wg.ones(2)).event_shape
+    (3,)
+    """
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        base = Normal(loc, scale)
+        if not base.batch_shape:
+            base = base.expand((1,))
+        super().__init__(base, StickBreakingTransform())
+
+    @property
+    def loc(self) -> Any:
+        """The means of the normal numbers."""
+        return self.base.base.loc  # type: ignore[attr-defined]
+
+    @property
+    def scale(self) -> Any:
+        """The standard deviations of the normal numbers."""
+        return self.base.base.scale  # type: ignore[attr-defined]
 
 
 def _flipped(p: Tensor, sign: Any) -> Tensor:
