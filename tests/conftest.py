@@ -163,6 +163,12 @@ FAST: dict[str, tuple[str, ...]] = {
     ),
     "storage/test_storage": (),
     "symbolic/test_symbolic": ("test_textbook_derivatives", "test_the_derivative_is_an_ordinary_graph"),
+    "torch/test_distributions": (
+        "test_constraints",
+        "test_distributions_of_ones_own",
+        "test_draws_follow_scipys_distributions",
+        "test_transforms[d.CorrCholeskyTransform()]",
+    ),
     "torch/test_serialization": (),
     "train/test_checkpoints": ("test_all_kinds_of_parts", "test_the_pointer"),
     "train/test_fit": ("test_schedules[wengert]",),
