@@ -340,6 +340,15 @@ def test_multinomial_for_each_example() -> None:
     assert drawn.tolist() == [[0, 0], [2, 2]]
 
 
+def test_several_classes_for_each_example() -> None:
+    never = float("-inf")
+    logits = wg.tensor([[[0.0, never], [never, 0.0]], [[never, 0.0], [never, 0.0]], [[0.0, never], [0.0, never]]])
+    drawn = wg.vmap(lambda x: wg.random.categorical(x, (4,)), randomness="different")(logits)
+    assert drawn.tolist() == [[[0, 1]] * 4, [[1, 1]] * 4, [[0, 0]] * 4]
+    shared = wg.vmap(lambda _: wg.random.categorical(logits[0], (4,)), randomness="different")(wg.zeros(3))
+    assert shared.tolist() == [[[0, 1]] * 4] * 3
+
+
 def test_permutations_are_uniform() -> None:
     g = generator(0)
     counts = Counter(tuple(wg.random.randperm(4, generator=g).tolist()) for _ in range(4800))

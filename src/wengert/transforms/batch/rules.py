@@ -321,6 +321,13 @@ def _searchsorted(node: Node, args: list[Batched], size: int) -> Any:
 # -- random numbers
 
 
+def _logits_of_draws(logits: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return examples' logits for draws of a shape, which may have more axes than they have, behind the examples'."""
+    size, *rest, classes = logits.shape
+    ones = (1,) * (len(shape) - 1 - len(rest))
+    return TABLE["broadcast"].front(reshape(logits, (size, *ones, *rest, classes)), shape=(*shape, classes))  # type: ignore[no-any-return]
+
+
 def draw(node: Node, args: list[Batched], size: int) -> Any:
     """Return numbers of its own for every example, from a key made of the draw's key and position."""
     drawing, given, (key, counter), attrs = draw_of(node.op, args, node.attrs)
@@ -329,6 +336,9 @@ def draw(node: Node, args: list[Batched], size: int) -> Any:
     own = derived_key(key, counter, _EXAMPLES)
     if "shape" in attrs:
         attrs["shape"] = (size, *attrs["shape"])
+        if drawing.name == "random_categorical":
+            given = [_logits_of_draws(spread(given[0], size), attrs["shape"])]
+            return draw_with(drawing, given, (own, 0), attrs)
         return draw_with(drawing, [_spread_value(a, size) for a in given], (own, 0), attrs)
     if drawing.name == "dropout":
         return draw_with(drawing, [spread(given[0], size)], (own, 0), attrs)
