@@ -53,7 +53,7 @@ from .estimators import score_function
 from .gamma import Beta, Chi2, Dirichlet, FisherSnedecor, Gamma, InverseGamma, StudentT
 from .matrices import LKJCholesky, LowRankMultivariateNormal, Wishart
 from .multivariate import Independent, MixtureSameFamily, MultivariateNormal
-from .relaxed import ExpRelaxedCategorical, RelaxedBernoulli, RelaxedOneHotCategorical
+from .relaxed import ExpRelaxedCategorical, LogitRelaxedBernoulli, RelaxedBernoulli, RelaxedOneHotCategorical
 from .transformed import LogisticNormal, TransformedDistribution
 from .transforms import (
     AbsTransform,
@@ -109,6 +109,7 @@ __all__ = [
     "LogNormal",
     "Logistic",
     "LogisticNormal",
+    "LogitRelaxedBernoulli",
     "LowRankMultivariateNormal",
     "LowerCholeskyTransform",
     "MixtureSameFamily",

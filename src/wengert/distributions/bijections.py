@@ -12,7 +12,7 @@ import numpy as np
 import wengert as wg
 
 from ..core.errors import ShapeError, fail
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, of_class
 from . import constraints
 from .transforms import (
     AffineTransform,
@@ -25,6 +25,7 @@ from .transforms import (
     StackTransform,
     Transform,
     identity_transform,
+    sigmoid_off_ends,
 )
 
 
@@ -46,6 +47,13 @@ class SoftmaxTransform(Plain):
         return wg.log(y)
 
 
+def _last(transform: Transform, shape: Sequence[int]) -> int:
+    """Return the size of the last axis. Raises ShapeError for a shape without axes."""
+    if not shape:
+        fail(ShapeError, f"{transform!r} of the shape {tuple(shape)}: too few axes", "It works on vectors.")
+    return shape[-1]
+
+
 class StickBreakingTransform(Plain):
     """The transform of n numbers to n + 1 weights: each breaks a part of the rest of a stick off.
 
@@ -63,9 +71,9 @@ class StickBreakingTransform(Plain):
         return wg.log(wg.arange(n, 0, -1, dtype=like.dtype))
 
     def _call(self, x: Tensor) -> Tensor:
-        part = wg.sigmoid(x - self._remaining(x.shape[-1], x))
+        part = sigmoid_off_ends(x - self._remaining(x.shape[-1], x))
         rest = wg.cumulative_prod(1.0 - part, axis=-1)
-        one = wg.ones_like(part[..., :1])
+        one = of_class(type(x), wg.ones((*x.shape[:-1], 1), dtype=part.dtype))
         return wg.concat([part, one], axis=-1) * wg.concat([one, rest], axis=-1)
 
     def _inverse(self, y: Tensor) -> Tensor:
@@ -78,10 +86,10 @@ class StickBreakingTransform(Plain):
         return wg.sum(-wg.nn.functional.softplus(away) + wg.log(y[..., :-1]), axis=-1)
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return (*shape[:-1], shape[-1] + 1)
+        return (*shape[:-1], _last(self, shape) + 1)
 
     def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return (*shape[:-1], shape[-1] - 1)
+        return (*shape[:-1], _last(self, shape) - 1)
 
 
 def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
@@ -163,7 +171,7 @@ class CorrCholeskyTransform(Plain):
         return 0.5 * wg.sum(wg.log(left), axis=-1) + tanh
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        count = shape[-1]
+        count = _last(self, shape)
         n = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if n * (n - 1) // 2 != count:
             fail(ShapeError, f"CorrCholeskyTransform of {count} numbers", "There are n (n - 1) / 2 for n variables.")

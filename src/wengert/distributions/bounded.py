@@ -11,7 +11,7 @@ from ..core.spec import Shape
 from ..core.tensor import Tensor
 from . import constraints
 from .discrete import Trials
-from .distribution import Distribution, inside, outside_is_impossible, sources
+from .distribution import Distribution, off_ends, sources
 
 # Numbers of proposals for a draw of the von Mises distribution, of which two in three are taken at least: none of them
 # is with a probability of 1e-20.
@@ -40,8 +40,7 @@ class ContinuousBernoulli(Trials):
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return p, where p is far from 1/2, and p there (else a number that is)."""
-        eps = float(wg.finfo(self.dtype).eps)
-        p = wg.clip(self.probs, eps, 1.0 - eps)
+        p = off_ends(self.probs)
         far = (p <= self._lims[0]) | (p > self._lims[1])
         return p, far, wg.where(far, p, 0.25)
 
@@ -54,9 +53,9 @@ class ContinuousBernoulli(Trials):
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
         support = (x >= 0.0) & (x <= 1.0)
-        safe = inside(support, x, 0.5)
-        density = self._log_likelihood(safe, 1.0 - safe) + self._log_constant()
-        return outside_is_impossible(support, x, density)
+        safe = self._inside(support, x, 0.5)
+        density = self._log_likelihood(safe, 1.0 - safe, self._exact) + self._log_constant()
+        return self._impossible(support, x, density)
 
     def cdf(self, value: Any) -> Tensor:
         x = self._value(value)

@@ -14,12 +14,14 @@ Simplex()
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import wengert as wg
 
 from ..core.errors import ShapeError, fail
+from ..core.tensor import of_class
 
 __all__ = [
     "Constraint",
@@ -165,7 +167,7 @@ class _OneHot(Constraint):
     event_dim = 1
 
     def check(self, value: Any) -> Any:
-        return _all_last((value == 0) | (value == 1), 1) & (wg.sum(value, axis=-1) == 1)
+        return wg.all((value == 0) | (value == 1), axis=-1) & (wg.sum(value, axis=-1) == 1)
 
 
 class integer_interval(Constraint):
@@ -177,11 +179,11 @@ class integer_interval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Any) -> Any:
-        return (_rest(value) == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+        return _whole(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-def _rest(value: Any) -> Any:
-    return value - wg.floor(value) if value.dtype.kind in "fV" else wg.zeros_like(value)
+def _whole(value: Any) -> Any:
+    return (wg.floor(value) == value) & (wg.abs(value) < math.inf) if value.dtype.kind in "fV" else value == value
 
 
 class _IntegersFrom(Constraint):
@@ -191,7 +193,7 @@ class _IntegersFrom(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Any) -> Any:
-        return (_rest(value) == 0) & (value >= self.lower_bound)
+        return _whole(value) & (value >= self.lower_bound)
 
     def __repr__(self) -> str:
         return f"IntegerGreaterThan(lower_bound={self.lower_bound})"
@@ -256,7 +258,10 @@ class _Simplex(Constraint):
     event_dim = 1
 
     def check(self, value: Any) -> Any:
-        return wg.all(value >= 0, axis=-1) & (wg.abs(wg.sum(value, axis=-1) - 1) < 1e-6)
+        total = wg.sum(value, axis=-1)
+        # Beside 1e-6, what a sum of so many weights may be off by rounding.
+        tolerance = max(1e-6, value.shape[-1] * float(wg.finfo(value.dtype).eps)) if value.dtype.kind in "fV" else 1e-6
+        return wg.all(value >= 0, axis=-1) & (wg.abs(total - 1) < tolerance)
 
 
 class multinomial(Constraint):
@@ -299,12 +304,19 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        return wg.full(tuple(value.shape[:-2]), value.shape[-2] == value.shape[-1], dtype=bool)
+        is_square = _is_square(value)
+        return of_class(type(value), wg.full(tuple(value.shape[:-2]), is_square, dtype=bool))
+
+
+def _is_square(value: Any) -> bool:
+    if value.ndim < 2:
+        fail(ShapeError, f"{value.spec} is no matrix", "It has at least two axes.")
+    return bool(value.shape[-2] == value.shape[-1])
 
 
 class _Symmetric(_Square):
     def check(self, value: Any) -> Any:
-        if value.shape[-2] != value.shape[-1]:
+        if not _is_square(value):
             return super().check(value)
         return _all_last(wg.isclose(value, value.mT, atol=1e-6), 2)
 
@@ -312,7 +324,7 @@ class _Symmetric(_Square):
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        if value.shape[-2] != value.shape[-1]:
+        if not _is_square(value):
             return symmetric
         return symmetric & wg.all(wg.linalg.eigvalsh(value) >= 0, axis=-1)
 
@@ -320,7 +332,7 @@ class _PositiveSemidefinite(_Symmetric):
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        if value.shape[-2] != value.shape[-1]:
+        if not _is_square(value):
             return symmetric
         return symmetric & wg.all(wg.linalg.eigvalsh(value) > 0, axis=-1)
 
@@ -347,7 +359,7 @@ class independent(Constraint):
         return _all_last(self.base_constraint.check(value), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
-        return f"Independent({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class _Pieces(Constraint):
@@ -377,6 +389,7 @@ class cat(_Pieces):
 
     def check(self, value: Any) -> Any:
         found, start = [], 0
+        check_pieces("cat", value, self.dim, sum(self.lengths))
         for constraint, length in zip(self.cseq, self.lengths, strict=True):
             found.append(constraint.check(_slice(value, self.dim, start, length)))
             start += length
@@ -389,9 +402,22 @@ class stack(_Pieces):
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
 
+    @property
+    def event_dim(self) -> Any:
+        """The axes of a member, the most of any part, and the axis of the parts where that stands among them."""
+        found = super().event_dim
+        return found + (self.dim + found < 0)
+
     def check(self, value: Any) -> Any:
+        check_pieces("stack", value, self.dim, len(self.cseq))
         parts = wg.unstack(value, axis=self.dim)
         return wg.stack([c.check(part) for c, part in zip(self.cseq, parts, strict=True)], axis=self.dim)
+
+
+def check_pieces(name: str, value: Any, dim: int, count: int) -> None:
+    """Fail unless a value has as many elements along an axis as there are for parts."""
+    if not -value.ndim <= dim < value.ndim or value.shape[dim] != count:
+        fail(ShapeError, f"{name} along axis {dim} of {value.spec}", f"There are {count} elements along that axis.")
 
 
 def _slice(value: Any, dim: int, start: int, length: int) -> Any:
@@ -418,6 +444,9 @@ class MixtureSameFamilyConstraint(Constraint):
     def check(self, value: Any) -> Any:
         at = value.ndim - self.event_dim
         return wg.all(self.base_constraint.check(wg.expand_dims(value, axis=at)), axis=-1)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
 dependent = _Dependent()

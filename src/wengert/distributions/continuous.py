@@ -597,6 +597,16 @@ class GeneralizedPareto(ByQuantile):
         away, support = self._exponent(x)
         return wg.where(support | (x != x), -wg.expm1(-away), wg.where(x < self.loc, wg.zeros_like(x), 1.0))
 
+    def log_survival_function(self, value: Any) -> Tensor:
+        """Return log(1 - cdf(value)), right also far in the upper tail."""
+        x = self._value(value)
+        away, support = self._exponent(x)
+        return wg.where(support | (x != x), -away, wg.where(x < self.loc, wg.zeros_like(x), -math.inf))
+
+    def log_cdf(self, value: Any) -> Tensor:
+        """Return log(cdf(value))."""
+        return wg.log(GeneralizedPareto.cdf(self, value))
+
     def icdf(self, p: Any) -> Tensor:
         k = self.concentration
         curved = k != 0.0

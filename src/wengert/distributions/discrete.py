@@ -13,7 +13,13 @@ from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.spec import Shape, category
 from ..core.tensor import Tensor
 from . import constraints
-from .distribution import Distribution, inside, outside_is_impossible, sources
+from .distribution import (
+    Distribution,
+    inside,
+    off_ends,
+    outside_is_impossible,
+    sources,
+)
 
 
 def _one_of(name: str, probs: Any, logits: Any) -> None:
@@ -60,17 +66,17 @@ class Trials(Distribution):
         """The logits log(probs / (1 - probs))."""
         if self._given_logits is not None:
             return self._given_logits
-        return wg.special.logit(self.probs)
+        return wg.special.logit(self.probs if self._exact else off_ends(self.probs))
 
     @property
     def _failure(self) -> Tensor:
         """The probability of failure, from logits without cancelling."""
         return 1.0 - self.probs if self._given_logits is None else wg.sigmoid(-self._given_logits)
 
-    def _log_likelihood(self, successes: Tensor, failures: Tensor) -> Tensor:
-        """Return successes log(p) + failures log(1 - p), right at p = 0 and p = 1."""
-        if self._given_logits is not None:
-            logits = self._given_logits
+    def _log_likelihood(self, successes: Tensor, failures: Tensor, exact: bool = True) -> Tensor:
+        """Return successes log(p) + failures log(1 - p), right at p = 0 and p = 1, or by the logits."""
+        if self._given_logits is not None or not exact:
+            logits = self.logits
             return -_never(successes, wg.nn.functional.softplus(-logits)) - _never(
                 failures, wg.nn.functional.softplus(logits)
             )
@@ -99,7 +105,7 @@ class Bernoulli(Trials):
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
-        return outside_is_impossible((x == 0.0) | (x == 1.0), x, self._log_likelihood(x, 1.0 - x))
+        return self._impossible((x == 0.0) | (x == 1.0), x, self._log_likelihood(x, 1.0 - x, self._exact))
 
     def cdf(self, value: Any) -> Tensor:
         x = self._value(value)
@@ -153,10 +159,13 @@ class Binomial(Trials):
 
     def log_prob(self, value: Any) -> Tensor:
         k, n = self._value(value), self.total_count
-        support = _is_count(k) & (k <= n)
+        support = (k >= 0.0) & (k <= n)
+        if self._exact:
+            support = support & _is_count(k)
         k = inside(support, k, 0.0)
         arrangements = -wg.log1p(n) - wg.special.betaln(n - k + 1.0, k + 1.0)
-        return outside_is_impossible(support, self._value(value), arrangements + self._log_likelihood(k, n - k))
+        likelihood = self._log_likelihood(k, n - k, self._exact)
+        return outside_is_impossible(support, self._value(value), arrangements + likelihood)
 
     def cdf(self, value: Any) -> Tensor:
         k, n = wg.floor(self._value(value)), self.total_count
@@ -171,8 +180,10 @@ class Binomial(Trials):
         if self.total_count.is_abstract:
             fail(GraphError, "Binomial: the entropy is a sum over counts, and total_count has no value while tracing")
         top = int(np.asarray(self.total_count._data, float).max(initial=0.0))
-        log_p = self.log_prob(self._listed(wg.arange(top + 1, dtype=self.dtype), True))
-        possible = log_p > -math.inf
+        counts = self._listed(wg.arange(top + 1, dtype=self.dtype), True)
+        possible = counts <= self.total_count
+        log_p = Binomial.log_prob(self, inside(possible, counts, 0.0))
+        possible = possible & (log_p > -math.inf)
         terms = wg.where(possible, wg.exp(log_p) * inside(possible, log_p, 0.0), 0.0)
         return -wg.sum(terms, axis=0)
 
@@ -220,7 +231,8 @@ class Geometric(Trials):
     def log_prob(self, value: Any) -> Tensor:
         k = self._value(value)
         support = _is_count(k)
-        return outside_is_impossible(support, k, self._log_likelihood(wg.ones_like(k), inside(support, k, 0.0)))
+        safe = self._inside(support, k, 0.0)
+        return self._impossible(support, k, self._log_likelihood(wg.ones_like(k), safe))
 
     def cdf(self, value: Any) -> Tensor:
         k = wg.floor(self._value(value))
@@ -264,8 +276,8 @@ class Poisson(Distribution):
     def log_prob(self, value: Any) -> Tensor:
         k = self._value(value)
         support = _is_count(k)
-        safe = inside(support, k, 0.0)
-        return outside_is_impossible(
+        safe = self._inside(support, k, 0.0)
+        return self._impossible(
             support, k, wg.special.xlogy(safe, self.rate) - self.rate - wg.special.lgamma(safe + 1.0)
         )
 
@@ -308,7 +320,7 @@ class Classes(Distribution):
             total = wg.sum(given, axis=-1, keepdims=True)
             self._check((given >= 0.0) & (total > 0.0), "probs must not be negative, nor all 0")
             self.probs = given / total
-            self.logits = wg.log(self.probs)
+            self.logits = wg.log(self.probs if self._exact else off_ends(self.probs))
         else:
             self.logits = wg.log_softmax(given, axis=-1)
             self._check(self.logits == self.logits, "logits must be numbers, not all -inf")
@@ -393,9 +405,11 @@ class OneHotCategorical(Classes):
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
-        one_hot = wg.all((x == 0.0) | (x == 1.0), axis=-1) & (wg.sum(x, axis=-1) == 1.0)
-        chosen = wg.sum(wg.where(x == 1.0, self.logits, 0.0), axis=-1)
-        return outside_is_impossible(one_hot, wg.sum(x, axis=-1), chosen)
+        one_hot = constraints.one_hot.check(x)
+        index = wg.expand_dims(wg.argmax(x, axis=-1), axis=-1)
+        logits = wg.broadcast_to(self.logits, wg.broadcast_shapes(x.shape, self.logits.shape))
+        chosen = wg.take_along_axis(logits, wg.broadcast_to(index, (*logits.shape[:-1], 1)), axis=-1)
+        return self._impossible(one_hot, wg.sum(x, axis=-1), wg.squeeze(chosen, axis=-1))
 
     @property
     def mean(self) -> Tensor:
@@ -463,13 +477,13 @@ class NegativeBinomial(Trials):
     def log_prob(self, value: Any) -> Tensor:
         x, n = self._value(value), self.total_count
         support = _is_count(x)
-        k = inside(support, x, 0.0)
+        k = self._inside(support, x, 0.0)
         # Without a failure to wait for there is no success before it.
-        waits = n + k > 0.0
+        waits = n + k != 0.0
         safe = wg.where(waits, n + k, 1.0)
         ways = wg.special.lgamma(safe) - wg.special.lgamma(1.0 + k) - wg.special.lgamma(wg.where(n > 0.0, n, 1.0))
         ways = wg.where((n == 0.0) & (k > 0.0), -math.inf, wg.where(waits, ways, 0.0))
-        return outside_is_impossible(support, x, ways + self._log_likelihood(k, n))
+        return self._impossible(support, x, ways + self._log_likelihood(k, n, self._exact))
 
     def cdf(self, value: Any) -> Tensor:
         x = self._value(value)
@@ -522,11 +536,12 @@ class Multinomial(Classes):
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
         counts = wg.all(_is_count(x), axis=-1) & (wg.sum(x, axis=-1) == float(self.total_count))
-        safe = wg.where(x >= 0.0, x, 0.0)
+        safe = wg.where(x >= 0.0, x, 0.0) if self._exact else x
         # A class of probability 0 that does not come costs nothing.
         costs = wg.where(safe == 0.0, 0.0, safe * wg.where(safe == 0.0, 0.0, self.logits))
-        density = math.lgamma(self.total_count + 1.0) - wg.sum(wg.special.lgamma(safe + 1.0) - costs, axis=-1)
-        return outside_is_impossible(counts, wg.sum(x, axis=-1), density)
+        ways = wg.special.lgamma(wg.sum(safe, axis=-1) + 1.0)
+        density = ways - wg.sum(wg.special.lgamma(safe + 1.0) - costs, axis=-1)
+        return self._impossible(counts, wg.sum(x, axis=-1), density)
 
     def entropy(self) -> Tensor:
         """Return the entropy by a sum over the counts of each class."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
@@ -10,10 +10,11 @@ import numpy as np
 
 import wengert as wg
 
+from ..core import tree
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ..core.ops.operands import promote_tensors
 from ..core.spec import Shape, category, default_float, normalize_shape
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, of_class
 from ..ops.structure.shapes import as_operand
 
 
@@ -47,6 +48,9 @@ class Distribution:
     not_tensors: frozenset[str] = frozenset()
     # Whether parameters are checked.
     _validates = True
+    # Whether log_prob is -inf outside the support, and probabilities of 0 and 1 stay what they are. Where not, the
+    # formula goes on between counts, and logits are finite: PyTorch's conventions, for targets that are no outcomes.
+    _exact = True
 
     # -- drawing
 
@@ -167,6 +171,12 @@ class Distribution:
         made.batch_shape = batch_shape
         return made
 
+    def _inside(self, support: Tensor, value: Tensor, safe: Any) -> Tensor:
+        return inside(support, value, safe) if self._exact else value
+
+    def _impossible(self, support: Tensor, value: Tensor, log_prob: Tensor) -> Tensor:
+        return outside_is_impossible(support, value, log_prob) if self._exact else log_prob
+
     def _lacks(self, what: str) -> NoReturn:
         fail(AbsentError, f"{type(self).__name__} has no {what} in closed form", "Estimate it from draws.")
 
@@ -195,9 +205,14 @@ class Distribution:
     def _value(self, value: Any) -> Tensor:
         return value if isinstance(value, Tensor) else _asarray(value, self.dtype)
 
+    @staticmethod
+    def _holds(ok: Any) -> bool:
+        """Return whether a mask is true everywhere; what has no values while tracing is taken to be."""
+        return bool(ok.is_abstract or ok._data.all())
+
     def _check(self, ok: Any, what: str) -> None:
-        """Fail unless `ok` (a boolean tensor; unknown while tracing) holds everywhere."""
-        if self._validates and not ok.is_abstract and not ok._data.all():
+        """Fail unless a mask holds everywhere."""
+        if self._validates and not self._holds(ok):
             fail(
                 ShapeError,
                 f"{type(self).__name__}: {what}",
@@ -249,6 +264,17 @@ def outside_is_impossible(support: Tensor, value: Tensor, log_prob: Tensor) -> T
     return wg.where(support | (value != value), log_prob, -np.inf)
 
 
+def off_ends(p: Tensor, *, tiny: bool = False) -> Tensor:
+    """Return probabilities kept off 0 and 1 by the dtype's precision, with `tiny` off 0 by the precision there."""
+    info = wg.finfo(p.dtype)
+    return wg.clip(p, float(info.tiny if tiny else info.eps), 1.0 - float(info.eps))
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Return zeros of the shape, dtype and class of a tensor."""
+    return of_class(type(x), wg.zeros_like(x))  # type: ignore[no-any-return]
+
+
 def log1p_square(x: Tensor) -> Tensor:
     """Return log(1 + x**2), also where the square overflows."""
     size = wg.abs(x)
@@ -260,3 +286,80 @@ def log1p_square(x: Tensor) -> Tensor:
 def sum_last(x: Tensor, count: int) -> Tensor:
     """Return the sum over the last `count` axes."""
     return wg.sum(x, axis=tuple(range(-count, 0))) if count else x
+
+
+# -- as pytrees: transforms of functions take them apart, compiled functions take and return them
+
+
+class _Rest:
+    """The rest of a distribution or transform beside its children: its class, their names, its other attributes."""
+
+    __slots__ = ("kind", "names", "others", "leader")
+
+    def __init__(self, x: Any, names: tuple[str, ...]) -> None:
+        self.kind, self.names = type(x), names
+        self.others = {name: value for name, value in vars(x).items() if name not in names}
+        # A child that has the axes of the batch, and how many more: they follow it when they are mapped over.
+        self.leader: tuple[str, int] | None = None
+        batch = tuple(getattr(x, "batch_shape", ()))
+        for name in names if isinstance(x, Distribution) else ():
+            shape = _axes(vars(x)[name])
+            if shape is not None and shape[: len(batch)] == batch:
+                self.leader = name, len(shape) - len(batch)
+                break
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Rest)
+            and (self.kind, self.names, self.leader) == (other.kind, other.names, other.leader)
+            and self.others.keys() == other.others.keys()
+            and all(_same(value, other.others[name]) for name, value in self.others.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and not isinstance(a, np.ndarray) and bool(a == b))
+
+
+def _axes(x: Any) -> Shape | None:
+    """Return the shape of a tensor, or of a distribution's batch."""
+    if isinstance(x, Tensor):
+        return tuple(x.shape)
+    return tuple(x.batch_shape) if isinstance(x, Distribution) else None
+
+
+def _has_tensors(x: Any) -> bool:
+    if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
+        return bool(x) and all(map(_has_tensors, x))
+    return isinstance(x, Tensor) or any(isinstance(x, kind) for kind in _TREES)
+
+
+def _flatten(x: Any) -> tuple[list[Any], _Rest]:
+    names = tuple(name for name, value in vars(x).items() if _has_tensors(value))
+    return [vars(x)[name] for name in names], _Rest(x, names)
+
+
+def _unflatten(rest: _Rest, children: Sequence[Any]) -> Any:
+    made = object.__new__(rest.kind)
+    vars(made).update(rest.others)
+    vars(made).update(zip(rest.names, children, strict=True))
+    if rest.leader is not None:
+        name, more = rest.leader
+        shape = _axes(vars(made)[name])
+        if shape is not None and len(shape) >= more:
+            made.batch_shape = shape[: len(shape) - more]
+    return made
+
+
+_TREES: list[type] = []
+
+
+def register_tree(kind: type) -> None:
+    """Make objects of a class, which are what their attributes are, pytrees of the tensors among those."""
+    _TREES.append(kind)
+    tree.register(kind, _flatten, _unflatten)
+
+
+register_tree(Distribution)

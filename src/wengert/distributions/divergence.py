@@ -16,6 +16,7 @@ from .continuous import (
     Cauchy,
     Exponential,
     Gumbel,
+    HalfCauchy,
     HalfNormal,
     Laplace,
     LogNormal,
@@ -26,8 +27,8 @@ from .continuous import (
 )
 from .discrete import Bernoulli, Binomial, Categorical, Classes, Geometric, OneHotCategorical, Poisson, Trials
 from .distribution import AbsentError, Distribution, sum_last
-from .gamma import Beta, Dirichlet, Gamma
-from .matrices import LowRankMultivariateNormal
+from .gamma import Beta, Dirichlet, Gamma, InverseGamma
+from .matrices import LowRankMultivariateNormal, Wishart, log_diagonal, log_multigamma, multidigamma
 from .multivariate import Independent, MultivariateNormal
 from .transformed import TransformedDistribution
 
@@ -38,7 +39,10 @@ _RULES: dict[tuple[type, type], Rule] = {}
 
 
 def register_kl(p: type[Distribution], q: type[Distribution]) -> Callable[[F], F]:
-    """Declare `kl_divergence` for a pair of classes, and for their subclasses without a closer rule."""
+    """Declare `kl_divergence` for a pair of classes, and for their subclasses without a closer rule.
+
+    A rule that returns NotImplemented leaves the pair to the next one.
+    """
 
     def register(fn: F) -> F:
         _RULES[p, q] = fn
@@ -59,8 +63,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """
     for a in type(p).__mro__:
         for b in type(q).__mro__:
-            if (a, b) in _RULES:
-                return _RULES[a, b](p, q)
+            found = _RULES[a, b](p, q) if (a, b) in _RULES else NotImplemented
+            if found is not NotImplemented:
+                return found
     fail(
         AbsentError,
         f"no closed form of the divergence of {type(p).__name__} from {type(q).__name__} is known",
@@ -116,6 +121,12 @@ def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
     return wg.log(square / (4.0 * p.scale * q.scale))
 
 
+@register_kl(HalfCauchy, HalfCauchy)
+def _half_cauchy(p: HalfCauchy, q: HalfCauchy) -> Tensor:
+    # That of the whole distributions, which are symmetric around the same number.
+    return 2.0 * wg.log(p.scale + q.scale) - wg.log(4.0 * p.scale * q.scale)
+
+
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
     ratio = p.scale / q.scale
@@ -140,6 +151,28 @@ def _gamma(p: Gamma, q: Gamma) -> Tensor:
         - wg.special.lgamma(a)
         + (a - b) * wg.special.digamma(a)
         + a * (q.rate / p.rate - 1.0)
+    )
+
+
+@register_kl(InverseGamma, InverseGamma)
+def _inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
+    return _gamma(Gamma(p.concentration, p.rate), Gamma(q.concentration, q.rate))
+
+
+@register_kl(Wishart, Wishart)
+def _wishart(p: Wishart, q: Wishart) -> Tensor:
+    n = p.event_shape[0]
+    if q.event_shape != p.event_shape:
+        fail(ShapeError, f"Wishart distributions of dimensions {n} and {q.event_shape[0]} have no divergence")
+    lead = wg.broadcast_shapes(p.batch_shape, q.batch_shape)
+    left, right = (wg.broadcast_to(d.scale_tril, (*lead, n, n)) for d in (p, q))
+    spread = wg.linalg.solve_triangular(right, left, upper=False)
+    return (
+        q.df * (log_diagonal(q.scale_tril) - log_diagonal(p.scale_tril))
+        + 0.5 * p.df * (wg.sum(spread * spread, axis=(-2, -1)) - float(n))
+        + log_multigamma(0.5 * q.df, n)
+        - log_multigamma(0.5 * p.df, n)
+        + 0.5 * (p.df - q.df) * multidigamma(0.5 * p.df, n)
     )
 
 
@@ -186,10 +219,10 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
-    same = p.total_count == q.total_count
-    if not same.is_abstract and not bool(wg.all(same)):
-        fail(AbsentError, "Binomial distributions of different total_count have no divergence in closed form")
-    return p.total_count * _success(p, q)
+    fewer = p.total_count < q.total_count
+    if not fewer.is_abstract and bool(wg.any(fewer)):
+        fail(AbsentError, "a Binomial distribution of fewer trials has no divergence in closed form from one of more")
+    return _where_covered(p.total_count <= q.total_count, p.total_count * _success(p, q))
 
 
 @register_kl(Geometric, Geometric)

@@ -185,12 +185,10 @@ class Dirichlet(Distribution):
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
         a = self.concentration
-        powers = wg.sum(wg.special.xlogy(a - 1.0, wg.where(x < 0.0, 1.0, x)), axis=-1)
+        safe = wg.where(x < 0.0, 1.0, x) if self._exact else x
+        powers = wg.sum(wg.special.xlogy(a - 1.0, safe), axis=-1)
         density = powers + wg.special.lgamma(wg.sum(a, axis=-1)) - wg.sum(wg.special.lgamma(a), axis=-1)
-        total = wg.sum(x, axis=-1)
-        tolerance = 8.0 * x.shape[-1] * float(wg.finfo(density.dtype).eps)
-        support = wg.all(x >= 0.0, axis=-1) & (wg.abs(total - 1.0) <= tolerance)
-        return outside_is_impossible(support, total, density)
+        return self._impossible(constraints.simplex.check(x), wg.sum(x, axis=-1), density)
 
     def entropy(self) -> Tensor:
         a = self.concentration

@@ -19,7 +19,7 @@ from .multivariate import factor_of_inverse, inverse_of_product
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-def _log_diagonal(factor: Tensor) -> Tensor:
+def log_diagonal(factor: Tensor) -> Tensor:
     """Return half the logarithm of the determinant of L L^T."""
     return wg.sum(wg.log(wg.diagonal(factor, 0, -2, -1)), axis=-1)
 
@@ -68,7 +68,7 @@ class LowRankMultivariateNormal(Distribution):
         return wg.linalg.cholesky(wg.eye(self.cov_factor.shape[-1], dtype=self.dtype) + self.cov_factor.mT @ scaled)
 
     def _half_log_det(self) -> Tensor:
-        return _log_diagonal(self._capacity()) + 0.5 * wg.sum(wg.log(self.cov_diag), axis=-1)
+        return log_diagonal(self._capacity()) + 0.5 * wg.sum(wg.log(self.cov_diag), axis=-1)
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
         one, other = sources(source, 2)
@@ -85,7 +85,7 @@ class LowRankMultivariateNormal(Distribution):
         full = wg.broadcast_to(factor, (*inner.shape[:-2], *factor.shape[-2:]))
         few = wg.linalg.solve_triangular(full, inner.mT, upper=False)
         square = wg.sum(away * scaled, axis=-1) - wg.sum(few * few, axis=(-2, -1))
-        half = _log_diagonal(factor) + 0.5 * wg.sum(wg.log(self.cov_diag), axis=-1)
+        half = log_diagonal(factor) + 0.5 * wg.sum(wg.log(self.cov_diag), axis=-1)
         return -0.5 * (self.event_shape[0] * _LOG_2PI + square) - half
 
     def entropy(self) -> Tensor:
@@ -190,19 +190,18 @@ class Wishart(Distribution):
         scale = wg.broadcast_to(self.scale_tril, (*wg.broadcast_shapes(x.shape[:-2], self.batch_shape), n, n))
         white = wg.linalg.solve_triangular(scale, wg.broadcast_to(factor, scale.shape), upper=False)
         return (
-            (df - n - 1.0) * _log_diagonal(factor)
+            (df - n - 1.0) * log_diagonal(factor)
             - 0.5 * wg.sum(white * white, axis=(-2, -1))
-            - df * (0.5 * n * math.log(2.0) + _log_diagonal(self.scale_tril))
-            - _log_gamma(0.5 * df, n)
+            - df * (0.5 * n * math.log(2.0) + log_diagonal(self.scale_tril))
+            - log_multigamma(0.5 * df, n)
         )
 
     def entropy(self) -> Tensor:
         n, df = self.event_shape[0], self.df
-        orders = wg.expand_dims(0.5 * df, axis=-1) - 0.5 * wg.arange(n, dtype=self.dtype)
         return (
-            (n + 1.0) * (0.5 * n * math.log(2.0) + _log_diagonal(self.scale_tril))
-            + _log_gamma(0.5 * df, n)
-            - 0.5 * (df - n - 1.0) * wg.sum(wg.special.digamma(orders), axis=-1)
+            (n + 1.0) * (0.5 * n * math.log(2.0) + log_diagonal(self.scale_tril))
+            + log_multigamma(0.5 * df, n)
+            - 0.5 * (df - n - 1.0) * multidigamma(0.5 * df, n)
             + 0.5 * n * df
         )
 
@@ -214,7 +213,7 @@ class Wishart(Distribution):
     @property
     def precision_matrix(self) -> Tensor:
         """The inverse of that covariance, (..., n, n)."""
-        return inverse_of_product(self.scale_tril, self.scale_tril.shape)
+        return inverse_of_product(self.scale_tril)
 
     def _over_matrices(self, x: Tensor) -> Tensor:
         return wg.reshape(x, (*self.batch_shape, 1, 1))
@@ -236,10 +235,18 @@ class Wishart(Distribution):
         return self._over_matrices(self.df) * (v * v + products)
 
 
-def _log_gamma(x: Tensor, n: int) -> Tensor:
+def _orders(x: Tensor, n: int) -> Tensor:
+    return wg.expand_dims(x, axis=-1) - 0.5 * wg.arange(n, dtype=x.dtype)
+
+
+def log_multigamma(x: Tensor, n: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of n variables."""
-    orders = wg.expand_dims(x, axis=-1) - 0.5 * wg.arange(n, dtype=x.dtype)
-    return 0.25 * n * (n - 1) * math.log(math.pi) + wg.sum(wg.special.lgamma(orders), axis=-1)
+    return 0.25 * n * (n - 1) * math.log(math.pi) + wg.sum(wg.special.lgamma(_orders(x, n)), axis=-1)
+
+
+def multidigamma(x: Tensor, n: int) -> Tensor:
+    """Return the derivative of :func:`log_multigamma`."""
+    return wg.sum(wg.special.digamma(_orders(x, n)), axis=-1)
 
 
 class LKJCholesky(Distribution):
@@ -290,5 +297,5 @@ class LKJCholesky(Distribution):
         orders = 2.0 * (c - 1.0) + n - wg.arange(2, n + 1, dtype=self.dtype)
         unnormalised = wg.sum(orders * wg.log(wg.diagonal(x, 0, -2, -1)[..., 1:]), axis=-1)
         alpha = self.concentration + 0.5 * (n - 1)
-        normaliser = 0.5 * (n - 1) * math.log(math.pi) + _log_gamma(alpha - 0.5, n - 1)
+        normaliser = 0.5 * (n - 1) * math.log(math.pi) + log_multigamma(alpha - 0.5, n - 1)
         return unnormalised - normaliser + (n - 1) * wg.special.lgamma(alpha)

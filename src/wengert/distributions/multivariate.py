@@ -66,7 +66,7 @@ class MultivariateNormal(Distribution):
             matrix = wg.linalg.cholesky(matrix)
         elif precision_matrix is not None:
             matrix = factor_of_inverse(matrix)
-        self.scale_tril = matrix
+        self.scale_tril = wg.broadcast_to(matrix, (*self.batch_shape, n, n))
         self._check(self._diagonal() > 0.0, "the Cholesky factor's diagonal must be positive")
 
     def _diagonal(self) -> Tensor:
@@ -88,19 +88,17 @@ class MultivariateNormal(Distribution):
 
     def entropy(self) -> Tensor:
         n = self.event_shape[0]
-        found = self._half_log_det() + 0.5 * n * (1.0 + math.log(2.0 * math.pi))
-        return wg.broadcast_to(found, self.batch_shape)
+        return self._half_log_det() + 0.5 * n * (1.0 + math.log(2.0 * math.pi))
 
     @property
     def covariance_matrix(self) -> Tensor:
         """The covariance, of shape (..., n, n)."""
-        n = self.event_shape[0]
-        return wg.broadcast_to(self.scale_tril @ self.scale_tril.mT, (*self.batch_shape, n, n))
+        return self.scale_tril @ self.scale_tril.mT
 
     @property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance, of shape (..., n, n)."""
-        return inverse_of_product(self.scale_tril, (*self.batch_shape, *2 * self.event_shape))
+        return inverse_of_product(self.scale_tril)
 
     @property
     def mean(self) -> Tensor:
@@ -112,7 +110,7 @@ class MultivariateNormal(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return wg.broadcast_to(wg.sum(self.scale_tril**2, axis=-1), self.loc.shape)
+        return wg.sum(self.scale_tril**2, axis=-1)
 
 
 def factor_of_inverse(precision: Tensor) -> Tensor:
@@ -123,11 +121,11 @@ def factor_of_inverse(precision: Tensor) -> Tensor:
     return wg.linalg.solve_triangular(upper.mT, one, upper=False)
 
 
-def inverse_of_product(factor: Tensor, shape: Shape) -> Tensor:
-    """Return the inverse of L L^T for lower triangular factors, broadcast to a shape."""
+def inverse_of_product(factor: Tensor) -> Tensor:
+    """Return the inverse of L L^T for lower triangular factors."""
     one = wg.broadcast_to(wg.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
     inverse = wg.linalg.solve_triangular(factor, one, upper=False)
-    return wg.broadcast_to(inverse.mT @ inverse, shape)
+    return inverse.mT @ inverse
 
 
 class Independent(Distribution):

@@ -7,7 +7,7 @@ Source: Jang, Gu & Poole 2017, Categorical reparameterization with Gumbel-softma
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import wengert as wg
 
@@ -16,10 +16,44 @@ from ..core.spec import Shape
 from ..core.tensor import Tensor
 from . import constraints
 from .discrete import Classes, Trials
-from .distribution import inside, outside_is_impossible
+from .distribution import inside, off_ends, outside_is_impossible
+from .transforms import sigmoid_off_ends
 
 
-class RelaxedBernoulli(Trials):
+class LogitRelaxedBernoulli(Trials):
+    """The distribution of the logit of a relaxed Bernoulli draw, which does not round to infinity.
+
+    Parameters
+    ----------
+    temperature: positive.
+    probs, logits: one of them, as of :class:`Bernoulli`.
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LogitRelaxedBernoulli(1.0, probs=0.5).log_prob(0.0)
+    tensor(-1.3863)
+    """
+
+    arg_constraints: ClassVar[Any] = {"temperature": constraints.positive, **Trials.arg_constraints}
+    support: Any = constraints.real
+
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None) -> None:
+        (self.temperature,) = self._success(probs, logits, temperature)
+        self._check(self.temperature > 0.0, "temperature must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        noise = wg.special.logit(self._uniform(self._full(shape), source))
+        return (self.logits + noise) / self.temperature
+
+    def log_prob(self, value: Any) -> Tensor:
+        away = self.logits - self.temperature * self._value(value)
+        return wg.log(self.temperature) + away - 2.0 * wg.nn.functional.softplus(away)
+
+
+class RelaxedBernoulli(LogitRelaxedBernoulli):
     """The distribution of a number between 0 and 1, near one of them at a low `temperature`.
 
     Parameters
@@ -37,20 +71,16 @@ class RelaxedBernoulli(Trials):
     True
     """
 
-    support = constraints.unit_interval
-
-    has_rsample = True
+    support: Any = constraints.unit_interval
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, *, straight_through: bool = False
     ) -> None:
-        (self.temperature,) = self._success(probs, logits, temperature)
+        super().__init__(temperature, probs, logits)
         self.straight_through = straight_through
-        self._check(self.temperature > 0.0, "temperature must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
-        noise = wg.special.logit(self._uniform(self._full(shape), source))
-        soft = wg.sigmoid((self.logits + noise) / self.temperature)
+        soft = sigmoid_off_ends(super()._draw(shape, source))
         if not self.straight_through:
             return soft
         out: Tensor = (soft > 0.5).astype(self.dtype) + (soft - soft.detach())
@@ -58,11 +88,10 @@ class RelaxedBernoulli(Trials):
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
-        support = (x > 0.0) & (x < 1.0)
-        safe = inside(support, x, 0.5)
-        tau = self.temperature
-        away = self.logits - tau * wg.special.logit(safe)
-        density = wg.log(tau) + away - 2.0 * wg.nn.functional.softplus(away) - wg.log(safe) - wg.log1p(-safe)
+        support = (x >= 0.0) & (x <= 1.0)
+        # Draws at the ends are those that rounding took there.
+        safe = off_ends(inside(support, x, 0.5), tiny=True)
+        density = LogitRelaxedBernoulli.log_prob(self, wg.special.logit(safe)) - wg.log(safe) - wg.log1p(-safe)
         return outside_is_impossible(support, x, density)
 
 
@@ -85,6 +114,7 @@ class RelaxedOneHotCategorical(Classes):
     1.0
     """
 
+    arg_constraints: ClassVar[Any] = {"temperature": constraints.positive, **Classes.arg_constraints}
     support: Any = constraints.simplex
     has_enumerate_support = False
 
@@ -106,8 +136,7 @@ class RelaxedOneHotCategorical(Classes):
         self._check(self.temperature > 0.0, "temperature must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
-        noise = -wg.log(-wg.log(self._uniform(self._full(shape), source)))
-        soft = wg.softmax((self.logits + noise) / wg.expand_dims(self.temperature, axis=-1), axis=-1)
+        soft = wg.softmax(self._noisy(shape, source), axis=-1)
         if not self.straight_through:
             return soft
         hard = wg.nn.functional.one_hot(wg.argmax(soft, axis=-1), self._num_classes).astype(self.dtype)
@@ -116,20 +145,20 @@ class RelaxedOneHotCategorical(Classes):
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
-        total = wg.sum(x, axis=-1)
-        tolerance = 8.0 * self._num_classes * float(wg.finfo(self.dtype).eps)
-        support = wg.all(x > 0.0, axis=-1) & (wg.abs(total - 1.0) <= tolerance)
+        support = wg.all(x > 0.0, axis=-1) & constraints.simplex.check(x)
         log_x = wg.log(wg.where(x > 0.0, x, 1.0))
-        tau = self.temperature
+        density = self._log_density_of_logs(log_x) - wg.sum(log_x, axis=-1)
+        return outside_is_impossible(support, wg.sum(x, axis=-1), density)
+
+    def _noisy(self, shape: Shape, source: Any) -> Tensor:
+        noise = -wg.log(-wg.log(self._uniform(self._full(shape), source)))
+        return (self.logits + noise) / wg.expand_dims(self.temperature, axis=-1)
+
+    def _log_density_of_logs(self, log_x: Tensor) -> Tensor:
+        k, tau = self._num_classes, self.temperature
         scores = self.logits - wg.expand_dims(tau, axis=-1) * log_x
-        k = self._num_classes
-        density = (
-            math.lgamma(k)
-            + (k - 1.0) * wg.log(tau)
-            + wg.sum(scores - log_x, axis=-1)
-            - float(k) * wg.logsumexp(scores, axis=-1)
-        )
-        return outside_is_impossible(support, total, density)
+        scores = wg.sum(scores, axis=-1) - float(k) * wg.logsumexp(scores, axis=-1)
+        return math.lgamma(k) + (k - 1.0) * wg.log(tau) + scores
 
 
 class ExpRelaxedCategorical(RelaxedOneHotCategorical):
@@ -147,12 +176,7 @@ class ExpRelaxedCategorical(RelaxedOneHotCategorical):
         super().__init__(temperature, probs, logits)
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
-        noise = -wg.log(-wg.log(self._uniform(self._full(shape), source)))
-        return wg.log_softmax((self.logits + noise) / wg.expand_dims(self.temperature, axis=-1), axis=-1)
+        return wg.log_softmax(self._noisy(shape, source), axis=-1)
 
     def log_prob(self, value: Any) -> Tensor:
-        x = self._value(value)
-        k, tau = self._num_classes, self.temperature
-        scores = self.logits - wg.expand_dims(tau, axis=-1) * x
-        scores = wg.sum(scores, axis=-1) - float(k) * wg.logsumexp(scores, axis=-1)
-        return math.lgamma(k) + (k - 1.0) * wg.log(tau) + scores
+        return self._log_density_of_logs(self._value(value))

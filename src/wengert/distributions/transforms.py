@@ -14,11 +14,11 @@ import numpy as np
 
 import wengert as wg
 
-from ..core.errors import GraphError, ShapeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.tensor import Tensor
 from ..ops.structure.shapes import as_operand
 from . import constraints
-from .distribution import Distribution, sum_last
+from .distribution import AbsentError, Distribution, off_ends, register_tree, sum_last, zeros_like
 
 
 class Transform:
@@ -33,7 +33,7 @@ class Transform:
     >>> t.inv(t(wg.tensor(2.0)))
     tensor(2.)
     >>> t.inv
-    _Inverse(ExpTransform())
+    _InverseTransform(ExpTransform())
     """
 
     domain: Any = constraints.real
@@ -61,12 +61,12 @@ class Transform:
     @property
     def inv(self) -> Any:
         """The inverse, a transform too: `t.inv(y)`."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     @property
     def sign(self) -> Any:
-        """The sign of the slope: +1 where the function rises, -1 where it falls. Raises GraphError for others."""
-        fail(GraphError, f"{type(self).__name__} neither rises nor falls")
+        """The sign of the slope: +1 where the function rises, -1 where it falls. Raises AbsentError for others."""
+        fail(AbsentError, f"{type(self).__name__} neither rises nor falls")
 
     def with_cache(self, cache_size: int = 1) -> Any:
         """Return the transform with another size of its cache."""
@@ -133,7 +133,7 @@ def _any_last(mask: Tensor, count: int) -> Tensor:
     return wg.any(mask, axis=tuple(range(-count, 0)))
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     """The inverse of a transform."""
 
     def __init__(self, transform: Transform) -> None:
@@ -164,13 +164,13 @@ class _Inverse(Transform):
         return self._of.with_cache(cache_size).inv
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Inverse) and self._of == other._of
+        return isinstance(other, _InverseTransform) and self._of == other._of
 
     def __hash__(self) -> int:
-        return hash((_Inverse, self._of))
+        return hash((_InverseTransform, self._of))
 
     def __repr__(self) -> str:
-        return f"_Inverse({self._of!r})"
+        return f"_InverseTransform({self._of!r})"
 
     def __call__(self, x: Any) -> Tensor:
         return self._of._undo(x)
@@ -228,8 +228,13 @@ class ExpTransform(_Rising):
         return x  # type: ignore[no-any-return]
 
 
+def sigmoid_off_ends(x: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-x)), not rounded to 0 or 1, of which the inverse is infinite."""
+    return off_ends(wg.sigmoid(x), tiny=True)
+
+
 class SigmoidTransform(_Rising):
-    """The transform 1 / (1 + exp(-x)).
+    """The transform 1 / (1 + exp(-x)), kept off 0 and 1 by the dtype's precision.
 
     >>> import wengert as wg
     >>> wg.distributions.SigmoidTransform()(wg.tensor(0.0))
@@ -239,16 +244,13 @@ class SigmoidTransform(_Rising):
     codomain = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
-        return wg.sigmoid(x)
+        return sigmoid_off_ends(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return wg.special.logit(y)
+        return wg.special.logit(off_ends(y, tiny=True))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
         return -wg.nn.functional.softplus(x) - wg.nn.functional.softplus(-x)
-
-    def within(self, y: Tensor) -> Tensor:
-        return ~((y <= 0.0) | (y >= 1.0))
 
 
 class TanhTransform(_Rising):
@@ -321,7 +323,7 @@ class PowerTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
         slope = wg.abs(wg.asarray(self.exponent, dtype=None if isinstance(self.exponent, Tensor) else x.dtype))
-        out: Tensor = wg.log(slope) + (self.exponent - 1.0) * wg.log(x)
+        out: Tensor = wg.log(slope) + (self.exponent - 1.0) * wg.log(wg.abs(x))
         return out
 
     @property
@@ -385,7 +387,7 @@ class AffineTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
         slope = wg.abs(wg.asarray(self.scale, dtype=None if isinstance(self.scale, Tensor) else x.dtype))
-        return sum_last(wg.log(slope) + wg.zeros_like(x), self._event_dim)
+        return sum_last(wg.log(slope) + zeros_like(x), self._event_dim)
 
     @property
     def sign(self) -> Any:
@@ -486,7 +488,7 @@ class ReshapeTransform(Transform):
         return wg.reshape(y, self.inverse_shape(tuple(y.shape)))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
-        return wg.zeros(tuple(x.shape[: x.ndim - len(self.in_shape)]), dtype=x.dtype) + wg.sum(x[:0])
+        return sum_last(zeros_like(x), len(self.in_shape))
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         return _reshaped(shape, self.in_shape, self.out_shape)
@@ -500,6 +502,14 @@ def _reshaped(shape: Sequence[int], old: tuple[int, ...], new: tuple[int, ...]) 
     if cut < 0 or tuple(shape[cut:]) != old:
         fail(ShapeError, f"ReshapeTransform: a value of the shape {tuple(shape)}", f"It ends with {old}.")
     return (*shape[:cut], *new)
+
+
+def _given(name: str, parts: Sequence[Any], cache_size: int) -> list[Transform]:
+    """Return transforms, with caches where asked for. Raises DTypeError for what is none."""
+    for part in parts:
+        if not isinstance(part, Transform):
+            fail(DTypeError, f"{name}: {part!r} is a {type(part).__name__}, not a Transform")
+    return [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
 
 class IndependentTransform(Transform):
@@ -534,10 +544,16 @@ class IndependentTransform(Transform):
         return self.base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
+        self._check_axes(x, self.domain.event_dim)
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
+        self._check_axes(y, self.codomain.event_dim)
         return self.base_transform.inv(y)  # type: ignore[no-any-return]
+
+    def _check_axes(self, x: Tensor, count: int) -> None:
+        if x.ndim < count:
+            fail(ShapeError, f"IndependentTransform of {x.spec}: too few axes", f"A member has {count}.")
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
         return sum_last(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
@@ -563,7 +579,7 @@ class ComposeTransform(Transform):
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+        self.parts = _given("ComposeTransform", parts, cache_size)
 
     @property
     def domain(self) -> Any:
@@ -611,7 +627,7 @@ class ComposeTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
         if not self.parts:
-            return wg.zeros_like(x)
+            return zeros_like(x)
         count = self.domain.event_dim
         total: Any = 0.0
         for i, part in enumerate(self.parts):
@@ -667,7 +683,7 @@ class _Pieces(Transform):
 
     @property
     def sign(self) -> Any:
-        fail(GraphError, f"{type(self).__name__} has a sign for each part")
+        fail(AbsentError, f"{type(self).__name__} has a sign for each part")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.transforms!r}, dim={self.dim})"
@@ -686,11 +702,16 @@ class CatTransform(_Pieces):
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
     ) -> None:
         super().__init__(cache_size)
-        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.transforms = _given(type(self).__name__, tseq, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         self.dim = dim
         if len(self.lengths) != len(self.transforms):
             fail(ShapeError, f"CatTransform: {len(self.lengths)} lengths for {len(self.transforms)} transforms")
+
+    @property
+    def length(self) -> int:
+        """The elements along the axis, of all parts."""
+        return sum(self.lengths)
 
     @property
     def domain(self) -> Any:
@@ -701,12 +722,7 @@ class CatTransform(_Pieces):
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
     def _split(self, x: Tensor) -> list[Tensor]:
-        if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != sum(self.lengths):
-            fail(
-                ShapeError,
-                f"CatTransform along axis {self.dim} of {x.spec}",
-                f"There are {sum(self.lengths)} elements.",
-            )
+        constraints.check_pieces("CatTransform", x, self.dim, self.length)
         ends = np.cumsum(self.lengths).tolist()
         at = (slice(None),) * (self.dim % x.ndim)
         return [x[(*at, slice(end - n, end))] for end, n in zip(ends, self.lengths, strict=True)]
@@ -738,7 +754,7 @@ class StackTransform(_Pieces):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.transforms = _given(type(self).__name__, tseq, cache_size)
         self.dim = dim
 
     @property
@@ -750,8 +766,7 @@ class StackTransform(_Pieces):
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
     def _split(self, x: Tensor) -> list[Tensor]:
-        if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != len(self.transforms):
-            fail(ShapeError, f"StackTransform along axis {self.dim} of {x.spec}", f"There are {len(self.transforms)}.")
+        constraints.check_pieces("StackTransform", x, self.dim, len(self.transforms))
         return list(wg.unstack(x, axis=self.dim))
 
     def _join(self, parts: Sequence[Tensor]) -> Tensor:
@@ -766,3 +781,5 @@ class StackTransform(_Pieces):
 
 
 identity_transform = ComposeTransform([])
+
+register_tree(Transform)
