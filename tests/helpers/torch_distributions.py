@@ -14,6 +14,14 @@ MADE: dict[str, tuple[str, str]] = {
     "Categorical logits": ("d.Categorical(logits=t([0.2, -0.5, 0.3]))", "t([[2], [0]])"),
     "Cauchy": ("d.Cauchy(t([0.3, -1.0]), t([1.2, 0.5]))", "t([1.0, -4.0])"),
     "Chi2": ("d.Chi2(t([0.7, 4.0]))", "t([1.0, 3.5])"),
+    "Concrete logits": (
+        "d.relaxed_bernoulli.LogitRelaxedBernoulli(t(0.7), t([0.3, 0.8]))",
+        "t([0.2, -0.6])",
+    ),
+    "Concrete logarithms": (
+        "d.relaxed_categorical.ExpRelaxedCategorical(t(0.7), t([0.2, 0.5, 0.3]))",
+        "t([[0.2, 0.3, 0.5]]).log()",
+    ),
     "ContinuousBernoulli": ("d.ContinuousBernoulli(t([0.3, 0.4999, 0.9]))", "t([0.2, 0.5, 0.7])"),
     "Dirichlet": ("d.Dirichlet(t([[0.5, 2.0, 3.5], [2.0, 2.0, 2.0]]))", "t([0.2, 0.3, 0.5])"),
     "Exponential": ("d.Exponential(t([0.4, 3.0]))", "t([1.0, 0.2])"),
@@ -86,6 +94,42 @@ ROUGH = {
     "GeneralizedPareto": ("d.GeneralizedPareto(s(0.5), s(1.5), s([0.2, -0.3]))", "s([0.7, 2.0])"),
 }
 QUESTIONS = ("mean", "variance", "stddev", "mode", "entropy()", "log_prob(x)", "cdf(x)", "icdf(t(0.3))")
+
+# What goes on beyond outcomes, what is finite at the ends, and other questions.
+EXPRESSIONS = (
+    "d.Bernoulli(t([0.0, 1.0, 0.3])).log_prob(t([1.0, 0.0, 1.0]))",
+    "d.Bernoulli(t([0.0, 1.0])).logits",
+    "d.Bernoulli(logits=t([0.3, -2.0]), validate_args=False).log_prob(t([[0.3, 1.2], [0.5, -0.1]]))",
+    "d.Binomial(5, t([0.0, 1.0, 0.3])).log_prob(t([1.0, 2.0, 3.0]))",
+    "d.Binomial(5, t([0.2, 0.3]), validate_args=False).log_prob(t([1.5, 2.25]))",
+    "d.Categorical(t([0.0, 1.0, 1.0])).log_prob(t([0, 1]))",
+    "d.Categorical(t([0.2, 0.8]), validate_args=False).log_prob(t([0.0, 1.5]))",
+    "d.ContinuousBernoulli(t([0.3, 0.8]), validate_args=False).log_prob(t([1.5, -0.25]))",
+    "d.Dirichlet(t([0.5, 2.0]), validate_args=False).log_prob(t([0.5, 0.7]))",
+    "d.Geometric(t([0.3, 1.0]), validate_args=False).log_prob(t([1.5, 0.0]))",
+    "d.Multinomial(4, t([0.2, 0.5, 0.3])).log_prob(t([[1.0, 1.0, 0.0], [1.5, 1.0, 0.5]]))",
+    "d.NegativeBinomial(t(2.5), logits=t([0.3, -0.8]), validate_args=False).log_prob(t([1.5, 0.25]))",
+    "d.OneHotCategorical(t([0.2, 0.5, 0.3]), validate_args=False).log_prob(t([0.1, 0.7, 0.2]))",
+    "d.Poisson(t([0.4, 3.0]), validate_args=False).log_prob(t([1.5, 0.25]))",
+    "d.RelaxedBernoulli(t(0.7), t([0.3, 0.8])).log_prob(t([0.0, 1.0]))",
+    "d.Uniform(t(0.0), t(1.0), validate_args=False).log_prob(t([-0.5, 0.0, 1.0, 1.5]))",
+    "d.HalfNormal(t(1.0), validate_args=False).log_prob(t([-0.5, 0.5]))",
+    "d.LogNormal(t(0.3), t(1.2)).cdf(t([0.0, 1.0]))",
+    "d.SigmoidTransform().inv(t([0.0, 0.5, 1.0]))",
+    "d.SigmoidTransform()(t([-800.0, 0.5, 800.0]))",
+    "d.MultivariateNormal(t([[0.3, -1.0], [0.0, 0.0]]), scale_tril=t([[2.0, 0.0], [0.3, 1.0]])).scale_tril",
+    "d.Binomial(3, t(0.5)).enumerate_support()",
+    "d.kl_divergence(d.HalfCauchy(t(2.5)), d.HalfCauchy(t(1.5)))",
+    "d.kl_divergence(d.InverseGamma(t(2.5), t(1.7)), d.InverseGamma(t(1.5), t(0.7)))",
+    "d.kl_divergence(d.Binomial(5, t(0.3)), d.Binomial(4, t(0.6)))",
+    "d.kl_divergence(d.Bernoulli(t([0.0, 1.0, 0.5, 0.5])), d.Bernoulli(t([1.0, 0.0, 0.0, 0.3])))",
+    "d.kl_divergence(d.Categorical(t([0.0, 0.5, 0.5])), d.Categorical(t([0.5, 0.0, 0.5])))",
+    "d.utils.probs_to_logits(t([0.0, 0.5, 1.0]), is_binary=True)",
+    "d.utils.logits_to_probs(t([1.0, 2.0]))",
+    "d.utils.vec_to_tril_matrix(t([1.0, 2.0, 3.0]))",
+    "d.utils.vec_to_tril_matrix(t([1.0, 2.0, 3.0]), -1)",
+    "d.utils.tril_matrix_to_vec(t([[1.0, 2.0], [3.0, 4.0]]))",
+)
 
 _FAMILIES = {
     "Beta": "d.Beta(t(2.5), t(1.7))",

@@ -13,7 +13,16 @@ import torch
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent / "helpers"))
 
-from torch_distributions import CONSTRAINTS, MADE, PAIRS, QUESTIONS, ROUGH, TRANSFORMS, evaluated  # noqa: E402
+from torch_distributions import (  # noqa: E402
+    CONSTRAINTS,
+    EXPRESSIONS,
+    MADE,
+    PAIRS,
+    QUESTIONS,
+    ROUGH,
+    TRANSFORMS,
+    evaluated,
+)
 
 
 def written(value: Any) -> Any:
@@ -58,6 +67,7 @@ def main() -> None:
         "divergences": divergences,
         "transforms": transforms,
         "constraints": checks,
+        "expressions": [asked(text) for text in EXPRESSIONS],
     }
     text = json.dumps(found).encode()
     (FOLDER / "data" / "distributions.json.gz").write_bytes(gzip.compress(text, mtime=0))

@@ -15,7 +15,7 @@ from scipy import stats
 
 import wengert as wg
 import wengert.torch as torch
-from torch_distributions import CONSTRAINTS, MADE, PAIRS, QUESTIONS, ROUGH, TRANSFORMS, evaluated
+from torch_distributions import CONSTRAINTS, EXPRESSIONS, MADE, PAIRS, QUESTIONS, ROUGH, TRANSFORMS, evaluated
 
 d = torch.distributions
 RECORDED = json.loads(gzip.decompress((Path(__file__).parent / "data" / "distributions.json.gz").read_bytes()))
@@ -48,9 +48,15 @@ def test_questions(name: str) -> None:
     assert [list(p.batch_shape), list(p.event_shape), list(p.sample((3,)).shape)] == want["shapes"]
     assert type(p.batch_shape) is type(p.event_shape) is torch.Size
     np.testing.assert_array_equal(np.asarray(p.support.check(x)), np.asarray(want["support"], bool))
-    assert p.has_rsample == want["has_rsample"]
+    # PyTorch's logits of concrete draws have rsample, and say that they have not.
+    assert p.has_rsample == (want["has_rsample"] or name == "Concrete logits")
     if "enumerated" in want:
         same(p.enumerate_support(), want["enumerated"], name)
+
+
+@pytest.mark.parametrize(("text", "want"), list(zip(EXPRESSIONS, RECORDED["expressions"], strict=True)))
+def test_expressions(text: str, want: Any) -> None:
+    same(evaluated(torch, text), want, text)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -59,7 +65,7 @@ def test_compiled_and_in_batches(name: str) -> None:
     _, x = made(name)
     want = RECORDED["distributions"][name]["log_prob(x)"]
     rtol = TOLERANCES.get(name, 1e-10)
-    run = wg.jit(lambda x: evaluated(torch, text).log_prob(x))
+    run = torch.compile(lambda x: evaluated(torch, text).log_prob(x))
     same([run(x) for _ in range(6)][-1], want, name, rtol)
     many = torch.vmap(lambda x: evaluated(torch, text).log_prob(x))(torch.stack([x, x]))
     same(many[1], want, name, rtol)
@@ -138,6 +144,23 @@ def test_constraints(name: str) -> None:
         lambda: d.TransformedDistribution(d.Normal(0.0, 1.0), [3]),
         lambda: d.MixtureSameFamily(d.Normal(0.0, 1.0), d.Normal(torch.zeros(2), 1.0)),
         lambda: d.Distribution.set_default_validate_args(3),
+        lambda: d.Normal(torch.zeros(2), -1.0),
+        lambda: d.Normal(0.0, 1.0).log_prob(torch.tensor(math.nan)),
+        lambda: d.Binomial(1.5, torch.tensor(0.5)),
+        lambda: d.Geometric(torch.tensor(0.0)),
+        lambda: d.Uniform(1.0, 1.0),
+        lambda: d.RelaxedBernoulli(torch.tensor(0.0), 0.5),
+        lambda: d.Categorical(),
+        lambda: d.Bernoulli(0.5, 0.5),
+        lambda: d.Categorical(torch.zeros(2)),
+        lambda: d.MultivariateNormal(torch.zeros(2)),
+        lambda: d.MultivariateNormal(torch.zeros(2), torch.ones(2)),
+        lambda: d.Wishart(3.0, torch.ones(2)),
+        lambda: d.Wishart(1.0, torch.eye(2)),
+        lambda: d.Dirichlet(torch.ones(3)).log_prob(torch.tensor(1.0)),
+        lambda: d.GeneralizedPareto(0.0, 1.0, -1.0).log_survival_function(torch.tensor(2.0)),
+        lambda: d.LogNormal(0.0, 1.0).cdf(torch.tensor(-1.0)),
+        lambda: d.CatTransform([d.ExpTransform()])(torch.zeros(2)),
     ],
 )
 def test_what_is_refused(make: Any) -> None:
@@ -155,6 +178,95 @@ def test_without_checks() -> None:
         d.Categorical(torch.ones(3)).rsample()
     with pytest.raises(NotImplementedError):
         d.Poisson(1.0).entropy()
+    with pytest.raises(IndexError):
+        d.Categorical(torch.ones(3), validate_args=False).log_prob(torch.tensor(math.nan))
+    # The parts of an event are checked by those who draw them.
+    parts = d.Normal(torch.zeros(2), 1.0, validate_args=False)
+    assert math.isnan(d.Independent(parts, 1).log_prob(torch.tensor([math.nan, 1.0])).item())
+    counts = d.Binomial(torch.tensor([3.0, 5.0]), torch.tensor(0.5))
+    for i, n in enumerate((3.0, 5.0)):
+        assert counts.entropy()[i].item() == pytest.approx(d.Binomial(n, torch.tensor(0.5)).entropy().item(), rel=1e-6)
+
+
+def test_compiled_functions_check_as_eager_ones_do() -> None:
+    run = torch.compile(lambda scale, x: d.Normal(0.0, scale).log_prob(x))
+    one = torch.ones(2)
+    for _ in range(6):
+        run(one, one)
+    for arguments in ((-one, one), (one, one * math.nan)):
+        with pytest.raises(ValueError, match=r"to satisfy the constraint|within the support"):
+            run(*arguments)
+    assert run(one, one).tolist() == d.Normal(0.0, one).log_prob(one).tolist()
+    # Where there are no values to decide by, nothing is checked.
+    each = torch.compile(lambda scale, x: torch.vmap(lambda s, y: d.Normal(0.0, s).log_prob(y))(scale, x))
+    for _ in range(6):
+        assert each(one, one).tolist() == run(one, one).tolist()
+
+
+def test_compiled_functions_see_what_a_distribution_has_become() -> None:
+    p, x = d.Normal(torch.zeros(2), 1.0), torch.zeros(2)
+    run = torch.compile(lambda: p.log_prob(x))
+    for _ in range(6):
+        run()
+    p.loc = torch.ones(2)
+    assert run().tolist() == p.log_prob(x).tolist()
+    given = torch.compile(lambda q: q.log_prob(x))
+    for i in range(8):
+        q = d.Normal(torch.full((2,), float(i)), 1.0)
+        assert given(q).tolist() == q.log_prob(x).tolist()
+    # What the inverse of tanh has lost is in its cache, wherever the draw goes.
+    p = d.TransformedDistribution(d.Normal(torch.tensor(20.0), 0.1), d.TanhTransform(cache_size=1))
+    y = p.rsample()
+    assert torch.compile(lambda p, y: p.log_prob(y))(p, y).item() == p.log_prob(y).item()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_distributions_are_pytrees(name: str) -> None:
+    text, _ = ALL[name]
+    p, x = made(name)
+    make = torch.compile(lambda one: evaluated(torch, text, one))
+    q = [make(torch.ones((), dtype=torch.float64)) for _ in range(6)][-1]
+    assert type(q) is type(p)
+    assert (q.batch_shape, q.event_shape, repr(q)) == (p.batch_shape, p.event_shape, repr(p))
+    np.testing.assert_allclose(q.log_prob(x), p.log_prob(x), rtol=1e-12)
+    if name == "TransformedDistribution":  # whose transform has one number for all
+        return
+    wide = p.expand((5, *p.batch_shape))
+
+    def asked(p: Any) -> Any:
+        assert p.batch_shape == q.batch_shape
+        return p.log_prob(x), p.sample((2,))
+
+    log_prob, drawn = torch.vmap(asked, randomness="different")(wide)
+    np.testing.assert_allclose(log_prob[3], p.log_prob(x), rtol=1e-12)
+    assert drawn.shape == (5, 2, *p.batch_shape, *p.event_shape)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal", "LogisticNormal", "Pareto"),
+        *("RelaxedBernoulli", "RelaxedOneHotCategorical", "TransformedDistribution", "Weibull"),
+    ],
+)
+def test_transformed_families_are_made_of_parts(name: str) -> None:
+    p, x = made(name)
+    assert isinstance(p, d.TransformedDistribution)
+    q = d.TransformedDistribution(p.base_dist, p.transforms)
+    assert q.event_shape == p.event_shape
+    if name.startswith("Half"):  # the absolute value has two inverses, of one density
+        np.testing.assert_allclose(p.base_dist.log_prob(x) + math.log(2.0), p.log_prob(x), rtol=1e-10)
+    else:
+        np.testing.assert_allclose(q.log_prob(x), p.log_prob(x), rtol=1e-10)
+    assert not isinstance(d.Normal(0.0, 1.0), d.TransformedDistribution)
+
+
+def test_tensors_of_transforms_and_constraints() -> None:
+    x = torch.zeros(2, 3)
+    for f in (d.AffineTransform(1.0, 2.0), d.ComposeTransform([]), d.StickBreakingTransform()):
+        assert type(f.log_abs_det_jacobian(x, f(x))) is torch.Tensor
+    for name in ("square", "symmetric", "positive_definite"):
+        assert type(getattr(d.constraints, name).check(x)) is torch.Tensor
 
 
 def test_numbers_and_names() -> None:
@@ -166,12 +278,16 @@ def test_numbers_and_names() -> None:
     assert type(p.loc) is torch.Tensor
     assert p.loc.dtype is torch.float32
     assert repr(d.Normal(torch.zeros(2, 3), 1.0)) == "Normal(loc: torch.Size([2, 3]), scale: torch.Size([2, 3]))"
+    assert repr(d.Categorical(torch.ones(2))) == "Categorical(probs: torch.Size([2]))"
+    assert repr(d.Bernoulli(logits=torch.zeros(()))) == "Bernoulli(logits: 0.0)"
+    assert repr(d.Chi2(3.0)) == "Chi2(df: 3.0)"
     assert repr(d.Independent(p, 0)) == "Independent(Normal(loc: 0.0, scale: 1.0), 0)"
     assert isinstance(p, d.ExponentialFamily)
     assert isinstance(p, wg.distributions.Normal)
     assert p.sample(sample_shape=torch.Size([2])).shape == (2,)
     assert d.constraints.is_dependent(d.Uniform.support)
-    assert d.LogNormal(0.0, 1.0).base_dist.loc == 0.0
+    assert d.Gamma(1.0, 1.0).log_prob(1.0).item() == -1.0
+    assert not hasattr(d, "LogitRelaxedBernoulli")
 
 
 def test_distributions_of_ones_own() -> None:
@@ -223,8 +339,29 @@ def test_distributions_of_ones_own() -> None:
         def _mean_carrier_measure(self) -> Any:
             return 0.0
 
-    p = Family(torch.zeros(2), torch.tensor([1.0, 2.0]))
-    np.testing.assert_allclose(p.entropy().detach(), d.Normal(torch.zeros(2), p.scale).entropy(), rtol=1e-6)
+    p, q = Family(torch.zeros(2), torch.tensor([1.0, 2.0])), Family(torch.ones(2), torch.ones(2))
+    normal = d.Normal(p.loc, p.scale)
+    np.testing.assert_allclose(p.entropy().detach(), normal.entropy(), rtol=1e-6)
+    want = d.kl_divergence(normal, d.Normal(q.loc, q.scale))
+    np.testing.assert_allclose(d.kl_divergence(p, q).detach(), want, rtol=1e-5)
+    with pytest.raises(NotImplementedError):
+        d.kl_divergence(p, normal)
+    scale = torch.tensor([1.0, 2.0], requires_grad=True)
+    Family(torch.zeros(2), scale).entropy().sum().backward()
+    np.testing.assert_allclose(scale.grad, [1.0, 0.5], rtol=1e-5)
+
+    class Squashed(d.TransformedDistribution):
+        def __init__(self, loc: Any, scale: Any) -> None:
+            self.base_dist = d.Normal(loc, scale)
+            super().__init__(self.base_dist, [d.TanhTransform(cache_size=1)], validate_args=False)
+
+        @property
+        def mean(self) -> Any:
+            return torch.tanh(self.base_dist.mean)
+
+    p = Squashed(torch.ones(2), 1.0)
+    assert p.mean.tolist() == torch.tanh(torch.ones(2)).tolist()
+    assert p.rsample((3,)).shape == (3, 2)
 
 
 def test_the_cache_of_a_transform() -> None:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
-
 import wengert as wg
 
-from ...core.errors import ShapeError, fail
+from ...core.errors import GraphError, ShapeError, fail
 from ...core.spec import default_float
+from ...core.state.capture import get_capture
 from ...core.tensor import Tensor as Plain
 from ...distributions import constraints
-from ...distributions.distribution import AbsentError
+from ...distributions.distribution import AbsentError, sum_last
 from ...distributions.distribution import Distribution as PlainDistribution
 from ..namespace import as_torch, tensor_of
 from ..tensor import Size, Tensor
@@ -43,6 +42,8 @@ class Distribution(PlainDistribution):
     """
 
     _validate_args = __debug__
+    # Values that are no outcomes have the formula's number while nothing validates them, as soft targets do.
+    _exact = False
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
         self.batch_shape, self.event_shape = batch_shape, event_shape
@@ -101,9 +102,11 @@ class Distribution(PlainDistribution):
         """Raise ShapeError (a ValueError) for an argument that violates its constraint."""
         for name, value in given.items():
             constraint = self.arg_constraints.get(name)
+            if isinstance(value, (bool, int, float)):
+                value = wg.asarray(float(value), dtype=default_float())
             if constraint is None or constraints.is_dependent(constraint) or not isinstance(value, Plain):
                 continue
-            if not _holds(constraint.check(value)):
+            if not self._holds(constraint.check(value)):
                 what = f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution"
                 fail(
                     ShapeError,
@@ -130,9 +133,21 @@ class Distribution(PlainDistribution):
             text = "does not define `support` to enable sample validation. Write `validate_args=False` to turn it off."
             warnings.warn(f"{type(self)} {text}", stacklevel=3)
             return
-        if not _holds(support.check(value)):
+        if not self._holds(support.check(value)):
             what = f"Expected value argument (Tensor of shape {shape}) to be within the support ({support!r})"
             fail(ShapeError, f"{what} of the distribution {self!r}", f"It has invalid values: {value!r}")
+
+    @staticmethod
+    def _holds(ok: Any) -> bool:
+        if not ok.is_abstract:
+            return bool(ok._data.all())
+        if get_capture() is None:
+            return True
+        # A compiled function decides at every run, as an eager one does, but within inner transforms.
+        try:
+            return bool(wg.all(ok))
+        except GraphError:
+            return True
 
     def _checked(self, value: Any) -> Any:
         if self._validate_args:
@@ -214,26 +229,39 @@ class Distribution(PlainDistribution):
 
     def __repr__(self) -> str:
         shown = []
+        given = vars(self).get("_given", vars(self))
         for name in self.arg_constraints:
-            value = vars(self).get(name)
+            value = getattr(self, name) if name in given else None
             if isinstance(value, Plain):
-                text = value if value.is_abstract or value.ndim or value.requires_grad else value.item()
+                text = value if value.is_abstract or value.ndim else value.detach().item()
                 shown.append(f"{name}: {text if value.spec.size == 1 else value.shape}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def _holds(valid: Any) -> bool:
-    """Return whether a mask is true everywhere; what has no values yet cannot be asked."""
-    return valid.is_abstract or bool(np.all(np.asarray(valid.detach())))
+# Parameters of which one is given.
+_ALTERNATIVES = ({"probs", "logits"}, {"covariance_matrix", "precision_matrix", "scale_tril"})
 
 
-def begin(self: Any, validate_args: bool | None, plain: Any, unchecked: frozenset[str], given: dict[str, Any]) -> None:
-    """Initialise a distribution of this namespace by Wengert's class, with tensors for numbers."""
+def begin(
+    self: Any, validate_args: bool | None, plain: Any, unchecked: frozenset[str], more: bool, given: dict[str, Any]
+) -> None:
+    """Initialise a distribution of this namespace by Wengert's class, with tensors for numbers.
+
+    Wengert's checks are made where they say more than the constraints.
+    """
     if validate_args is not None:
         self._validate_args = bool(validate_args)
-    self._validates = self._validate_args
+    self._validates = more and self._validate_args
     kept = {name: value for name, value in given.items() if name in plain.not_tensors}
     values = {name: value for name, value in given.items() if name not in kept}
+    self._given = tuple(name for name, value in values.items() if value is not None)
+    for group in _ALTERNATIVES:
+        if group <= values.keys() and len(group.intersection(self._given)) != 1:
+            fail(
+                ShapeError,
+                f"{type(self).__name__} takes one of {', '.join(sorted(group))}",
+                "Pass exactly one of them.",
+            )
     numbers = all(v is None or isinstance(v, (bool, int, float)) for v in values.values())
     for name, value in values.items():
         if value is not None and (numbers or not isinstance(value, (bool, int, float))):
@@ -266,18 +294,27 @@ class ExponentialFamily(Distribution):
 
     def entropy(self) -> Any:
         """Return the entropy in nats, of shape `batch_shape`."""
-        if type(self)._natural_params is ExponentialFamily._natural_params:
+        if not self.has_natural_params:
             return super().entropy()
-        theta = [p.detach().requires_grad_() for p in self._natural_params]
-        with wg.enable_grad():
-            normalizer = self._log_normalizer(*theta)
-            slopes = wg.autograd.grad(normalizer.sum(), theta, create_graph=True)
+        normalizer, theta, slopes = self.normalized()
         found = normalizer - self._mean_carrier_measure
         for parameter, slope in zip(theta, slopes, strict=True):
             product = parameter * slope
-            axes = tuple(range(len(self.batch_shape), product.ndim))
-            found = found - (product.sum(axes) if axes else product)
+            found = found - sum_last(product, product.ndim - len(self.batch_shape))
         return found
+
+    @property
+    def has_natural_params(self) -> bool:
+        """Says whether a subclass has natural parameters."""
+        return type(self)._natural_params is not ExponentialFamily._natural_params
+
+    def normalized(self) -> tuple[Any, list[Any], Any]:
+        """Return the normalizer, the natural parameters, and the normalizer's gradient, the mean of t(x)."""
+        theta = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
+        with wg.enable_grad():
+            normalizer = self._log_normalizer(*theta)
+            slopes = wg.autograd.grad(normalizer.sum(), theta, create_graph=True)
+        return normalizer, theta, slopes
 
 
 __all__ = ["Distribution", "ExponentialFamily"]

@@ -12,6 +12,7 @@ import wengert as wg
 from ...core.spec import default_float
 from ...core.tensor import Tensor as Plain
 from ...distributions.bijections import matrix_of_tril, tril_of_matrix
+from ...distributions.distribution import off_ends
 from ..namespace import as_torch, tensor_of
 
 euler_constant = 0.57721566490153286060
@@ -38,8 +39,7 @@ def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
 
 def clamp_probs(probs: Any) -> Any:
     """Return probabilities kept off 0 and 1 by the dtype's precision."""
-    eps = float(wg.finfo(probs.dtype).eps)
-    return as_torch(wg.clip(probs, eps, 1.0 - eps))
+    return as_torch(off_ends(probs))
 
 
 def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:

@@ -58,7 +58,10 @@ _GETTERS = (operator.attrgetter, operator.methodcaller)
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _MODULE_PARTS = ("_pre_hooks", "_hooks", "training")
 # Packages of Wengert's own whose objects are what their attributes are.
-_WITH_STATE = tuple(f"wengert.{name}" for name in ("nn", "optim", "distributions", "train", "data", "solve", "interop"))
+_WITH_STATE = tuple(
+    f"wengert.{name}"
+    for name in ("nn", "optim", "distributions", "torch.distributions", "train", "data", "solve", "interop")
+)
 # Methods that run without being named where an object is made, and those that no compiled function runs by itself.
 _MAKERS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
 _ELSEWHERE = {"__del__", "__dir__", "__sizeof__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
