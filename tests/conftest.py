@@ -238,6 +238,9 @@ def _asked_every_time(cases: list[pytest.Item], of: int) -> Iterator[pytest.Item
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Workers refuse lists of tests that differ from one another.
+    if places := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"tests named by places in memory, as no two processes name them: {places}")
     wanted = config.option.markexpr
     if "fast" in wanted:
         _mark_fast(items)

@@ -29,7 +29,7 @@ X = wg.tensor([0.3, -1.0, 0.7], dtype=wg.float64)
         (d.ReshapeTransform((3,), (3, 1)), lambda y: y[:, 0]),
         (d.AffineTransform(1.0, wg.tensor([2.0, -3.0, 0.5], dtype=wg.float64), event_dim=1), lambda y: y),
     ],
-    ids=repr,
+    ids=lambda part: repr(part) if isinstance(part, d.Transform) else "free",
 )
 def test_the_change_of_volume_is_the_determinant_of_the_slopes(transform: Any, free: Any) -> None:
     slopes = wg.jacobian(lambda x: free(transform(x)))(X)
