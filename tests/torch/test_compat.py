@@ -162,6 +162,13 @@ def test_without_a_gpu_mixed_precision_is_off():
     assert torch.amp.custom_bwd(len) is len
 
 
+def test_tensors_are_on_no_other_device():
+    x = torch.ones(1)
+    for device in ("cuda", "ipu", "maia", "mps", "mtia", "vulkan", "xla", "xpu"):
+        assert getattr(x, f"is_{device}") is False
+    assert (x.is_cpu, x.is_sparse, x.is_sparse_csr) == (True, False, False)
+
+
 def test_what_needs_a_gpu_is_refused():
     torch.cuda.manual_seed_all(0)
     torch.cuda.empty_cache()

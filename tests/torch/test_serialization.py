@@ -255,6 +255,46 @@ def test_classes_that_are_told_to_be_safe() -> None:
         assert torch.serialization.get_safe_globals() == []
 
 
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    """A function of a program's own."""
+    return 2.0 * x
+
+
+class Choice:
+    """An object whose state holds a function and a class."""
+
+    def __init__(self) -> None:
+        self.function, self.kind, self.table = doubled, Config, {"inside": [doubled]}
+
+
+def test_functions_and_classes_that_are_told_to_be_safe_are_values() -> None:
+    for kwargs in ({}, {"_use_new_zipfile_serialization": False}, {"pickle_protocol": 4}):
+        file = io.BytesIO()
+        torch.save({"choice": Choice(), "alone": doubled}, file, **kwargs)
+        file.seek(0)
+        with torch.serialization.safe_globals([Choice, Config]), pytest.raises(DataError, match="doubled, which is"):
+            torch.load(file)
+        file.seek(0)
+        with torch.serialization.safe_globals([Choice, Config, doubled]):
+            found = torch.load(file)
+        choice = found["choice"]
+        assert found["alone"] is choice.function is choice.table["inside"][0] is doubled
+        assert choice.kind is Config
+
+
+def test_a_transformer_that_is_told_to_be_safe_runs() -> None:
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)
+    model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    kinds = {type(module) for module in model.modules()}
+    with torch.serialization.safe_globals([*kinds, torch.nn.functional.relu]):
+        loaded = torch.load(file)
+    x = torch.ones(3, 1, 4)
+    np.testing.assert_array_equal(loaded(x).detach(), model(x).detach())
+
+
 def test_several_objects_in_one_file() -> None:
     """The older format can be written to a file again and again."""
     file = io.BytesIO()

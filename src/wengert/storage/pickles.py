@@ -68,7 +68,7 @@ class Machine:
     known: values and :class:`Callee`s by dotted name.
     persistent: gives the object that a persistent id stands for.
     name: the file, for errors.
-    trusted: classes by dotted name whose code may run.
+    trusted: classes and functions by dotted name whose code may run.
     """
 
     def __init__(
@@ -164,8 +164,7 @@ class Machine:
         """Push what a name stands for. Raises DataError for one that is not known."""
         path = f"{module}.{name}"
         if path not in self.known and path in self.trusted:
-            cls = self.trusted[path]
-            self.push(Callee(path, cls, cls))
+            self.push(self.trusted[path])
             return
         if path not in self.known:
             fail(
@@ -177,8 +176,14 @@ class Machine:
         found = self.known[path]
         self.push(found.make() if isinstance(found, Value) else found)
 
+    def trusts(self, value: Any) -> bool:
+        """Return whether a value is one of those whose code may run."""
+        return value is Inert or any(value is known for known in self.trusted.values())
+
     def call(self, callee: Any, args: Any) -> Any:
-        """Return what a known callee makes of arguments."""
+        """Return what a known callee, or one that is trusted, makes of arguments."""
+        if self.trusts(callee):
+            callee = Callee(getattr(callee, "__qualname__", "a trusted name"), callee)
         if not isinstance(callee, Callee) or callee.make is None:
             told = callee.name if isinstance(callee, Callee) else f"a {type(callee).__name__}"
             fail(DataError, f"{self.name} asks to call {told[:120]}, which is not among what is safe to call")
@@ -246,7 +251,7 @@ class Machine:
             pass
         elif type(target) is OrderedDict and isinstance(state, dict) and all(type(k) is str for k in state):
             target.__dict__.update(state)
-        elif any(type(target) is cls for cls in self.trusted.values()):
+        elif self.trusts(type(target)):
             if hasattr(target, "__setstate__"):
                 target.__setstate__(state)
             else:
@@ -543,8 +548,9 @@ def _new(m: Machine, keywords: bool) -> None:
     args, callee = m.pop(), m.pop()
     if extra:
         fail(DataError, f"{m.name} makes an object with keywords")
-    if isinstance(callee, Callee) and m.trusted.get(callee.name) is callee.kind is not None:
-        m.push(callee.kind.__new__(callee.kind, *args))
+    if isinstance(callee, type) and m.trusts(callee):
+        m.charge(args)
+        m.push(callee.__new__(callee, *args))
         return
     m.push(m.call(callee, args))
 

@@ -181,12 +181,13 @@ class _Builder:
 
     def of_type(self, make: Any, cls: Any, args: Any, state: Any = None) -> Any:
         """Return a tensor of one of PyTorch's two classes of them; attributes that it had are left out."""
-        if not isinstance(make, Callee) or make.make is None or not isinstance(cls, Callee) or type(args) is not tuple:
+        known = isinstance(make, Callee) and make.make is not None and isinstance(cls, (Callee, type))
+        if not known or type(args) is not tuple:
             fail(DataError, f"{self.name} is damaged: a tensor of a class of its own makes no sense")
         if not make.name.startswith("torch._utils._rebuild"):
             fail(DataError, f"{self.name} asks {make.name[:80]} for a tensor")
         found = make.make(*args)
-        return self.makers.parameter(found, True) if cls.kind == "parameter" else found
+        return self.makers.parameter(found, True) if getattr(cls, "kind", None) == "parameter" else found
 
     def array(self, storage: Storage, dtype: DTypeName, offset: Any, size: Any, stride: Any) -> Array:
         """Return the elements that a storage has at an offset, with sizes and strides, all in elements."""

@@ -259,7 +259,9 @@ class Tensor(Plain):
         """Return False: memory that processes share is that of :class:`wengert.torch.utils.data.DataLoader` alone."""
         return False
 
-    is_cuda = is_sparse = is_quantized = is_mps = is_xla = is_meta = is_nested = is_mkldnn = False
+    is_sparse = is_sparse_csr = is_quantized = is_meta = is_nested = is_mkldnn = False
+    # Of other devices than the processor.
+    is_cuda = is_ipu = is_maia = is_mps = is_mtia = is_vulkan = is_xla = is_xpu = False
     is_cpu = True
 
     @property
