@@ -28,7 +28,7 @@ from ..core.ops.op import Op
 from ..core.ops.record import bind, same_value
 from ..core.spec import show
 from ..core.state.capture import note_write
-from ..core.tensor import LEAF, DataView, asarray, leaf_node
+from ..core.tensor import LEAF, DataView, asarray, base_of, leaf_node, of_class
 from ..core.tensor import Tensor as Plain
 from ..ops.index.indices import index_op, index_update
 from ..ops.index.inplace import hold
@@ -80,7 +80,12 @@ def _entries(x: Plain, ref: Any) -> list[int]:
 
 
 def views_of(owner: Plain) -> list[Plain]:
-    """Return the living tensors that were taken from `owner`, also by way of others.
+    """Return the living tensors that were taken from `owner`, also by way of others; its other names are no views."""
+    return [v for v in _taken(owner) if not isinstance(v, DataView)]
+
+
+def _taken(owner: Plain) -> list[Plain]:
+    """Return the living tensors whose entries name `owner`.
 
     Nothing is noted where a view is taken, which happens often. How many hold a weak reference tells here whether all
     are known; those that are not are looked for among the youngest objects first.
@@ -109,7 +114,16 @@ def views_of(owner: Plain) -> list[Plain]:
                 base = base[3]
             if weakref.getweakrefcount(v):
                 ask(weakref.ref(v))
-    return [v for v in found.values() if not isinstance(v, DataView) and v is not owner]
+    return [v for v in found.values() if v is not owner]
+
+
+def _renamed_entries(base: Any, ref: Any, entry: Any) -> Any:
+    """Return a chain of entries in which `entry` stands for the one that names the tensor of `ref`."""
+    if base is None:
+        return None
+    if base[0] is ref:
+        return (entry[0], base[1], base[2], entry[3])
+    return (*base[:3], _renamed_entries(base[3], ref, entry))
 
 
 def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
@@ -228,7 +242,21 @@ class Through:
         return True
 
     def part(self, x: Plain) -> None:
-        """Give `x` memory of its own, as `x.data = v` does: what shared elements with it keeps its value."""
+        """Give `x` memory of its own, as `x.data = v` does: what shared elements with it keeps its value.
+
+        What `x.data` gave before goes on sharing the old memory, with whatever else does. A tensor that is `x` no
+        longer has it from then on.
+        """
+        taken = [] if isinstance(x, DataView) else _taken(x)
+        names = [v for v in taken if isinstance(v, DataView) and v.owner is x]
+        if names:
+            kept = same_value(x) if x._data is None else of_class(Tensor, asarray(x._data, copy=False))
+            kept._base = x._base
+            entry, here = base_of(kept, None, 0), weakref.ref(x)
+            for v in taken:
+                v._base = _renamed_entries(v._base, here, entry)
+            for name in names:
+                name._grad = kept
         if not isinstance(x, DataView) and x._data is not None and (x._base is not None or views_of(x)):
             x._data, x._base = x._data.copy(), None
 

@@ -271,6 +271,41 @@ def new_memory(torch: Any) -> list[Any]:
     return _plain(w, view, x, copy, r)
 
 
+def old_memory_under_other_names(torch: Any) -> list[Any]:
+    w = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+    kept = w.data
+    w.data = kept - 1
+    seen = _plain(w, kept)
+    w.data = kept + 1
+    seen += _plain(w, kept)
+    w.data = kept
+    seen += _plain(w, kept)
+    kept, again, first, rest = w.data, w.data, w.data[0], w.detach()[1:]
+    w.data = torch.zeros(3)
+    kept.add_(10)
+    seen += _plain(w, kept, again, first, rest)
+    first.add_(5)
+    rest.mul_(2)
+    with torch.no_grad():
+        w.add_(1)
+    return seen + _plain(w, kept, again, first, rest)
+
+
+def weights_put_aside(torch: Any) -> list[Any]:
+    model = torch.nn.Linear(2, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        model.bias.zero_()
+    x, seen = torch.tensor([[3.0, 4.0]]), []
+    aside, state = {name: p.data for name, p in model.named_parameters()}, model.state_dict()
+    for p in model.parameters():
+        p.data = 0.5 * p.data
+    seen += _plain(model(x), *aside.values(), *state.values())
+    for name, p in model.named_parameters():
+        p.data = aside[name]
+    return seen + _plain(model(x))
+
+
 def crossing_views(torch: Any) -> list[Any]:
     w = torch.ones(2, 2, requires_grad=True)
     h = w * 1
@@ -405,6 +440,8 @@ EAGER = {
         a_table,
         buffers,
         new_memory,
+        old_memory_under_other_names,
+        weights_put_aside,
         crossing_views,
     )
 }
