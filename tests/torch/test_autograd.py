@@ -199,15 +199,6 @@ def test_second_derivatives_of_custom_functions():
 
 
 def test_what_a_custom_function_cannot_do_is_refused():
-    class Dirty(Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.mark_dirty(x)
-            return x
-
-    with pytest.raises(RuntimeError, match="mark_dirty"):
-        Dirty.apply(leaf(2))
-
     class TooMany(Power):
         @staticmethod
         def backward(ctx, g):
@@ -215,6 +206,118 @@ def test_what_a_custom_function_cannot_do_is_refused():
 
     with pytest.raises(RuntimeError, match="3 gradients for 2"):
         TooMany.apply(leaf(2), 3).sum().backward()
+
+
+class Put(Function):
+    """Writes a value into its first argument behind autograd's back, and returns it."""
+
+    @staticmethod
+    def forward(ctx, store, value, index):
+        ctx.index = index
+        store.data[index] = value
+        return store
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g[ctx.index], None
+
+
+class AddTo(Function):
+    """Adds its second argument to the first, in place."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        x.add_(y)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, 2 * g
+
+
+class Counted(Function):
+    """Doubles its argument, and counts the calls in another, which it does not return."""
+
+    @staticmethod
+    def forward(ctx, x, count):
+        count += 1
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g, None
+
+
+def filled_by_parts(v):
+    store = torch.zeros(2, 3, dtype=v.dtype)
+    first = store
+    for i in range(3):
+        store = Put.apply(store, v * (i + 1), (..., i))
+    return first, store
+
+
+def test_custom_functions_write_to_arguments():
+    v = leaf(2)
+    first, store = filled_by_parts(v)
+    same([first, store.detach()], [np.outer(v.detach(), [1.0, 2.0, 3.0])] * 2)
+    assert not first.requires_grad
+    (store * torch.arange(3.0)).sum().backward()
+    same([v.grad], [[8.0, 8.0]])
+    with torch.no_grad():
+        first, store = filled_by_parts(v)
+    assert first is store
+
+
+def test_custom_functions_that_write_compile():
+    def loss(v):
+        return (filled_by_parts(v)[1] * torch.arange(3.0)).sum()
+
+    compiled = torch.compile(torch.func.grad_and_value(loss), fullgraph=True)
+    for i in range(7):
+        v = torch.tensor([1.0 + i, 2.0])
+        slopes, value = compiled(v)
+        same([slopes, value], [[8.0, 8.0], 8.0 * (3.0 + i)])
+
+
+def test_what_is_marked_as_dirty_is_the_result():
+    y = leaf(2)
+    for x in (torch.ones(2), torch.ones(2, requires_grad=True) * 1.0):
+        x, base = x.double(), torch.zeros(3, 2, dtype=torch.float64)
+        for target in (x, base[1]):
+            before = target.detach().clone()
+            y.grad = None
+            out = AddTo.apply(target, y)
+            assert out is target
+            same([out.detach()], [before + y.detach()])
+            (out * torch.tensor([1.0, 3.0])).sum().backward()
+            same([y.grad], [[2.0, 6.0]])
+        same([base[1].detach()], [y.detach()])
+    plain = torch.ones(2)
+    assert AddTo.apply(plain, torch.ones(2)) is plain
+    same([plain], [[2.0, 2.0]])
+    with pytest.raises(RuntimeError, match="leaf"):
+        AddTo.apply(torch.ones(2, requires_grad=True), y)
+
+
+def test_custom_functions_write_to_what_they_do_not_return():
+    x, count = leaf(2), torch.zeros(())
+    Counted.apply(x, count).sum().backward()
+    with torch.no_grad():
+        Counted.apply(x, count)
+    assert count.item() == 2
+    same([x.grad], [[2.0, 2.0]])
+    with pytest.raises(RuntimeError, match="does not return it"):
+        torch.compile(lambda v: Counted.apply(v, count).sum(), fullgraph=True)(x)
+
+    class Forgets(AddTo):
+        @staticmethod
+        def forward(ctx, x, y):
+            AddTo.forward(ctx, x, y)
+            return y * 1.0
+
+    with pytest.raises(RuntimeError, match="marks its argument 0"):
+        Forgets.apply(torch.ones(2), x)
 
 
 def test_grad_takes_pytorchs_keywords():

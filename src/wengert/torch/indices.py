@@ -64,6 +64,8 @@ def _is_int(item: Any) -> bool:
 def _item(item: Any) -> Any:
     if type(item) is slice:
         _check(item)
+    elif _is_int(item):
+        return int(item)
     elif isinstance(item, (Plain, np.ndarray)):
         if item.dtype == np.uint8:
             return item.astype(bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 import wengert as wg
@@ -11,6 +11,7 @@ import wengert as wg
 from ...core.errors import GradientError, fail
 from ...core.mode import get_mode
 from ...core.tensor import Tensor as Plain
+from ...core.tensor import base_of
 from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
 from ..namespace import as_torch
@@ -20,12 +21,8 @@ class FunctionCtx(Context):
     """The context that `forward` leaves for `backward`, with PyTorch's further methods."""
 
     def mark_dirty(self, *args: Any) -> None:
-        """Raise GradientError: an argument of a custom function is a value, which the function cannot write to."""
-        fail(
-            GradientError,
-            "mark_dirty() in a custom function",
-            "Its arguments are values: compute a new tensor and return it, and assign it where it is called.",
-        )
+        """Say that these arguments are written to and returned: outside they are the results from then on."""
+        self._dirty = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Do nothing: tensors share no memory."""
@@ -33,6 +30,48 @@ class FunctionCtx(Context):
     def set_materialize_grads(self, value: bool) -> None:
         """Say what `backward` is given for results that no gradient reaches: zeros, or with False None."""
         self.materializes = bool(value)
+
+
+def _written(
+    ctx: Context,
+    arguments: Sequence[Plain],
+    inside: Sequence[Plain],
+    places: Collection[int],
+    outs: Sequence[Any],
+    given: Sequence[Any],
+) -> list[Any]:
+    """Give arguments that `forward` wrote to their values; see `Function.written`.
+
+    One that is marked as dirty takes the result's history too, and is the result. Another is written as by `.data`, and
+    shares its memory with the result.
+    """
+    given = list(given)
+    for i, (x, w) in enumerate(zip(arguments, inside, strict=True)):
+        dirty = any(w is marked for marked in ctx._dirty)
+        if not dirty and i not in places:
+            continue
+        place = next((k for k, out in enumerate(outs) if out is w), None)
+        if place is None and (dirty or w.is_abstract):
+            what = "marks" if dirty else "writes in a compiled function to"
+            fail(
+                GradientError,
+                f"the forward of a custom function {what} its argument {i}, {w.spec}, and does not return it",
+                "Return what is written to among the results.",
+            )
+        new = w if place is None else given[place]
+        target: Any = as_torch(x)
+        if dirty and new.requires_grad:
+            target.copy_(new)
+        else:
+            with wg.no_grad():
+                target.data.copy_(new.detach())
+        if place is None:
+            continue
+        if dirty or not new.requires_grad:
+            given[place] = target
+        elif target._data is not None:
+            new._data, new._base = target._data, base_of(target, None, 0)
+    return given
 
 
 class Function(PlainFunction):
@@ -58,6 +97,7 @@ class Function(PlainFunction):
     """
 
     context_class: ClassVar[type[Context]] = FunctionCtx
+    written: ClassVar[Any] = staticmethod(_written)
     generate_vmap_rule = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

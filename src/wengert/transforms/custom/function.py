@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 from ...core.errors import GradientError, ShapeError, fail
@@ -19,11 +19,19 @@ from ..derivatives.custom_op import (
     no_draws,
     nothing_from_outside,
     record,
-    run_unwritten,
+    refuse_writes,
+    renamed,
+    run_watched,
     value_of,
 )
 from ..derivatives.reverse import as_gradient
 from .flat import kept_residuals, vjp_op
+
+# From the context, the arguments that are tensors, what stood for them in `forward` as it left it, the places of those
+# that it wrote to, its results and what the caller is to be given for these, to what the caller is given.
+Written = Callable[
+    ["Context", Sequence[Tensor], Sequence[Tensor], Collection[int], Sequence[Any], Sequence[Any]], list[Any]
+]
 
 
 class Context:
@@ -53,6 +61,7 @@ class Context:
         self.needs_input_grad = needs_input_grad
         self._kept: tuple[Any, ...] = ()
         self._fixed: frozenset[int] = frozenset()
+        self._dirty: tuple[Tensor, ...] = ()
         self._specs: tuple[Spec, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -105,6 +114,10 @@ class Function:
 
     # What `forward` and `backward` are given first: another namespace's has further methods.
     context_class: ClassVar[type[Context]] = Context
+    # Where a namespace lets `forward` write to its arguments: see `Written`.
+    written: ClassVar[Written | None] = None
+    # Whether `forward` has been seen to write to an argument.
+    writes: ClassVar[bool] = False
 
     @staticmethod
     def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
@@ -137,14 +150,27 @@ class Function:
             return call.run(xs, needs, False)
 
         drawn = no_draws if abstract else _plainly
-        result, ctx = run_unwritten(lambda *xs: drawn(run, xs, cls.__name__), inner, f"{cls.__name__}.forward")
+
+        def watched(*xs: Tensor) -> tuple[Any, Context]:
+            return drawn(run, xs, cls.__name__)  # type: ignore[no-any-return]
+
+        (result, ctx), before = run_watched(watched, inner)
+        if before and cls.written is None:
+            refuse_writes(cls.forward, f"{cls.__name__}.forward", before)
+        # What was written to is a value of its own from then on: the rule speaks of the arguments as they were.
+        after = {i: inner[i] for i in before}
+        for i, t in before.items():
+            inner[i], cls.writes = t, True
         outs = result if isinstance(result, tuple) else (result,)
-        if not (tracked or abstract) or not outs:
-            return result
-        nothing_from_outside(outs, inner, f"{cls.__name__}.forward")
-        fixed = [id(o) in ctx._fixed for o in outs]
-        saved = None if abstract else (kept_residuals(_left(ctx), inner, outs, [False] * len(inner), state),)
-        found = record(call.op(len(outs)), tensors, outs, saved, fixed)
+        found: Sequence[Any] = outs
+        if (tracked or abstract) and outs:
+            nothing_from_outside(outs, inner, f"{cls.__name__}.forward")
+            fixed = [id(o) in ctx._fixed for o in outs]
+            saved = None if abstract else (kept_residuals(_left(ctx), inner, outs, [False] * len(inner), state),)
+            found = record(call.op(len(outs)), tensors, outs, saved, fixed)
+        if cls.written is not None and (after or ctx._dirty):
+            inside = [after.get(i, t) for i, t in enumerate(inner)]
+            found = cls.written(ctx, tensors, inside, after.keys(), outs, found)
         return tuple(found) if isinstance(result, tuple) else found[0]
 
 
@@ -198,13 +224,16 @@ class _Call:
     def _op(self, count: int) -> CustomOp:
         cls = self.cls
 
+        def apart(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+            return [renamed(t) for t in tensors] if cls.writes else tensors
+
         def body(*tensors: Tensor) -> Any:
-            result, _ = self.run(tensors, (False,) * len(self.template), get_mode().grad)
+            result, _ = self.run(apart(tensors), (False,) * len(self.template), get_mode().grad)
             return result[0] if isinstance(result, tuple) and count == 1 else result
 
         def forward(*tensors: Tensor) -> tuple[list[Tensor], Any]:
             needs = tuple(map(is_tracked, self.fill(tensors)))
-            result, ctx = self.run(tensors, needs, get_mode().grad)
+            result, ctx = self.run(apart(tensors), needs, get_mode().grad)
             return list(result) if isinstance(result, tuple) else [result], _left(ctx)
 
         def front(*tensors: Tensor) -> Any:
@@ -252,7 +281,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 def _left(ctx: Context) -> Any:
     """Return the contents of a context as a pytree: the tensors in it may be part of a graph."""
-    attributes = {k: v for k, v in vars(ctx).items() if k not in ("_kept", "_fixed")}
+    attributes = {k: v for k, v in vars(ctx).items() if k not in ("_kept", "_fixed", "_dirty")}
     return ctx._kept, {k: v if isinstance(v, Tensor) else Static(v) for k, v in attributes.items()}
 
 

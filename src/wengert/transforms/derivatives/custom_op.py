@@ -7,7 +7,7 @@ inside, and where the graph is called or differentiated the user's rule is used 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,23 +163,48 @@ def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
     return [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves], structure
 
 
+def run_watched(fn: Callable[..., Any], inner: Sequence[Tensor]) -> tuple[Any, dict[int, Tensor]]:
+    """Return what a function makes of tensors made for it, and by their places those that it wrote to, as they were."""
+    before = [(t._data, t.node) for t in inner]
+    out = fn(*inner)
+    written = {}
+    for i, (t, (data, node)) in enumerate(zip(inner, before, strict=True)):
+        if t._data is not data or t.node is not node:
+            written[i] = _as_it_was(t, data, node)
+    return out, written
+
+
+def _as_it_was(t: Tensor, data: Any, node: Any) -> Tensor:
+    made = abstract(node) if data is None else wrap(data, t.spec)
+    made.node = node
+    return like(t, made)
+
+
+def renamed(t: Tensor) -> Tensor:
+    """Return another tensor of the same value and history: what is written to it does not reach `t`."""
+    return _as_it_was(t, t._data, t.node)
+
+
 def run_unwritten(fn: Callable[..., Any], inner: Sequence[Tensor], name: str) -> Any:
     """Call a function with a rule of the user's on tensors made for it. Raises GradientError where it writes to one.
 
     The rule speaks of the arguments as they were; what stands in them afterwards would be taken for that.
     """
-    before = [(t._data, t.node) for t in inner]
-    out = fn(*inner)
-    for i, (t, (data, node)) in enumerate(zip(inner, before, strict=True)):
-        if t._data is not data or t.node is not node:
-            fail(
-                GradientError,
-                f"{name} writes to its argument {i}, {t.spec}",
-                "A function with a derivative of its own leaves its arguments as they are: write y = x.clone() first, "
-                "and return y.",
-                definition(fn),
-            )
+    out, written = run_watched(fn, inner)
+    refuse_writes(fn, name, written)
     return out
+
+
+def refuse_writes(fn: Callable[..., Any], name: str, written: Mapping[int, Tensor]) -> None:
+    """Raise GradientError where a function wrote to an argument."""
+    for i, t in written.items():
+        fail(
+            GradientError,
+            f"{name} writes to its argument {i}, {t.spec}",
+            "A function with a derivative of its own leaves its arguments as they are: write y = x.clone() first, "
+            "and return y.",
+            definition(fn),
+        )
 
 
 def nothing_from_outside(outs: Sequence[Tensor], inner: Sequence[Tensor], name: str) -> None:
