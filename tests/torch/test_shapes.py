@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import gzip
 import json
@@ -125,14 +126,42 @@ def test_what_is_refused() -> None:
         x[:, :1].expand(2, 3).add_(1)
     with pytest.raises(wg.WriteError):
         x.unfold(1, 2, 1).zero_()
-    for part in (x[1:], x.t()):  # whose strides are those of the memory of x
+    for part, offset in ((x[1:], 0), (x.t(), None), (x[:, 1], None)):  # whose strides are those of the memory of x
         with pytest.raises(wg.ShapeError):
-            part.as_strided((2,), (1,))
+            part.as_strided((2,), (1,), offset)
     assert x.view(6).as_strided((2,), (3,)).tolist() == [0.0, 0.0]
     with pytest.raises(ValueError, match="greater than zero"):
         x[::-1]
     with pytest.raises(wg.GradientError):
         leaf[0].zero_()
+
+
+def test_elements_at_steps_in_a_part_of_memory() -> None:
+    x = torch.arange(6.0)
+    assert x[2:].as_strided((2,), (2,)).tolist() == [2.0, 4.0]
+    assert x[4:].view(2, 1).as_strided((), ()).item() == 4.0
+    with pytest.raises(wg.RangeError):
+        x[4:].as_strided((2,), (2,))
+
+
+class _Place(enum.IntEnum):
+    SECOND = 1
+
+
+def test_integers_of_every_kind_are_indices() -> None:
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    for i in (np.int64(1), np.uint8(1), _Place.SECOND, torch.tensor(1), np.array(1)):
+        assert x[i, 0].tolist() == x[1, 0].tolist()
+        assert x[0, :, i].tolist() == x[0, :, 1].tolist()
+        assert x[i, ..., i].tolist() == x[1, ..., 1].tolist()
+        assert x[i, [0, 2], i].tolist() == [13.0, 21.0]
+        assert x[i].tolist() == x[1].tolist()
+        y = x.clone()
+        y[0, i, i] = -1.0
+        assert y[0, 1, 1].item() == -1.0
+    compiled = torch.compile(lambda x: x[np.int64(1), 0, _Place.SECOND], fullgraph=True)
+    for k in range(7):
+        assert compiled(x + k).item() == 13.0 + k
 
 
 def test_values_of_wengert_stay_values() -> None:

@@ -617,11 +617,13 @@ def _strided(shape: tuple[int, ...], size: Any, stride: Any, storage_offset: Any
     return tensor_of(asarray(at, copy=False))
 
 
-def _fills_memory(x: Any) -> bool:
-    """Return whether the elements, in row-major order, are all that the tensor's memory has."""
+def _fills_memory(x: Any, in_part: bool) -> bool:
+    """Return whether the elements lie in row-major order, and, but for `in_part`, are all that the memory has."""
     lies = x._data if x._data is not None else layout(x)
     if lies is None or not lies.flags.c_contiguous:
         return False
+    if in_part:
+        return True
     whole = lies
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
@@ -632,11 +634,13 @@ def _fills_memory(x: Any) -> bool:
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Return the elements at steps in memory, the tensor's own in row-major order.
 
+    `storage_offset` is counted from the beginning of the memory; where it is left out, from the tensor's own.
+
     It is a value: a write to the result is refused as long as the tensor lives. Raises RangeError beyond the tensor's
-    elements, ShapeError for a part of another tensor.
+    elements, ShapeError for a part of another tensor that lies in another order, or with an offset.
     """
     x = tensor_of(input)
-    if not _fills_memory(x):
+    if not _fills_memory(x, storage_offset is None):
         fail(
             ShapeError,
             f"as_strided of {show(x.shape, x.dtype)}, which is part of a tensor or lies in another order",

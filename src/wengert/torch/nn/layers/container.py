@@ -84,7 +84,7 @@ def _times(count: Any) -> int:
 
 
 class ModuleList(Module, plain.ModuleList):
-    """A list of modules whose parameters are the owner's.
+    """A list of modules whose parameters are the owner's; None may stand where there is none.
 
     >>> import wengert.torch as torch
     >>> layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])
@@ -94,6 +94,9 @@ class ModuleList(Module, plain.ModuleList):
 
     def __init__(self, modules: Iterable[Any] | None = None) -> None:
         plain.ModuleList.__init__(self, () if modules is None else modules)
+
+    def _checked(self, value: Any) -> Any:
+        return None if value is None else super()._checked(value)
 
     def __add__(self, other: Iterable[Any]) -> ModuleList:
         return ModuleList([*self, *other])
