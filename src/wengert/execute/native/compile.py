@@ -85,7 +85,7 @@ class Compiled:
     def _made(self) -> _Made:
         with recording(self.graph.nodes) as origins:
             kept = self.limit is not None and self.limit.in_8_bits
-            optimized = canonical(in_8_bits(self.graph) if kept else self.graph)
+            optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
         extended, checks = checked(optimized)
         lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
         plan = lowering.lower()

@@ -33,10 +33,14 @@ from .loop_invariants import scans
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
 from .small_products import SMALL_PRODUCTS
+from .sums_of_products import sums_of_products
 
 
-def canonical(graph: Graph) -> Graph:
-    """Return the graph in the form that :mod:`wengert.execute.native.fuse.groups` takes."""
+def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
+    """Return the graph in the form that :mod:`wengert.execute.native.fuse.groups` takes.
+
+    Where it is to be thrifty, nothing is done that keeps values in memory for longer.
+    """
     graph = scans(rewrite(rewrite(rewrite(graph, HALF), SAFER), _SOFTMAX))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
@@ -45,6 +49,7 @@ def canonical(graph: Graph) -> Graph:
         graph = opened
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
+    graph = graph if is_thrifty else sums_of_products(graph)
     whole = cse(simplify(rewrite(cse(graph), REPEATED_ROWS)))
     parted = simplify(components(whole))
     graph = parted = whole if parted is whole else cse(parted)
