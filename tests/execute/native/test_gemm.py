@@ -18,6 +18,7 @@ from processors import on_processors
 from stepping import TARGETS, Bench, check, lowered, node_of, numbers, same
 from wengert.core.node import Node
 from wengert.execute.native.codegen import machine
+from wengert.execute.native.kernels.copies import copy_step
 from wengert.execute.native.kernels.gemm.finish import plain_store
 from wengert.execute.native.kernels.gemm.plan import product
 from wengert.execute.native.plan.lowering import RULES, Epilogue
@@ -94,6 +95,54 @@ def test_packed_operands(target: str) -> None:
     y = rng.integers(-3, 4, (1024, 1024)).astype(np.float32)[:, :170]
     check("matmul", [x, y], {}, target)
     check("matmul", [x[:, :90], y[:90]], {}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+def test_slabs_of_a_long_inner_axis(dtype: Any, target: str) -> None:
+    """Sums wait in scratch memory between slabs, the last of which is shorter; heights and widths that are cut off."""
+    rng = np.random.default_rng(14)
+    inner = 3100
+    # Few numbers are not 0, so that all sums are exact in every dtype.
+    x, y = (rng.integers(-2, 3, shape) * (rng.random(shape) < 0.1) for shape in ((2, 37, inner), (2, inner, 300)))
+    for columns in (300, 35, 9):
+        a, b = x.astype(dtype), y[..., :columns].astype(dtype)
+        want = (x @ y[..., :columns]).astype(dtype)
+        for how in ("plain", "transposed"):
+            given = [laid_out(a, how), laid_out(b, how)]
+            assert same(lowered(node_of("matmul", given, {}), given, target), want)
+    # Nothing is left of what another product left there.
+    assert same(lowered(node_of("matmul", [a[0], b[0]], {}), [a[0], b[0]], target), want[0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_on_many_pages_are_packed(target: str) -> None:
+    rng = np.random.default_rng(15)
+    x, y = rng.integers(-3, 4, (80, 1100)).astype(np.float32), rng.integers(-3, 4, (80, 64)).astype(np.float32)
+    bench = Bench(target)
+    out = bench.temp((1100, 64), x.dtype)
+    product(bench, bench.given(x.T), bench.given(y), plain_store(out))
+    assert [s.label.split()[0] for s in bench.plan.steps] == ["pack", "gemm"]
+    assert same(bench.run(out)[0], x.T @ y)
+
+
+def test_matrices_are_packed_once() -> None:
+    """Products one after the other share the panels of a matrix, until its memory is written to."""
+    rng = np.random.default_rng(16)
+    w = rng.integers(-3, 4, (40, 30)).astype(np.float32)
+    xs = [rng.integers(-3, 4, (20, 30)).astype(np.float32) for _ in range(3)]
+    bench = Bench()
+    outs = [bench.temp((20, 40), w.dtype) for _ in xs]
+    kept, other = bench.given(w), bench.given(-w)
+    weight = bench.temp(w.shape, w.dtype)
+    copy_step(bench, kept, weight)
+    for i, (x, out) in enumerate(zip(xs, outs)):
+        if i == 2:
+            copy_step(bench, other, weight)
+        product(bench, bench.given(x), weight.permute((1, 0)), plain_store(out))
+    assert [s.label.split()[0] for s in bench.plan.steps] == ["copy", "pack", "gemm", "gemm", "copy", "pack", "gemm"]
+    found = bench.run(*outs)
+    assert all(same(a, x @ b.T) for a, x, b in zip(found, xs, (w, w, -w), strict=True))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -12,6 +12,10 @@ from ..codegen.kernel import Build, Kernel, kernel
 from ..codegen.types import Target
 from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
 
+# So many packed matrices are kept for products that follow: the steps of a recurrent network read a few, again and
+# again. More would stay in memory for less.
+PACKED = 8
+
 # op name to its lowering: a function of (lowering, node) that adds steps and gives the result's view
 # (a tuple of views for several results), or None where it has no kernel for these dtypes or shapes.
 Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
@@ -80,9 +84,11 @@ class Lowering:
 
     def __init__(self, target: Target, outer: Lowering | None = None) -> None:
         self.target = target
+        self.outer = outer
         self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
         self._dense: dict[Node, View] = {}
+        self._packed: dict[tuple[View, Any], View] = {}
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
     def view(self, entry: Any) -> View:
@@ -118,7 +124,12 @@ class Lowering:
 
     def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
         """Add a step; the arguments are those of :class:`Step`."""
-        self.plan.steps.append(Step(kernel, words, **rest))
+        step = Step(kernel, words, **rest)
+        self.plan.steps.append(step)
+        lowering: Lowering | None = self
+        while lowering is not None:
+            lowering._forget(step.writes)
+            lowering = lowering.outer
 
     def contiguous(self, x: View) -> View:
         """Return the array with its elements in order, copied where they are not."""
@@ -137,6 +148,22 @@ class Lowering:
         if node not in self._dense:
             self._dense[node] = self.copy(x)
         return self._dense[node]
+
+    def packed(self, x: View, layout: Any, pack: Callable[[], View]) -> View:
+        """Return the panels of an array in a layout, filled lately or by the steps that `pack` adds."""
+        key = (x, layout)
+        found = self._packed.pop(key, None) or pack()
+        self._packed[key] = found
+        if len(self._packed) > PACKED:
+            del self._packed[next(iter(self._packed))]
+        return found
+
+    def _forget(self, writes: Sequence[Buffer]) -> None:
+        """Forget panels of memory that is written to: a result may lie where an argument lay."""
+        if self._packed:
+            written = {b.whole for b in writes}
+            for key in [k for k in self._packed if k[0].buffer.whole in written]:
+                del self._packed[key]
 
     def is_better_turned(self, node: Node, rows: int) -> bool:
         """Return whether those who read the product `node`, of so many rows, prefer columns in memory to rows."""

@@ -10,12 +10,16 @@ brought near, and while a tile is stored, what the next tile's epilogue reads an
 second-level cache that they are brought into: the first is small, and its sets are few where rows
 are a power of two apart.
 
+A long inner axis is taken slab by slab: of a unit's tiles all go through a slab of A and B, which
+the second-level cache holds, before the next; the sums so far wait in scratch memory.
+
 The record: see `Layout`. Units are blocks of tiles: a range of rows' tiles by a range of panels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +39,7 @@ class Layout:
     of its own, with `tail_inner`. A block is `block_tiles` tiles by `block_panels` panels, of which
     there are `row_blocks` times `column_blocks`; `row_turn` and `column_turn` say after how many units the
     next block of rows and of columns begins, one of them 1. Sums begin at `start`, the bits of 0 or -0.
+    A slab is `slab` steps of the inner axis, and there are `slabs` (where the kernel takes slabs).
     `counts` says how many tiles of each height.
     For each axis of the batch there is a size and a stride of A, of B and of the last panel.
     """
@@ -46,8 +51,8 @@ class Layout:
     inner, columns, panels = 6, 7, 8
     a_place, a_row, b_panel, b_inner, tail_inner = 9, 10, 11, 12, 13
     block_tiles, block_panels, row_blocks, column_blocks, row_turn, column_turn = 14, 15, 16, 17, 18, 19
-    start = 20
-    counts = 21
+    start, slab, slabs = 20, 21, 22
+    counts = 23
 
     @property
     def a_inner(self) -> int:
@@ -69,12 +74,22 @@ class Panel(NamedTuple):
     step: Value
 
 
-class Product:
-    """The writer of the kernel of a product of one type, number of batch axes and epilogue."""
+class Slab(NamedTuple):
+    """A slab of the inner axis: its first step and how many, whether it is the last; where the sums of tiles wait."""
 
-    def __init__(self, b: Builder, type: Type, finish: Finish) -> None:
+    first: Value
+    size: Value
+    is_last: Value
+    sums: Value
+
+
+class Product:
+    """The writer of the kernel of a product of one type, number of batch axes and epilogue, in slabs or not."""
+
+    def __init__(self, b: Builder, type: Type, finish: Finish, *, in_slabs: bool = False) -> None:
         self.b = b
         self.type = type
+        self.in_slabs = in_slabs
         self.finish = finish
         self.lanes = b.target.lanes(type)
         self.heights = heights(b.target)
@@ -84,7 +99,7 @@ class Product:
         self.tile = None if self.inline else b.local(type, self.heights[0] * WIDE * self.lanes)
 
     def write(self) -> None:
-        """Write the whole kernel: for each unit its panels, for each panel its tiles."""
+        """Write the whole kernel: for each unit its slabs, for each of them its panels, for each panel its tiles."""
         b, at = self.b, self.layout
         with b.loop(b.lo, b.hi) as unit:
             row_blocks, column_blocks = b.word(at.row_blocks), b.word(at.column_blocks)
@@ -104,7 +119,7 @@ class Product:
             # The unit after this one begins with the next block's first panel, or with this one's.
             by_columns = b.icmp("eq", b.word(at.column_turn), b.index(1))
             next_first = b.select(by_columns, b.urem(last, b.word(at.panels)), first)
-            with b.loop(first, last) as panel:
+            with self._slabs(b.sub(last, first)) as slab, b.loop(first, last) as panel:
                 column = b.mul(panel.index, b.index(WIDE * self.lanes))
                 left = b.sub(b.word(at.columns), column)
                 pointer = b.offset(whole, b.mul(panel.index, b.word(at.b_panel)), self.type)
@@ -116,12 +131,47 @@ class Product:
                     partial = b.icmp("slt", left, b.index(WIDE * self.lanes))
                     pointer = b.select(partial, tail, pointer)
                     step = b.select(partial, b.word(at.tail_inner), step)
-                wide = b.icmp("sgt", left, b.index(self.lanes))
                 here = Panel(pointer, step)
+                if slab is not None:
+                    here, following = (self._advanced(p, slab) for p in (here, following))
+                    before = b.mul(b.sub(panel.index, first), b.mul(b.word(at.block_tiles), self._tile_size))
+                    slab = slab._replace(sums=b.offset(slab.sums, before, self.type))
+                wide = b.icmp("sgt", left, b.index(self.lanes))
                 with b.when(wide):
-                    self._tiles(WIDE, row_block, a, here, following, column, left, places)
+                    self._tiles(WIDE, row_block, a, here, following, column, left, places, slab)
                 with b.when(b.not_(wide)):
-                    self._tiles(1, row_block, a, here, following, column, left, places)
+                    self._tiles(1, row_block, a, here, following, column, left, places, slab)
+
+    @property
+    def _tile_size(self) -> Value:
+        """The elements of a whole tile."""
+        return self.b.index(self.heights[0] * WIDE * self.lanes)
+
+    @contextmanager
+    def _slabs(self, panels: Value) -> Iterator[Slab | None]:
+        """Write the loop over the slabs of a unit of so many panels, whose sums begin anew; no loop without slabs."""
+        b, at = self.b, self.layout
+        if not self.in_slabs:
+            yield None
+            return
+        sums = b.scratch()
+        tiles = b.mul(b.word(at.block_tiles), panels)
+        with b.loop(0, b.mul(tiles, self._tile_size), self.lanes) as element:
+            b.store(self._zero(), b.offset(sums, element.index, self.type))
+        slabs = b.word(at.slabs)
+        with b.loop(0, slabs) as loop:
+            first = b.mul(loop.index, b.word(at.slab))
+            size = b.imin(b.word(at.slab), b.sub(b.word(at.inner), first))
+            yield Slab(first, size, b.icmp("eq", b.add(loop.index, b.index(1)), slabs), sums)
+
+    def _zero(self) -> Value:
+        """Return a vector of what sums begin at."""
+        b = self.b
+        return b.splat(b.load(self.type, b.offset(b.rec, self.layout.start, I64)), self.lanes)
+
+    def _advanced(self, panel: Panel, slab: Slab) -> Panel:
+        """Return a panel from the first step of a slab on."""
+        return panel._replace(pointer=self.b.offset(panel.pointer, self.b.mul(slab.first, panel.step), self.type))
 
     def _start(self, word: int, batch: Sequence[Value], which: int) -> Value:
         """Return an operand's first element in this batch."""
@@ -142,6 +192,7 @@ class Product:
         column: Value,
         left: Value,
         places: Sequence[Place],
+        slab: Slab | None,
     ) -> None:
         """Write the tiles of one panel in one block of rows, height by height."""
         b, at = self.b, self.layout
@@ -168,8 +219,20 @@ class Product:
                     up = b.mul(b.sub(low, t.index), b.index(height))
                     rows_on, columns_on = b.select(last, up, b.index(height)), b.select(last, width, b.index(0))
                     here = self.finish.heralded(b, here, rows_on, columns_on)
-                sums = self._sums(tile, rows, b.word(at.a_inner + kind), panel, ahead, masks)
-                self._store(vectors, sums, here, masks, left)
+                step, size = b.word(at.a_inner + kind), tile.rows * tile.vectors
+                if slab is None:
+                    sums = self._sums(tile, b.word(at.inner), [self._zero()] * size, rows, step, panel, ahead, masks)
+                    self._store(vectors, sums, here, masks, left)
+                else:
+                    waiting = b.offset(slab.sums, b.mul(b.sub(t.index, low), self._tile_size), self.type)
+                    places_of_sums = [b.offset(waiting, i * self.lanes, self.type) for i in range(size)]
+                    starts = [b.load(self.type.vector(self.lanes), p) for p in places_of_sums]
+                    rows = b.offset(rows, b.mul(slab.first, step), self.type)
+                    sums = self._sums(tile, slab.size, starts, rows, step, panel, ahead, masks)
+                    for p, x in zip(places_of_sums, sums, strict=True):
+                        b.store(x, p)
+                    with b.when(slab.is_last):
+                        self._store(vectors, sums, here, masks, left)
             before, row = after, b.add(row, b.mul(count, b.index(height)))
 
     def _part(self, panel: Panel, vector: Value) -> Panel:
@@ -183,6 +246,8 @@ class Product:
     def _sums(
         self,
         tile: Tile,
+        inner: Value,
+        starts: Sequence[Value],
         rows: Value,
         a_step: Value,
         panel: Panel,
@@ -190,14 +255,12 @@ class Product:
         masks: Sequence[Value] | None,
     ) -> list[Value]:
         """Return the tile's elements, row by row, summed along the inner axis; meanwhile `ahead` is prefetched."""
-        b, at = self.b, self.layout
-        inner = b.word(at.inner)
-        a_row = b.word(at.a_row)
+        b = self.b
+        a_row = b.word(self.layout.a_row)
         # A pointer for every third row: the two rows after it are within reach of an address.
         groups = [b.offset(rows, b.mul(b.index(g), a_row), self.type) for g in range(0, tile.rows, 3)]
-        zero = b.splat(b.load(self.type, b.offset(b.rec, at.start, I64)), self.lanes)
         size = tile.rows * tile.vectors
-        sums = [zero] * size
+        sums = list(starts)
 
         def step(sums: Sequence[Value], groups: Sequence[Value], b_at: Value) -> list[Value]:
             loaded = [self._load(b_at, c, masks) for c in range(tile.vectors)]
@@ -221,7 +284,7 @@ class Product:
         done: Value = b.index(0)
         if tile.unroll > 1:
             # Several steps at once, each into sums of its own; -0 is what adding changes nothing.
-            nothing = b.const(zero.type, -0.0 if self.type.is_float else 0)
+            nothing = b.const(sums[0].type, -0.0 if self.type.is_float else 0)
             whole = b.sub(inner, b.urem(inner, b.index(tile.unroll)))
             with b.loop(0, whole, tile.unroll, [*sums, *[nothing] * (tile.unroll - 1) * size, *pointers]) as loop:
                 split = size * tile.unroll

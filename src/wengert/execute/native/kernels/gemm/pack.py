@@ -35,6 +35,12 @@ UNIT_NUMBERS = 4096
 
 def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int]) -> View:
     """Return the panels of x, of shape (batch..., rows, inner): `counts` of them of each of `heights`, in order."""
+    layout = (type.text, tuple(heights), tuple(counts))
+    return low.packed(x, layout, lambda: _pack(low, x, type, heights, counts))
+
+
+def _pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int]) -> View:
+    """Add the step that fills the panels of x, and return them."""
     *batch, rows, inner = x.shape
     held = sum(h * n for h, n in zip(heights, counts))
     out = low.temp((*batch, held * inner), numpy_dtype(type))

@@ -1,8 +1,9 @@
 """The planning of a matrix product: its blocking, its packing, its steps.
 
-What decides is measured: B is read from where it lies if its columns are side by side, unless it is
-larger than the cache and read by many rows; otherwise it is packed, as a step of its own. A is packed
-where its lines would push each other out of the cache. Small products are one step and nothing else.
+What decides is measured: B is read from where it lies if its columns are side by side, unless many
+rows read it and it lies on many pages; otherwise it is packed, as a step of its own. A is packed where
+each step along its inner axis lies on a page of its own, or where its lines would push each other out
+of the cache. Small products are one step and nothing else.
 """
 
 from __future__ import annotations
@@ -26,21 +27,26 @@ from .tiles import heights, is_masked, panel_width, share_rows
 # Bytes of the second-level cache; of A that one unit reads again for every panel: panels and results pass beside it.
 CACHE = 1 << 20
 BLOCK_BYTES = CACHE // 4
+# An inner axis longer than this is taken in slabs of at most so many steps, by units of at most so many panels.
+LONGEST, SLAB, SLAB_PANELS = 3072, 1024, 8
 # A unit does at least this much, so that handing it out costs little beside it.
 UNIT_FLOPS = 1e5
 # Big products are cut to at least so many units, for threads to share; packed panels to so many shares.
 UNITS = 16
 SHARES = 8
-# Addresses that agree in their last 12 bits share a set of the first-level cache, which holds so many of them.
+# Addresses that agree in their last 12 bits share a set of the first-level cache, which holds so many of them. That is
+# a page's size, too: what is read ahead ends with it, and addresses of so many pages are known at once.
 PAGE = 4096
 WAYS = 12
+KNOWN_PAGES = 64
+# An operand on so many pages is packed if so many rows of A, or columns of B, read it.
+B_PAGES, B_ROWS = KNOWN_PAGES // 4, 112
+A_PAGES, A_COLUMNS = KNOWN_PAGES, 64
 # An operand that is packed is read at least for so many columns or rows of the other: the cost is a few percent then.
 REUSE = 256
 # Its ways, the bytes of one, whose multiples share a set, and the bytes of a line.
 CACHE_WAYS, LINE = 16, 64
 WAY_BYTES = CACHE // CACHE_WAYS
-# A panel whose lines fall on few of its sets is packed if so many rows read it.
-CLASH_REUSE = 112
 # A panel of B that is longer than the cache is packed if so many rows read it, about five tiles.
 TILE_REUSE = 64
 
@@ -113,28 +119,32 @@ def _gemm(
             last = _cut(y, -1, (panels - 1) * width, columns)
             tail = pack(low, last.permute(across), type, (width,), (1,))
             tail_inner, tail_strides = width, tail.strides[:-1]
-    tile_bytes, tile_flops = kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner
-    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), b is not y)
+    slabs = -(-inner // SLAB) if inner > LONGEST else 1
+    slab = -(-inner // slabs)
+    tile_bytes, tile_flops = kinds[0] * slab * type.size, 2.0 * kinds[0] * width * inner
+    most = SLAB_PANELS if slabs > 1 else panels
+    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), b is not y, most)
     b_strides = b.strides[: len(batch)]
     layout = Layout(len(kinds), len(batch))
     words = [
         *(a, b, tail, inner, columns, panels),
         *(a_place, a_row, b_panel, b_inner, tail_inner),
         *blocks,
-        -1 << (type.bits - 1) if is_outer and type.is_float else 0,
+        *(-1 << (type.bits - 1) if is_outer and type.is_float else 0, slab, slabs),
         *counts,
         *a_inner,
         *(n for axis in zip(batch, a.strides, b_strides, tail_strides) for n in axis),
         *finish.words(),
     ]
-    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead}"
+    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead}{' in slabs' if slabs > 1 else ''}"
     low.step(
-        low.kernel(key, lambda builder: Product(builder, type, finish).write()),
+        low.kernel(key, lambda builder: Product(builder, type, finish, in_slabs=slabs > 1).write()),
         words,
         reads=[a, b, tail, *epilogue.operands],
         writes=epilogue.outputs,
         units=blocks.row_blocks * blocks.column_blocks * math.prod(batch),
         grain=max(1, int(UNIT_FLOPS / (1 + 2.0 * rows * columns * inner / (blocks.row_blocks * blocks.column_blocks)))),
+        scratch=blocks.tiles * blocks.panels * kinds[0] * width * type.size if slabs > 1 else 0,
         flops=2.0 * math.prod((*batch, rows, columns, inner)),
         nodes=(*nodes, *epilogue.nodes),
         label=f"gemm {'x'.join(map(str, (*batch, rows, columns, inner)))}",
@@ -144,13 +154,14 @@ def _gemm(
 def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, int, list[int]]:
     """Return A as the kernel reads it: where, its strides from tile to tile, row to row, and along the inner axis.
 
-    It is packed where it is read often and its lines fall on few sets of the cache.
+    It is packed where it is read often, and lies on many pages or its lines fall on few sets of the cache.
     """
     kinds = heights(low.target)
     rows, inner = x.shape[-2:]
     row_stride, inner_stride = x.strides[-2:]
-    clash = _clashes(x, -2, type) or _clashes(x, -1, type)
-    if x.type == type and not (clash and columns >= REUSE):
+    clash = columns >= REUSE and (_clashes(x, -2, type) or _clashes(x, -1, type))
+    far = columns >= A_COLUMNS and inner_stride != 1 and _pages(x, -1) >= A_PAGES
+    if x.type == type and not (clash or far):
         return x, row_stride, row_stride, [inner_stride] * len(kinds)
     packed = pack(low, x, type, kinds, share_rows(rows, low.target))
     return packed, inner, 1, list(kinds)
@@ -161,15 +172,17 @@ def _is_packed(y: View, rows: int, width: int) -> bool:
 
     All of it is read again by every block of rows, a panel of it by every tile.
     """
-    inner, columns = y.shape[-2:]
-    size = y.type.size
-    if rows >= 3 * REUSE and inner * columns * size > 2 * CACHE:
+    inner, stride = y.shape[-2], abs(y.strides[-2]) * y.type.size
+    if rows >= TILE_REUSE and inner * width * y.type.size >= CACHE // 4:
         return True
-    if rows >= TILE_REUSE and inner * width * size >= CACHE // 4:
-        return True
-    stride = abs(y.strides[-2]) * size
     places = WAY_BYTES // min(WAY_BYTES, max(LINE, stride & -stride))
-    return rows >= CLASH_REUSE and stride != 0 and inner > places * CACHE_WAYS // 2
+    clash = stride != 0 and inner > places * CACHE_WAYS // 2
+    return rows >= B_ROWS and (clash or _pages(y, -2) >= B_PAGES)
+
+
+def _pages(x: View, axis: int) -> int:
+    """Return on about how many pages the elements along an axis lie."""
+    return x.shape[axis] * min(PAGE, abs(x.strides[axis]) * x.type.size) // PAGE
 
 
 def _clashes(x: View, axis: int, type: Type) -> bool:
@@ -185,9 +198,11 @@ def _cut(x: View, axis: int, start: int, stop: int) -> View:
     return x._replace(shape=tuple(shape), offset=x.offset + start * x.strides[axis])
 
 
-def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool) -> Blocks:
-    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few
-    units.
+def _blocks(
+    tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool, most: int
+) -> Blocks:
+    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, but not more than
+    `most`, fewer tiles for few units.
 
     Threads have contiguous shares of the units. They share out the rows, or with `columns_by_thread` the columns,
     whose panels are then in the cache of the one thread that packs and reads them; units are of several panels then.
@@ -199,6 +214,7 @@ def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: 
     width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))
     if columns_by_thread:
         width = max(width, panels // SHARES)
+    width = min(width, most)
     row_blocks, column_blocks = -(-tiles // height), -(-panels // width)
     turns = (1, row_blocks) if columns_by_thread else (column_blocks, 1)
     return Blocks(height, width, row_blocks, column_blocks, *turns)
