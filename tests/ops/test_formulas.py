@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import pickle
@@ -20,7 +21,6 @@ import wengert as wg
 from wengert.core.errors import GraphError
 from wengert.core.ops.op import TABLE
 from wengert.explorer.document.document import formula as documented
-from wengert.ops import formulas
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 X = np.linspace(-1.5, 1.7, 6)
@@ -64,10 +64,10 @@ def table() -> Iterator[None]:
     """What a test declares is gone after it."""
     before = dict(TABLE)
     yield
-    for name in formulas._OF_USERS:  # not ops of modules that were loaded meanwhile
-        TABLE.pop(name, None)
-        if name in before:
-            TABLE[name] = before[name]
+    # Not ops of modules that were loaded meanwhile.
+    for name in [n for n, op in TABLE.items() if "declaration" in op.facets]:
+        del TABLE[name]
+    TABLE.update(before)
 
 
 def close(got: Any, want: Any, rtol: float = 1e-12) -> None:
@@ -276,6 +276,122 @@ def test_text_is_not_read_as_another_formula() -> None:
     assert float(graph(3.0)) == 6
     with pytest.raises(GraphError):
         wg.Graph.parse(graph.text())
+
+
+def documents(graph: wg.Graph) -> list[tuple[Any, str]]:
+    """A graph's documents, each with what reads it."""
+    return [(wg.Graph.parse, graph.text()), (wg.Graph.from_json, graph.to_json()), (pickle.loads, pickle.dumps(graph))]
+
+
+def test_documents_say_how_users_ops_are_declared() -> None:
+    inner = wg.ops.elementwise("inner_part(x)", "x  *  2")
+    two = wg.ops.elementwise("two_parts(x, y)", ("inner_part(x) if x > 0 else y", "y"))
+    size = wg.ops.reduction("size_part(x)", "inner_part(x)", "mean", "sqrt(out) + 1 / out")
+
+    def f(x: Any) -> Any:
+        a, b = two(x, 3.0)
+        return size(a + b) + wg.fori_loop(0, 3, lambda i, c: inner(c), x).sum()
+
+    graph = wg.graph(f)(wg.spec((3,)))
+    said = [
+        "inner_part(x) = x * 2",
+        "two_parts(x, y) = inner_part(x) if x > 0 else y, +y",
+        "size_part(x) = sqrt(mean(inner_part(x))) + 1 / mean(inner_part(x))",
+    ]
+    assert graph.text().splitlines()[:3] == [f'op "{s}"' for s in said]
+    assert json.loads(graph.to_json())["ops"] == said
+    x = wg.tensor([1.0, -2.0, 3.0])
+    for read, document in documents(graph):
+        again = read(document)
+        assert again == graph
+        assert float(again(x)) == float(graph(x)) == float(f(x))
+    assert "op " not in wg.graph(lambda x: wg.exp(x))(wg.spec((3,))).text()
+
+
+@pytest.mark.parametrize(
+    ("here", "error"),
+    [
+        ("", r"other_part\(x\) = x \* 2 in the document; other_part is not declared here"),
+        (
+            "x * 3",
+            r"other_part\(x\) = x \* 2 in the document; other_part is another function: other_part\(x\) = x \* 3",
+        ),
+    ],
+)
+def test_documents_are_not_read_as_other_functions(here: str, error: str) -> None:
+    inner = wg.ops.elementwise("other_part(x)", "x * 2")
+    outer = wg.ops.elementwise("other_whole(x)", "exp(other_part(x))")
+    made = documents(wg.graph(lambda x: inner(x))(wg.spec((3,)))) + documents(
+        wg.graph(lambda x: outer(x))(wg.spec((3,)))
+    )
+    del TABLE["other_part"]
+    if here:
+        wg.ops.elementwise("other_part(x)", here)
+    for read, document in made:
+        with pytest.raises(GraphError, match=error):
+            read(document)
+
+
+@pytest.mark.parametrize("said", ["", 'op "left_out(x) = whole_of(x)"\n'])
+def test_documents_that_leave_a_declaration_out(said: str) -> None:
+    wg.ops.elementwise("whole_of(x)", "x * 2")
+    wg.ops.elementwise("left_out(x)", "whole_of(x)")
+    with pytest.raises(GraphError, match=r"(left_out|left_out, made of whole_of,) is declared here as .*not at all"):
+        wg.Graph.parse(f"{said}graph(x: f32[2]) -> f32[2]\n  a: f32[2] = left_out x\n  return a")
+
+
+@pytest.mark.parametrize("said", ["op 3", 'op "exp(x) = x"', 'op "', "op", 'op "nothing"'])
+def test_wrong_declarations(said: str) -> None:
+    with pytest.raises(GraphError, match=r"line [12]"):
+        wg.Graph.parse(f"{said}\ngraph(x: f32[2]) -> f32[2]\n  return x")
+    with pytest.raises(GraphError, match="ops"):
+        wg.Graph.from_json(json.dumps(json.loads(wg.graph(wg.exp)(wg.spec(())).to_json()) | {"ops": [said, 3]}))
+
+
+IDENTITY = wg.ops.elementwise("identity_of(x)", "x")
+SWAPPED = wg.ops.elementwise("swapped_of(x, y)", ("y", "2 * x"))
+
+
+@pytest.mark.parametrize(
+    ("f", "slopes"),
+    [
+        (lambda x: [IDENTITY(x)], [1.0]),
+        (lambda x: list(SWAPPED(3.0, x)), [1.0, 0.0]),
+        (lambda x: list(SWAPPED(x, 3.0)), [0.0, 2.0]),
+    ],
+    ids=["argument", "number first", "number last"],
+)
+def test_arguments_that_are_results(f: Any, slopes: list[float]) -> None:
+    """A result is a tensor of its own, of the shape and dtype that all operands have together, in every mode."""
+    x = wg.tensor([1.0, -2.0, 3.0])
+    eager = f(x)
+    want = [np.asarray(r).tolist() for r in eager]
+    assert all(isinstance(r, wg.Tensor) and (r.shape, r.dtype) == ((3,), wg.float32) for r in eager)
+    compiled = wg.jit(f)
+    for _ in range(6):
+        for mode in (compiled, wg.graph(f)(x), wg.vmap(f)):
+            assert [np.asarray(r).tolist() for r in mode(x)] == want
+    for got, slope in zip(wg.jacobian(f)(x), slopes, strict=True):
+        assert np.asarray(got).tolist() == (np.eye(3) * slope).tolist()
+    for r in eager:
+        r += 1
+    assert x.tolist() == [1.0, -2.0, 3.0]
+
+
+def test_numbers_that_are_results() -> None:
+    assert [float(r) for r in SWAPPED(1.0, 3.0)] == [3.0, 2.0]
+    assert all(isinstance(r, wg.Tensor) for r in (*SWAPPED(1.0, 3.0), IDENTITY(2.0)))
+
+
+def test_reductions_keep_the_parts_that_they_were_declared_with() -> None:
+    wg.ops.elementwise("part_of_sum(x)", "x * x")
+    total = wg.ops.reduction("sum_of_parts(x)", "part_of_sum(x)")
+    wg.ops.elementwise("part_of_sum(x)", "x * x * x")
+    x = wg.tensor([1.0, 2.0, 3.0])
+    compiled = wg.jit(total)
+    assert [float(compiled(x)) for _ in range(6)] == [float(total(x))] * 6 == [14.0] * 6
+    graphs = (wg.graph(f)(x) for f in (total, lambda x: (x * x).sum()))
+    assert len({wg.explain.cost(g).flops for g in graphs}) == 1
 
 
 def test_the_same_again_is_the_same(tmp_path: Path) -> None:

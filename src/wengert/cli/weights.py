@@ -23,7 +23,7 @@ from ..train.checkpoints import survey
 
 _WRITTEN = (".safetensors", ".npz", ".pt", ".pth")
 # What a saved graph begins with, as JSON and as text.
-_GRAPHS = (b'{"format": "wengert graph"', b"{\n", b"graph ", b"graph(")
+_GRAPHS = (b'{"format": "wengert graph"', b"{\n", b"graph ", b"graph(", b'op "')
 _LARGEST_GRAPH = 1 << 28
 
 

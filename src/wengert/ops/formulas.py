@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from keyword import iskeyword
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -21,6 +22,7 @@ from ..core.ops.declare import PUBLIC, public
 from ..core.ops.formula import Formula
 from ..core.ops.op import TABLE, Algebra, Call, Fact, Linear, Missing, Op, Partial, Rule, Samples, compiled
 from ..core.ops.operands import are_numbers, promote_operands, to_operand
+from ..core.ops.record import filled
 from ..core.ops.sampling import SHAPES, Interval
 from ..core.spec import show
 from ..core.tensor import Tensor
@@ -32,8 +34,6 @@ Combine = Literal["sum", "mean", "prod", "max", "min"]
 
 _INTERVALS: Mapping[str, Interval] = {"real": (-2.0, 2.0), "positive": (0.5, 2.0), "unit": (0.1, 0.9)}
 _NO_ONNX = Missing("ONNX has no such operator: export expands the formula")
-# Ops that were declared outside of the library: they may be declared anew.
-_OF_USERS: set[str] = set()
 
 
 def elementwise(
@@ -85,6 +85,8 @@ def elementwise(
     several = not isinstance(formula, str)
     texts = _texts(formula)
     formulas = [Formula(text, names) for text in texts]
+    if export is None:  # the library's own may name ops that are not declared yet
+        formulas = [_of_its_own(f) for f in formulas]
     if (forward is None) != (partials is None) or (several and forward is not None):
         fail(
             GraphError,
@@ -108,9 +110,8 @@ def elementwise(
         "reference": reference if reference is not None else _oracle(formulas, several),
         "onnx": onnx,
     }
-    if export is None:  # the library's own may name ops that are not declared yet
-        for f in formulas:
-            _depends(f)
+    if export is None:
+        declared["declaration"] = f"{name}({', '.join(names)}) = {', '.join(f.normalized() for f in formulas)}"
     before = _make_room(name, export)
     if forward is not None and partials is not None:
         exported: dict[str, Any] = {
@@ -199,9 +200,11 @@ def reduction(
             GraphError, f"{signature!r}: {', '.join(reserved)} is an argument of every reduction", "Call it otherwise."
         )
     inner, outer = Formula(formula, names), Formula(finish, ("out",))
+    said: dict[str, Any] = {}
     if export is None:
-        _depends(inner)
-        _depends(outer)
+        inner, outer = _of_its_own(inner), _of_its_own(outer)
+        whole = outer.after(Formula(f"{combine}({inner.text})", names)).normalized()
+        said = {"declaration": f"{name}({', '.join(names)}) = {whole}"}
 
     def body(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         return outer(PUBLIC[combine](inner(*args), axis=axis, keepdims=keepdims))
@@ -217,6 +220,9 @@ def reduction(
             shape = call.args[0].shape
             yield Call(tuple(np.asarray(rng.uniform(*i, shape)) for i in intervals), call.attrs)
 
+    composed = outer.after(inner)
+    if export is None:
+        composed.read()  # now: a part may be declared anew
     before = _make_room(name, export)
     op = declare.composite(
         f"{without_kinds(signature)[:-1]}; axis: axes, keepdims)",
@@ -225,8 +231,9 @@ def reduction(
         samples=samples,
         reference=reference if reference is not None else oracle,
         onnx=onnx,
-        formulas=(outer.after(inner),),
+        formulas=(composed,),
         combine=combine,
+        **said,
         layout=f"{','.join('(n)' for _ in names)}->()",
     )(body)
     _retire(before, op)
@@ -271,10 +278,19 @@ def _texts(formula: Any) -> tuple[str, ...]:
     return texts
 
 
-def _depends(formula: Formula) -> None:
-    """Refuse a formula that cannot be read, or that is a number whatever the arguments are."""
-    if type(formula.read().result) is tuple:
+def _of_its_own(formula: Formula) -> Formula:
+    """Return a formula whose result is none of its arguments, but a tensor of its own.
+
+    Raises GraphError for one that cannot be read, or that is a number whatever the arguments are.
+    """
+    result = formula.read().result
+    if type(result) is tuple:
         fail(GraphError, f"{formula.text!r} depends on none of {', '.join(formula.names)}", "A number needs no op.")
+    if type(result) is not str:
+        return formula
+    own = Formula(f"+{result}", formula.names)
+    own.read()
+    return own
 
 
 def _is_partial(given: Any) -> bool:
@@ -283,10 +299,8 @@ def _is_partial(given: Any) -> bool:
 
 def _make_room(name: str, export: str | None) -> Op | None:
     """Take a user's op of this name out of the table (a notebook's cell may run again); refuse the library's."""
-    if name in TABLE and not (name in _OF_USERS and export is None):
+    if name in TABLE and (export is not None or "declaration" not in TABLE[name].facets):
         fail(GraphError, f"{name} is an op of the library", "Choose another name.")
-    if export is None:
-        _OF_USERS.add(name)
     return TABLE.pop(name, None)
 
 
@@ -350,9 +364,22 @@ def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         operands = [to_operand(a, op.name) for a in args]
-        return op.front(*(operands if are_numbers(operands) else _met(op.name, promote_operands(op, operands))))
+        if not are_numbers(operands):
+            operands = _met(op.name, promote_operands(op, operands))
+            for read in _read_by(op):
+                # Of numbers alone a result would have another shape and dtype than the others.
+                if not any(isinstance(operands[i], Tensor) for i in read):
+                    spec = next(x.spec for x in operands if isinstance(x, Tensor))
+                    operands[read[0]] = filled(operands[read[0]], spec)
+        return op.front(*operands)
 
     return _function(run, op, f"{', '.join(names)}, /", names, "Elementwise; operands broadcast and promote.")
+
+
+@cache
+def _read_by(op: Op) -> Sequence[Sequence[int]]:
+    """Return for each formula of an op which arguments it reads."""
+    return [[i for i, name in enumerate(op.params) if name in f.arguments()] for f in op.formulas]
 
 
 def _function(run: Callable[..., Any], op: Op, parameters: str, given: Sequence[str], more: str) -> Callable[..., Any]:

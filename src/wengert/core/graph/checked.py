@@ -8,7 +8,7 @@ graph whose sizes were unknown when they are filled in.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -22,7 +22,9 @@ from ..ops.op import Op, find_op
 from ..ops.record import OUTPUT, SCALARS
 from ..source import Source
 from ..spec import Spec, category, check_size, is_bfloat16, scalar_category
+from .declared import check_declared
 from .snapshot import located
+from .values import shortened
 
 
 def checked_node(
@@ -32,11 +34,16 @@ def checked_node(
     spec: Any,
     source: Source | None = None,
     scope: Scope | None = None,
+    declared: Collection[str] = (),
 ) -> Node:
-    """Return a computation node from outside. Raises GraphError where it cannot be one."""
+    """Return a computation node from outside, of an op of the library or of one that is `declared` in the document.
+
+    Raises GraphError where it cannot be one.
+    """
     op = find_op(name)
     if op is None or op.kind == "leaf":
         fail(GraphError, f"{name!r} is not an op of the table")
+    check_declared(op, declared)
     try:
         found = inferred(op, [e.spec if isinstance(e, Node) else e for e in inputs], attrs)
     except WengertError as e:
@@ -64,15 +71,6 @@ def _roles(op: Op) -> Iterator[str]:
     """Return the role of each operand; the last role repeats."""
     roles = [op.roles[p] for p in op.params]
     return chain(roles, repeat(roles[-1]))
-
-
-def shortened(value: Any) -> str:
-    """Return a value's text as an error shows it, cut where it is as long as a document."""
-    text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-
-
-_SHOWN = 300
 
 
 def inferred(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

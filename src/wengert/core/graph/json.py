@@ -3,6 +3,8 @@
 A document is an object with
 
 - `format`: "wengert graph", `version`: 1, `name`: the graph's name or "";
+- `ops`: the declarations of ops that users declared by a formula, "log_cosh(x) = logaddexp(x, -x) - log(2)"; left out
+  where there are none;
 - `nodes`: in topological order, each an object with `name`; `kind` ("input", "parameter", "constant",
   "computation", "root"); `op`; `inputs`, a list of node positions (integers) and literals
   (`{"literal": value}`); `attrs`; `shape` and `dtype`, or `results`, a list of those, for an op with
@@ -32,11 +34,12 @@ from ..node import Node
 from ..source import Source
 from ..spec import Spec, check_size, from_name, spec_of
 from ..tensor import INPUT
-from .checked import checked_node, shortened
+from .checked import checked_node
 from .closed import ClosedGraph
+from .declared import declarations, declared_op
 from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
 from .text import MOST_NESTED, Make, Parsed, parse_size
-from .values import Subgraph, is_too_large, opaque_name, pack, unpack
+from .values import Subgraph, is_too_large, opaque_name, pack, shortened, unpack
 
 FORMAT, VERSION = "wengert graph", 1
 
@@ -50,10 +53,12 @@ def dump_graph(graph: ClosedGraph, indent: int | None = None) -> str:
 
 
 def _document(graph: ClosedGraph) -> dict[str, Any]:
+    declared = declarations(graph.nodes)
     return {
         "format": FORMAT,
         "version": VERSION,
         "name": graph.name,
+        **({"ops": declared} if declared else {}),
         "nodes": [_node(graph, n) for n in graph.nodes],
         "inputs": [graph.index[n] for n in graph.inputs],
         "outputs": [graph.index[n] for n in graph.outputs],
@@ -142,11 +147,12 @@ class _Reader:
         name = _field(document, "name", f"{place}the document", str)
         if not _NAME.fullmatch(name):
             fail(GraphError, f"{place}{shortened(repr(name))} is not a graph's name")
+        declared = self.declared(_field({"ops": [], **document}, "ops", f"{place}the document", list), place)
         nodes: list[Node] = []
         for i, entry in enumerate(_field(document, "nodes", f"{place}the document", list)):
             what = f"{place}node {i}"
             try:
-                nodes.append(self.node(entry, nodes, what))
+                nodes.append(self.node(entry, nodes, declared, what))
             except GraphError:
                 raise
             except WengertError as e:
@@ -165,7 +171,16 @@ class _Reader:
                 fail(GraphError, f"{place}outputs refers to node {i}, which has several results")
         return Parsed(name, inputs, outputs)
 
-    def node(self, entry: Any, nodes: list[Node], what: str) -> Node:
+    def declared(self, said: list[Any], place: str) -> set[str]:
+        """Return the names of the ops that a document says to be declared so and so."""
+        if not all(isinstance(s, str) for s in said):
+            fail(GraphError, f"{place}ops: {shortened(said)} are not declarations")
+        try:
+            return {declared_op(s) for s in said}
+        except GraphError as e:
+            fail(GraphError, f"{place}ops: {first_line(e)}")
+
+    def node(self, entry: Any, nodes: list[Node], declared: set[str], what: str) -> Node:
         op, attrs = _field(entry, "op", what, str), _field(entry, "attrs", what, dict)
         kind = entry.get("kind", op)
         if kind != op and (kind in LEAF_KINDS or op in LEAF_KINDS):
@@ -194,6 +209,7 @@ class _Reader:
             spec,
             _read_source(entry.get("source"), what),
             Scope("module", path, None) if path else None,
+            declared,
         )
 
     def value(self, value: Any, what: str) -> Any:

@@ -8,7 +8,9 @@
 One line per node: its name, what it is (dtype and shape), the op with its attributes, and its
 inputs: names, or literals. The text holds constants too, small ones as nested lists of numbers,
 larger ones as compressed bytes. A graph within an attribute stands between braces. `#` begins a
-comment.
+comment. A graph with ops that users declared by a formula begins with their declarations:
+
+    op "log_cosh(x) = logaddexp(x, -x) - log(2)"
 
 A text may come from anywhere. Each node in it is what its op could have recorded, the graphs inside others too, or the
 text is refused with a GraphError that says where; reading takes time and memory by the length of the text.
@@ -29,10 +31,11 @@ from ..dims import Dim, has_dims
 from ..errors import DTypeError, GraphError, ShapeError, fail, first_line
 from ..node import Node
 from ..spec import Spec, check_size, from_short_name, is_short_name, spec_of
-from .checked import checked_node, shortened
+from .checked import checked_node
 from .closed import ClosedGraph
+from .declared import declarations, declared_op
 from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
-from .values import MOST_DIGITS, encode, encode_array, from_numbers, is_too_large, unpack
+from .values import MOST_DIGITS, encode, encode_array, from_numbers, is_too_large, shortened, unpack
 
 _WIDTH = 100
 
@@ -51,7 +54,7 @@ class Parsed(NamedTuple):
 def format_graph(graph: ClosedGraph, source: bool = False) -> str:
     """Return the text of a graph; with `source`, comments say where each node came from."""
     names = graph.names
-    lines = [_header(graph)]
+    lines = [*(f"op {encode(said)}" for said in declarations(graph.nodes)), _header(graph)]
     for node in graph.nodes[len(graph.inputs) :]:
         line = f"  {names[node]}: {_spec_text(node.spec)} = {_right_side(graph, node)}"
         comment = _comment(node) if source else ""
@@ -221,6 +224,7 @@ class _Parser:
         self.stream = _tokens(text)
         self.token = next(self.stream)
         self.nodes: dict[str, Node] = {}
+        self.declared: set[str] = set()
         self.depth = 0
 
     # tokens
@@ -265,12 +269,13 @@ class _Parser:
     # the grammar
 
     def nested_graph(self) -> Any:
-        outside, self.nodes = self.nodes, {}
+        outside = self.nodes, self.declared
+        self.nodes, self.declared = {}, set()
         start = self.token
         self.enter()
         parsed = self.graph(nested=True)
         self.leave()
-        self.nodes = outside
+        self.nodes, self.declared = outside
         self.expect("}")
         return self.made(parsed, start)
 
@@ -282,6 +287,7 @@ class _Parser:
             self.fail(first_line(e), start)
 
     def graph(self, nested: bool = False) -> Parsed:
+        self.declarations()
         self.expect("graph")
         name = "" if self.at("(") else self.name("the graph's name or '('").text
         inputs = self.inputs()
@@ -298,6 +304,17 @@ class _Parser:
         if found != results:
             self.fail(f"the header promises {shortened(results)}, the graph returns {shortened(found)}", start)
         return Parsed(name, inputs, outputs)
+
+    def declarations(self) -> None:
+        while self.accept("op"):
+            token = self.token
+            said = self.value()
+            if not isinstance(said, str):
+                self.fail(f"expected how an op is declared, found {token.text!r}", token)
+            try:
+                self.declared.add(declared_op(said))
+            except GraphError as e:
+                self.fail(first_line(e), token)
 
     def inputs(self) -> list[Node]:
         out: list[Node] = []
@@ -367,7 +384,7 @@ class _Parser:
         while not self.statement_ends():
             inputs.append(self.operand())
         try:
-            node = checked_node(op.text, tuple(inputs), attrs, spec)
+            node = checked_node(op.text, tuple(inputs), attrs, spec, declared=self.declared)
         except GraphError as e:
             self.fail(first_line(e), op)
         self.define(target, node)

@@ -64,6 +64,15 @@ def encode(value: Any) -> str:
     return opaque_name(value)
 
 
+def shortened(value: Any) -> str:
+    """Return a value's text as an error shows it, cut where it is as long as a document."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+_SHOWN = 300
+
+
 def is_too_large(value: Any) -> bool:
     """Return whether an integer has more digits than a document can hold."""
     return type(value) is int and abs(value) >= _TOO_LARGE

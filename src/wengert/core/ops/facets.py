@@ -163,6 +163,8 @@ class Facets(TypedDict, total=False):
         them, kept; "running", on those before; "windows" of a pool; "convolution"; "subscripts" of a sum of products;
         "indices" over neighbouring axes; "columns" of a system; "substitution", row after row; "imaginary", on the
         same place of complex numbers (see :mod:`wengert.transforms.jacobians.dependence`).
+    declaration: how a user declared it, name, arguments and formula: documents say so too, lest it be read as another
+        function of that name (see :mod:`wengert.core.graph.declared`).
     autocast: in which precision it computes under `wg.autocast`: in the "lower" one, where few digits of its operands
         suffice and sums are kept in more (products); in "float32", where digits are lost or numbers leave the range of
         half precision (exponentials, powers, sums over many elements). What is not said follows the operands.
@@ -192,6 +194,7 @@ class Facets(TypedDict, total=False):
     reduction: Reduction
     bound: str
     dependence: Dependence
+    declaration: str
     autocast: Autocast
     kernels: bool
     multiplications: Callable[[Sequence[tuple[int, ...]]], int]

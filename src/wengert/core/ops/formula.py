@@ -77,6 +77,15 @@ class Formula:
         text = ast.unparse(_Substituted(self.names[0], ast.parse(inner.text, mode="eval").body).visit(whole))
         return Formula(text, inner.names)
 
+    def arguments(self) -> frozenset[str]:
+        """Return the names of the arguments that the formula reads."""
+        reader = self.read()
+        return frozenset(o for part in reader.parts for o in part.operands if type(o) is str) & {*self.names}
+
+    def normalized(self) -> str:
+        """Return the text as Python writes such an expression."""
+        return ast.unparse(ast.parse(self.text, mode="eval"))
+
     def described(self) -> dict[str, Any]:
         """Return the formula as data, of ops that have no formula themselves.
 
