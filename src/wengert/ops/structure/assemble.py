@@ -6,13 +6,15 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.node import Node
 from ...core.ops.declare import linear, op, public
 from ...core.ops.facets import Form, Role
-from ...core.ops.op import Call, Linear, Missing, Op
+from ...core.ops.op import Call, Linear, Missing, Op, spec_of_input
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
@@ -70,9 +72,16 @@ def _infer_concat(*xs: Spec, axis: int) -> Spec:
     return spec_of(resized(first, axis, sum(x.shape[axis] for x in xs)), xs[0].dtype)
 
 
-def _concat_transpose(ct: Any, index: int, xs_shape: tuple[Shape, ...], axis: int) -> Any:
-    start = sum(shape[axis] for shape in xs_shape[:index])
-    return ct[along(axis, slice(start, start + xs_shape[index][axis]))]
+def _concat_transpose(ct: Any, index: int, node: Node, axis: int) -> Any:
+    parts = _places.get(node)
+    if parts is None:
+        # Found once for all parts: the derivative asks for one part after the other.
+        parts = _places[node] = _parts([spec_of_input(x).shape[axis] for x in node.inputs])
+    return ct[along(axis, parts[index])]
+
+
+# By node of a concatenation, where its parts lie.
+_places: WeakKeyDictionary[Node, list[slice]] = WeakKeyDictionary()
 
 
 concat_op: Op = linear(
