@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Before the package is imported. Some tests compare bits between calls, which kernels that take over in between would
 # change by a rounding.
@@ -39,8 +39,10 @@ import wengert as wg  # noqa: E402
 from wengert.core.ops import kernels  # noqa: E402
 
 # The same cases in every run: nothing passes by chance. `--hypothesis-profile=random` draws others.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("random", derandomize=False)
+# Nor does anything fail because the machine is busy.
+AT_LEISURE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **AT_LEISURE)
+settings.register_profile("random", derandomize=False, **AT_LEISURE)
 settings.load_profile("same")
 
 # What a program can set for the whole process, as it is at first.
