@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat, starmap
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -708,9 +709,13 @@ def leaf_node(owner: Tensor, value: Any) -> Node:
     return node
 
 
+# Tensors with nothing in them yet, without end: `next(blanks)` is `new(Tensor)`, for which no arguments are packed.
+blanks: Iterator[Tensor] = starmap(new, repeat((Tensor,)))
+
+
 def wrap(data: Any, spec: Spec | None = None) -> Tensor:
     """Return an untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
-    out = new(Tensor)
+    out = next(blanks)
     if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
         data = np.asarray(data)
     out._data = data
@@ -721,7 +726,7 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
 
 def abstract(node: Node) -> Tensor:
     """Return the abstract tensor that `node` computes."""
-    out = new(Tensor)
+    out = next(blanks)
     out._data = out._base = None
     out.node = node
     return out

@@ -20,7 +20,7 @@ from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
 from ..state.observer import detours, observers, raise_of_observer
-from ..tensor import Tensor, asarray, base_of, ndarray, new, of_class, result_class, wrap
+from ..tensor import Tensor, asarray, base_of, blanks, ndarray, new, of_class, result_class, wrap
 from . import kernels
 from .attributes import without_kinds
 from .autocast import in_its_precision, without_autocast
@@ -37,25 +37,26 @@ from .operands import (
 )
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 
-# While somebody observes, or an autocast may be on, the loop that holds the fast path is not entered (which is what
-# `break` is for, too). The observed variant is made of the same text, and is always entered.
+# The loop holds the fast path: whatever is not for it leaves by `break`. While somebody observes, or an autocast may be
+# on, it is not entered. The observed variant is made of the same text, and is always entered.
 _FAST = """
 def front({params}, /):
     try:
         while {enters}:
             spec = {x}._spec
-            {compute}
+            if {plain} and {same}:
+                out = next(blanks)
+            elif {number}:
+                break
+            elif {same}:
+                out = new({of})
             else:
                 break
-            out._data = data
-            out._spec = result = spec{result}
+            {compute}
+            out._spec = {result}
             out._base = {base}
-            {nodes}
-            if {untracked} or not (mode := get_mode()).grad:
-                out.node = None
-                return out
-            {load}
             {record}
+            out.node = None
             return out
     except (AttributeError, RuntimeWarning):
         {failed}
@@ -63,27 +64,29 @@ def front({params}, /):
 """
 
 # NumPy gives scalars where there are no axes. Its ufuncs can be told not to (`ARRAY_ALWAYS`).
-_COMPUTE = """if {same}spec.{accepts}:
-                out = new({of})
-                data = {forward}
-                if type(data) is not ndarray:
-                    data = asarray(data)"""
-_COMPUTE_UFUNC = """if {same}spec.{accepts} is True:
-                out = new({of})
-                data = {forward}
-            elif {same}spec.{accepts}:
-                out = new({of})
-                data = {forward_of_scalars}"""
-_RECORD = """frame = getframe({depth})
-            out.node = node = Node()
-            node.op = op
-            node.inputs = {inputs}
-            node.attrs = EMPTY_ATTRS
-            node.saved = {saved}
-            node.spec = result
-            node.code = frame.f_code
-            node.offset = frame.f_lasti
-            node.scope = mode.scope"""
+_COMPUTE = """if not spec.{accepts}:
+                break
+            data = {forward}
+            out._data = data if type(data) is ndarray else asarray(data)"""
+_COMPUTE_UFUNC = """if spec.{accepts} is True:
+                out._data = {forward}
+            elif spec.{accepts}:
+                out._data = {forward_of_scalars}
+            else:
+                break"""
+_RECORD = """if ({tracked}) and (mode := get_mode()).grad:
+                {nodes}
+                frame = getframe({depth})
+                out.node = node = Node()
+                node.op = op
+                node.inputs = {inputs}
+                node.attrs = EMPTY_ATTRS
+                node.saved = {saved}
+                node.spec = {result}
+                node.code = frame.f_code
+                node.offset = frame.f_lasti
+                node.scope = mode.scope{note}
+                return out"""
 
 
 def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
@@ -94,44 +97,38 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
     params = op.params
     depth = 3 if observed else 1  # of the caller's frame: the observed one is called by the other, through a function
     nodes = [f"n_{p}" for p in params]
-    values = [f"v_{p}" for p in params]
-    saved_parts = []
-    for i, v in enumerate(values):
-        # Argument i is kept when another argument (or itself) whose partial names it is tracked.
-        users = [nodes[j] for j, fact in enumerate(op.facts) if i in fact.needs]
-        saved_parts.append("None" if not users else _when(v, users, nodes))
-    users = [nodes[j] for j, fact in enumerate(op.facts) if fact.needs_out]
-    saved_parts.append("None" if not users else _when("data", users, nodes))
-    nothing = all(p == "None" for p in saved_parts)
-    if op.differentiable and op.result != "boolean":
-        record = _RECORD.format(
-            inputs=", ".join(_entry(n, v) for n, v in zip(nodes, values, strict=True)) + ",",
-            saved="()" if nothing else f"({', '.join(saved_parts)})",
-            depth=depth,
-        ) + ("\n            note_node(node)" if observed else "")
-    else:
-        record = "out.node = None"
+    values = [f"{p}._data" for p in params]
+    arrays = ", ".join(values)
+    result = "spec" if op.result == "same" else f"spec.{op.result}"
     is_ufunc = isinstance(op.forward, np.ufunc) and ARRAY_ALWAYS is not None
-    arrays = ", ".join(f"{p}._data" for p in params)
     forward = f"told(({arrays},))" if observed else f"forward({arrays})"
-    compute = (_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(
-        same="".join(f"{p}._spec is spec and " for p in params[1:]),
-        accepts=op.accepts,
-        of=_class_of_result(params),
-        forward=forward,
-        forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
-    )
     source = _FAST.format(
         params=", ".join(params),
         x=params[0],
-        compute=compute,
-        load="; ".join(f"{v} = {p}._data" for v, p in zip(values, params, strict=True)),
-        result="" if op.result == "same" else f".{op.result}",
-        nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
-        untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
-        base=f"base_of({params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "None",
-        record=record,
         enters="True" if observed else "not detours",
+        plain=" and ".join(f"type({p}) is Tensor" for p in params),
+        same=" and ".join(f"{p}._spec is spec" for p in params[1:]) or "True",
+        # A number has no spec: to know it by its type takes less time than to catch the error.
+        number="type({0}) is float or type({0}) is int".format(params[1]) if len(params) == 2 else "False",
+        of=f"{params[0]}.result_class" if len(params) == 1 else f"result_class(({', '.join(params)}))",
+        compute=(_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(
+            accepts=op.accepts,
+            forward=forward,
+            forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
+        ),
+        result=result,
+        base=f"base_of({params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "None",
+        record=_RECORD.format(
+            tracked=" or ".join(f"{p}.node is not None" for p in params),
+            nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
+            depth=depth,
+            inputs=", ".join(_entries(nodes, values)) + ",",
+            saved=_saved(op, nodes, values),
+            result=result,
+            note="\n                note_node(node)" if observed else "",
+        )
+        if op.differentiable and op.result != "boolean"
+        else "",
         failed="raise_of_observer(exception())" if observed else "pass",
         slow="general" if observed else "(general if not detours else detoured_front)",
     )
@@ -141,7 +138,10 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "general": (binary_general if len(params) == 2 else elementwise_general)
         if op.result == "same"
         else _with_result_spec,
+        "blanks": blanks,
         "new": new,
+        "next": next,
+        "type": type,
         "ndarray": ndarray,
         "asarray": np.asarray,
         "Tensor": Tensor,
@@ -165,11 +165,30 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
     return front
 
 
-def _class_of_result(params: Sequence[str]) -> str:
-    """Return the expression of the result's class: nothing is looked up where all operands are plain tensors."""
-    plain = " and ".join(f"type({p}) is Tensor" for p in params)
-    of_others = f"{params[0]}.result_class" if len(params) == 1 else f"result_class(({', '.join(params)}))"
-    return f"Tensor if {plain} else {of_others}"
+def _entries(nodes: list[str], values: list[str]) -> list[str]:
+    """Return the expressions of a node's inputs; of several arguments any may be a constant."""
+    if len(nodes) == 1:
+        return nodes
+    return [f"{n} if {n} is not None else {v}" for n, v in zip(nodes, values, strict=True)]
+
+
+def _saved(op: Op, nodes: list[str], values: list[str]) -> str:
+    """Return the expression of the values that a node saves."""
+    # Argument i is kept when another argument (or itself) whose partial names it is tracked.
+    parts = [
+        _when(v, [n for n, fact in zip(nodes, op.facts, strict=True) if i in fact.needs], nodes)
+        for i, v in enumerate(values)
+    ]
+    parts.append(_when("out._data", [n for n, fact in zip(nodes, op.facts, strict=True) if fact.needs_out], nodes))
+    return "()" if all(p == "None" for p in parts) else f"({', '.join(parts)})"
+
+
+def _when(value: str, users: list[str], nodes: list[str]) -> str:
+    if not users:
+        return "None"
+    if len(users) == len(nodes):
+        return value  # the fast path records only when some argument is tracked
+    return f"{value} if {' or '.join(f'{u} is not None' for u in users)} else None"
 
 
 # The front doors that report, made where they are first gone through.
@@ -184,22 +203,13 @@ def _detoured_front(op: Op, args: tuple[Any, ...]) -> Tensor:
     return front(*args)
 
 
-def _entry(node: str, value: str) -> str:
-    return f"{node} if {node} is not None else {value}"
-
-
-def _when(value: str, users: list[str], nodes: list[str]) -> str:
-    if set(users) == set(nodes):
-        return value  # the fast path records only when some argument is tracked
-    return f"{value} if {' or '.join(f'{u} is not None' for u in users)} else None"
-
-
 def _with_result_spec(op: Op, args: Sequence[Any]) -> Tensor:
     """Run the general path of an op whose result has another dtype, and equip the spec for the fast path."""
     for a in args:
         if isinstance(a, Tensor):
             spec = a.spec
-            setattr(spec, op.result, spec_of(spec.shape, result_dtype(op, spec.dtype)))
+            if not hasattr(spec, op.result):
+                setattr(spec, op.result, spec_of(spec.shape, result_dtype(op, spec.dtype)))
     return binary_general(op, args) if len(args) == 2 else elementwise_general(op, args)  # type: ignore[arg-type]
 
 
