@@ -1868,3 +1868,12 @@ def test_objects_in_numpy_arrays_are_looked_at_and_put_back() -> None:
         kept[0, 0] = wg.full((1,), float(k))
         for _ in range(CALLS):
             assert picked(wg.ones(1)).item() == 1.0 + k
+
+
+@pytest.mark.parametrize("fn", [wg.tanh, wg.grad(lambda x: (x * x).sum())], ids=["values", "gradients"])
+def test_context_variables_are_gone_again(fn: Fn) -> None:
+    """NumPy looks variables of its own up for every array, which takes longer in a context with others in it."""
+    context, compiled = contextvars.Context(), wg.jit(fn)
+    for _ in range(CALLS):
+        context.run(compiled, wg.ones(3))
+    assert not list(context)

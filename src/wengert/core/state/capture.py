@@ -82,6 +82,7 @@ class FreshLeaves:
 
 fresh_leaves = _fresh_leaves.get
 set_fresh_leaves = _fresh_leaves.set
+reset_fresh_leaves = _fresh_leaves.reset
 
 # The variables of transforms at work, by their nodes, with their values (None: abstract).
 open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
@@ -166,3 +167,4 @@ def note_gradient(x: Any) -> None:
 # The observer of writes; None while a trace of its own begins.
 get_writes = _writes.get
 set_writes = _writes.set
+reset_writes = _writes.reset

@@ -14,7 +14,7 @@ from ...core import tree
 from ...core.errors import GraphError, WriteError, fail, user_location
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import Given
-from ...core.mode import get_mode, set_mode
+from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Hooked, Node, Unread
 from ...core.ops.op import TABLE
 from ...core.ops.record import abstract_input, resumed
@@ -29,6 +29,9 @@ from ...core.state.capture import (
     get_capture,
     get_writes,
     open_variables,
+    reset_capture,
+    reset_fresh_leaves,
+    reset_writes,
     set_capture,
     set_fresh_leaves,
     set_writes,
@@ -336,6 +339,14 @@ def run_trace(
     fresh: list[Node] = []
     recorder.undo = [(epoch.__setitem__, 0, epoch[0] + 2), *recorder.stored(), *for_all(fresh, setattr, "inputs", ())]
     put_back = undoing(recorder.undo)
+    # By tokens: a variable that was not there before is gone again. NumPy looks up variables of its own for every
+    # array that it makes, which takes longer in a context with others in it.
+    reset = [
+        (reset_fresh_leaves, set_fresh_leaves(fresh_leaves())),
+        (reset_writes, set_writes(get_writes())),
+        (reset_capture, set_capture(get_capture())),
+        (reset_mode, set_mode(mode)),
+    ]
     begin = [
         (set_mode, mode.traced(None, mode.grad)),
         (set_capture, recorder),
@@ -347,10 +358,7 @@ def run_trace(
     end = [
         (_open.__delitem__, slice(len(_open), None)),
         (put_back,),
-        (set_fresh_leaves, fresh_leaves()),
-        (set_writes, get_writes()),
-        (set_capture, get_capture()),
-        (set_mode, mode),
+        *reset,
     ]
     begin_all, end_all = at_once(begin), at_once(end)
     try:
