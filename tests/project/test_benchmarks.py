@@ -139,3 +139,14 @@ def test_programs_at_size_run(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     losses = module.main(False, 5)  # the first of its four batches again
     assert losses[4] < losses[0]
     sys.modules.pop("common", None)
+
+
+def test_a_budget_is_kept_and_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llvmlite", reason="a budget needs native code")
+    monkeypatch.syspath_prepend(str(FOLDER.parent))
+    monkeypatch.delitem(sys.modules, "memory", raising=False)
+    module = importlib.import_module("memory")
+    module.smoke()
+    with pytest.raises(AssertionError, match="a loss of"):
+        module.check(lambda: 1.0, lambda: 1.1, "another")
+    sys.modules.pop("memory", None)

@@ -15,6 +15,7 @@ import wengert as wg
 from processors import on_processors
 from stepping import TARGETS, check, node_of, numbers, strided
 from wengert.core.errors import RangeError
+from wengert.execute.native.compile import compile_graph
 
 # Shape, shapes of the index arrays, the first of their axes.
 CASES: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...], int]] = [
@@ -134,6 +135,65 @@ def test_an_index_out_of_range_is_an_error(case: Any) -> None:
 def test_a_class_that_does_not_exist_is_an_error(index: list[int], classes: int) -> None:
     with pytest.raises(RangeError, match=f"one_hot: class {index[-1]} in {classes} classes"):
         check("one_hot", [np.array(index)], {"num_classes": classes, "dtype": np.dtype("f4")})
+
+
+def test_an_index_is_checked_once_so_that_a_step_writes_where_its_state_stood() -> None:
+    tables = [wg.nn.Embedding(50, 8), wg.nn.Embedding(3, 8)]
+    opt = wg.optim.Adam([p for table in tables for p in table.parameters()], lr=0.1)
+
+    @wg.jit
+    def step(index: Any) -> Any:
+        value = ((tables[0](index) + tables[1](wg.arange(3))) ** 2).sum()
+        value.backward()
+        opt.step()
+        opt.zero_grad()
+        return value
+
+    index = wg.tensor([[3, 1, 3], [0, -1, 49]])
+    found = [float(step(index)) for _ in range(6)]
+    assert found == sorted(found, reverse=True)
+    assert step.memory.outputs < 50  # the value and the count of steps: nothing of a table's size
+    before = tables[0].weight.detach().numpy().copy()
+    for wrong in ([[3, 1, 3], [0, -51, 49]], [[50, 1, 3], [0, 1, 49]]):
+        with pytest.raises(RangeError, match="out of range"):
+            step(wg.tensor(wrong))
+    assert (tables[0].weight.detach().numpy() == before).all()
+
+
+def test_an_index_is_checked_again_where_it_or_the_size_is_another() -> None:
+    def moved(i: Any, x: Any) -> Any:
+        first, i = x[i], i + 1
+        return i, first + x[i]
+
+    graph = wg.graph(moved)(wg.spec((2,), wg.int64), wg.spec((5,)))
+    written = compile_graph(graph, (True, False))  # the second index lies where the first one lay
+    x = np.arange(5, dtype=np.float32)
+    found, total = written.run([np.array([3, 1]), x])
+    assert (found.tolist(), total.tolist()) == ([4, 2], [7.0, 3.0])
+    with pytest.raises(RangeError, match="out of range"):
+        written.run([np.array([4, 1]), x])
+    shorter = wg.jit(lambda i: wg.tensor(x)[i] + wg.tensor(x)[:3][i] + wg.tensor(x)[i.reshape(2, 1)][:, 0])
+    assert shorter(wg.tensor([2, 1])).tolist() == [6.0, 3.0]
+    with pytest.raises(RangeError, match="out of range"):
+        shorter(wg.tensor([3, 1]))
+
+
+def test_what_a_branch_or_a_loop_checks_is_checked_again_after_it() -> None:
+    x = wg.arange(5.0)
+
+    @wg.jit
+    def branch(i: Any, c: Any) -> Any:
+        return wg.cond(c, lambda i: x[i].sum(), lambda i: wg.tensor(0.0), i) + (x * 2)[i].sum()
+
+    @wg.jit
+    def loop(i: Any, n: Any) -> Any:
+        start = wg.tensor(0), wg.tensor(0.0)
+        return wg.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + x[i].sum()), start)[1] + (x * 2)[i].sum()
+
+    assert float(branch(wg.tensor([1, 2]), wg.tensor(True))) == float(loop(wg.tensor([1, 2]), wg.tensor(1))) == 9.0
+    for f, skipped in ((branch, wg.tensor(False)), (loop, wg.tensor(0))):
+        with pytest.raises(RangeError, match="out of range"):
+            f(wg.tensor([1, 7]), skipped)
 
 
 def test_an_index_beside_one_without_elements_names_no_place() -> None:

@@ -63,9 +63,15 @@ def any_lane(b: Builder, x: Value) -> Value:
 def add_check(
     low: Lowering, node: Node, indices: Sequence[View], sizes: Sequence[int], axis: int, when: View | None
 ) -> None:
-    """Add the check that raises the error of an index out of range."""
+    """Add the check that raises the error of an index out of range, unless a step before has made it.
+
+    `when` are the flags of a kernel that has read the indices: whether any of them was out of range.
+    """
+    if all(low.is_in_range(i, n) for i, n in zip(indices, sizes, strict=True)):
+        return
     reads = [*indices] if when is None else [*indices, when]
     low.step(range_call(called(node), tuple(sizes), axis, when), indices, reads=reads, writes=[], nodes=[node])
+    low.note_in_range(zip(indices, sizes, strict=True))
 
 
 def places(

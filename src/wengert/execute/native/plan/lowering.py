@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ class Lowering:
         self.views: dict[Node, View | tuple[View, ...]] = {}
         self._dense: dict[Node, View] = {}
         self._packed: dict[tuple[View, Any], View] = {}
+        self._in_range: set[tuple[View, int]] = set()
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
     def view(self, entry: Any) -> View:
@@ -158,12 +159,24 @@ class Lowering:
             del self._packed[next(iter(self._packed))]
         return found
 
+    def is_in_range(self, index: View, size: int) -> bool:
+        """Return whether a step has checked an index array against a size.
+
+        A gradient goes back to the places that its value came from: its own check could only repeat that.
+        """
+        return (_flat(index), size) in self._in_range
+
+    def note_in_range(self, checked: Iterable[tuple[View, int]]) -> None:
+        """Note that from here on index arrays have been checked against sizes."""
+        self._in_range |= {(_flat(index), size) for index, size in checked}
+
     def _forget(self, writes: Sequence[Buffer]) -> None:
-        """Forget panels of memory that is written to: a result may lie where an argument lay."""
-        if self._packed:
+        """Forget what is known of memory that is written to: a result may lie where an argument lay."""
+        if self._packed or self._in_range:
             written = {b.whole for b in writes}
             for key in [k for k in self._packed if k[0].buffer.whole in written]:
                 del self._packed[key]
+            self._in_range = {k for k in self._in_range if k[0].buffer.whole not in written}
 
     def is_better_turned(self, node: Node, rows: int) -> bool:
         """Return whether those who read the product `node`, of so many rows, prefer columns in memory to rows."""
@@ -180,3 +193,8 @@ class Lowering:
         `order` where that is another than their own, reshaped.
         """
         return None
+
+
+def _flat(x: View) -> View:
+    """Return an array's elements in order as one axis, where they lie so."""
+    return x.reshape((x.size,)) or x
