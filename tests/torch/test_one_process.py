@@ -107,3 +107,48 @@ def test_functions_that_other_tools_look_at_stay_what_they_are():
     assert torch.fx.wrap("len") == "len"
     assert torch.jit._overload_method(f) is f
     assert not torch.onnx.is_in_onnx_export()
+
+
+def test_collectives_that_give_new_tensors(alone):
+    from wengert.torch.distributed import nn
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+
+    def total(x):
+        found = [nn.all_reduce(x), nn.broadcast(x, 0), nn.reduce(x, 0), *nn.all_gather(x), *nn.gather(x)]
+        found += [nn.scatter([x]), nn.reduce_scatter(torch.zeros(2), [x]), *nn.all_to_all([torch.zeros(2)], [x])]
+        return sum(t * (i + 1) for i, t in enumerate(found)).sum()
+
+    total(x).backward()
+    assert x.grad.tolist() == [36.0, 36.0]
+    compiled = torch.compile(total)
+    assert [compiled(x).item() for _ in range(6)] == [108.0] * 6
+    nn.all_reduce(x).detach().add_(1)
+    assert x.tolist() == [1.0, 2.0]
+    with pytest.raises(ShapeError, match="list of 2 for 1 process"):
+        nn.scatter([x, x])
+
+
+def test_collectives_need_a_group():
+    from wengert.torch.distributed import nn
+
+    with pytest.raises(GraphError, match="no process group"):
+        nn.all_reduce(torch.ones(2))
+
+
+def test_names_of_backends():
+    assert dist.Backend("NCCL") == dist.Backend.NCCL == "nccl"
+    assert dist.Backend.GLOO == "gloo"
+    with pytest.raises(ValueError, match="of a int"):
+        dist.Backend(3)
+
+
+def test_paths_at_which_functions_are_defined():
+    import wengert.torch.functional as F
+    from wengert.torch._ops import ops
+
+    assert F.einsum is torch.einsum
+    assert torch.functional.norm is torch.norm
+    assert all(getattr(F, name) is getattr(torch, name) for name in F.__all__)
+    with pytest.raises(GraphError, match=r"torch\.ops\.quantized\.embedding_bag_byte_prepack\(\)"):
+        ops.quantized.embedding_bag_byte_prepack(torch.ones(2, 2))

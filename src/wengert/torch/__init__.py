@@ -51,6 +51,7 @@ _MODULES = frozenset(
         "distributions",
         "fft",
         "func",
+        "functional",
         "fx",
         "hub",
         "jit",

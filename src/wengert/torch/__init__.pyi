@@ -25,6 +25,7 @@ from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import functional as functional
 from . import fx as fx
 from . import hub as hub
 from . import jit as jit

@@ -39,6 +39,23 @@ class ReduceOp(enum.Enum):
     BXOR = "bxor"
 
 
+class Backend(str):
+    """The name of a library that moves the bytes, in small letters; one process needs none of them."""
+
+    UNDEFINED = "undefined"
+    GLOO = "gloo"
+    NCCL = "nccl"
+    UCC = "ucc"
+    MPI = "mpi"
+    XCCL = "xccl"
+
+    def __new__(cls, name: str) -> Backend:
+        """Return the name in small letters. Raises ValueError for what is no text."""
+        if not isinstance(name, str):
+            raise ValueError(f"torch.distributed.Backend of a {type(name).__name__}: it takes a name, such as 'gloo'")
+        return super().__new__(cls, name.lower())
+
+
 class ProcessGroup:
     """A group of this process alone."""
 
@@ -192,7 +209,7 @@ def broadcast(tensor: Any, src: int | None = None, group: Any = None, async_op: 
 
 def all_gather(tensor_list: list[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
     """Write the ranks' tensors into those of a list, of one here. Raises ShapeError for a list of others."""
-    _one("all_gather", tensor_list).copy_(tensor)
+    of_one("all_gather", tensor_list).copy_(tensor)
     return _done(group, async_op)
 
 
@@ -204,7 +221,7 @@ def gather(
     async_op: bool = False,
 ) -> Work | None:
     """Write the ranks' tensors into those of a list on rank `dst`, of one here."""
-    _one("gather", gather_list).copy_(tensor)
+    of_one("gather", gather_list).copy_(tensor)
     return _done(group, async_op)
 
 
@@ -216,7 +233,7 @@ def scatter(
     async_op: bool = False,
 ) -> Work | None:
     """Write this rank's tensor of a list, of one here, into `tensor`."""
-    tensor.copy_(_one("scatter", scatter_list))
+    tensor.copy_(of_one("scatter", scatter_list))
     return _done(group, async_op)
 
 
@@ -224,7 +241,7 @@ def reduce_scatter(
     output: Any, input_list: list[Any], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Write the reduction of this rank's tensor of a list, of one here, into `output`."""
-    output.copy_(_one("reduce_scatter", input_list))
+    output.copy_(of_one("reduce_scatter", input_list))
     return _done(group, async_op)
 
 
@@ -246,7 +263,7 @@ def reduce_scatter_tensor(
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Put the ranks' objects into a list, of one here."""
-    _one("all_gather_object", object_list)
+    of_one("all_gather_object", object_list)
     object_list[0] = obj
     global_group(group)
 
@@ -266,7 +283,8 @@ def broadcast_object_list(
     global_group(group)
 
 
-def _one(name: str, held: Sequence[Any] | None) -> Any:
+def of_one(name: str, held: Sequence[Any] | None) -> Any:
+    """Return the one element of a list of as many as there are ranks. Raises ShapeError for a list of others."""
     if held is None or len(held) != 1:
         count = "none" if held is None else len(held)
         fail(ShapeError, f"torch.distributed.{name}() with a list of {count} for 1 process", "It takes a list of one.")
@@ -282,6 +300,7 @@ _ALONE = ("there is no other process", "A group has one process here.")
 send, recv, isend, irecv = (refused(f"torch.distributed.{n}", *_ALONE) for n in ("send", "recv", "isend", "irecv"))
 
 __all__ = [
+    "Backend",
     "ProcessGroup",
     "ReduceOp",
     "Work",
