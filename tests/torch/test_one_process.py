@@ -152,3 +152,36 @@ def test_paths_at_which_functions_are_defined():
     assert all(getattr(F, name) is getattr(torch, name) for name in F.__all__)
     with pytest.raises(GraphError, match=r"torch\.ops\.quantized\.embedding_bag_byte_prepack\(\)"):
         ops.quantized.embedding_bag_byte_prepack(torch.ones(2, 2))
+
+
+def test_replicas_on_one_device():
+    from wengert.torch.nn.parallel.parallel_apply import parallel_apply
+    from wengert.torch.nn.parallel.replicate import replicate
+    from wengert.torch.nn.parallel.scatter_gather import gather, scatter
+
+    model, x = torch.nn.Linear(2, 1), torch.ones(3, 2)
+    replicas = replicate(model, [0])
+    out = gather(parallel_apply(replicas, scatter(x, [0])), 0)
+    assert out.tolist() == model(x).tolist()
+    assert type(out) is torch.Tensor
+    joined = gather([{"a": (torch.ones(1), torch.tensor(2.0), None)}] * 2, 0)["a"]
+    assert [None if t is None else t.tolist() for t in joined] == [[1.0, 1.0], [2.0, 2.0], None]
+    for call in (lambda: replicate(model, [0, 1]), lambda: scatter(x, [0, 1])):
+        with pytest.raises(ShapeError, match="over 2 devices"):
+            call()
+
+
+def test_optimisers_over_processes_are_refused():
+    from wengert.torch.distributed.optim import ZeroRedundancyOptimizer
+
+    with pytest.raises(GraphError, match="in a group of one process"):
+        ZeroRedundancyOptimizer([torch.ones(1)], torch.optim.SGD, lr=0.1)
+
+
+def test_names_for_annotations():
+    from wengert.torch.types import Device, Number, _size
+
+    assert isinstance(2.0, Number)
+    assert not isinstance("2", Number)
+    assert isinstance(torch.device("cpu"), Device)
+    assert isinstance(torch.ones(2).size(), _size.__args__[0])

@@ -67,6 +67,7 @@ _MODULES = frozenset(
         "sparse",
         "special",
         "testing",
+        "types",
         "utils",
         "version",
     }

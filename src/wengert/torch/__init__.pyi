@@ -41,6 +41,7 @@ from . import signal as signal
 from . import sparse as sparse
 from . import special as special
 from . import testing as testing
+from . import types as types
 from . import utils as utils
 from . import version as version
 from .. import DTypeError as DTypeError
