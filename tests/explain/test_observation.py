@@ -95,8 +95,10 @@ def replacements(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Call):
             if root(node.func) in ("setattr", "delattr") and ast.unparse(node.args[0]) != "self":
                 yield ast.unparse(node)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)) and "mock" in ast.unparse(node):
-            yield ast.unparse(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            if any("mock" in name for name in names):
+                yield ast.unparse(node)
 
 
 # Methods that a module adds to a class below when it is loaded, where there was none; and attributes of objects that

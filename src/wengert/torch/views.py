@@ -327,6 +327,8 @@ def _write_values(x: Plain, new: Plain, owners: list[Plain], views: list[Plain])
         nearest = _owners(view)[0]
         if view in written or nearest not in written or (_tracked(old[nearest]) and not _tracked(old[view])):
             continue
+        if old[view]._data is None:  # of a trace that is over
+            continue
         if view.dtype != nearest.dtype or not _shares(old[view]._data, old[nearest]._data):
             continue
         written[view] = taken = _take(nearest, old[nearest]._data, old[view]._data)

@@ -33,6 +33,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
+from wengert.execute.jit.capture.outside import Outside
 from wengert.execute.native.dispatch import entry
 
 Fn = Callable[..., Any]
@@ -1877,3 +1878,23 @@ def test_context_variables_are_gone_again(fn: Fn) -> None:
     for _ in range(CALLS):
         context.run(compiled, wg.ones(3))
     assert not list(context)
+
+
+class Frozen(dict[str, float]):
+    """A dictionary that is not written to, as some libraries have them for settings."""
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        raise AttributeError("it is read-only")
+
+
+def test_what_has_not_changed_is_not_written_when_a_call_begins_anew() -> None:
+    settings, counts = Frozen(scale=2.0), {"calls": 1, "others": 2}
+    held = [types.SimpleNamespace(items=items) for items in (settings, counts)]
+    outside = Outside.__new__(Outside)
+    outside.drawn = types.SimpleNamespace(undo=lambda: None)
+    outside.captures = types.SimpleNamespace(containers=held, places=[])
+    outside.containers, outside.places = [dict(settings), dict(counts)], []
+    counts["calls"] = 3
+    outside.undo()
+    assert (settings, counts) == ({"scale": 2.0}, {"calls": 1, "others": 2})
+    assert list(counts) == ["calls", "others"]

@@ -82,7 +82,7 @@ class lazy_property:
             return self
         with wg.enable_grad():
             value = self.wrapped(instance)
-        setattr(instance, self.wrapped.__name__, value)
+        vars(instance)[self.wrapped.__name__] = value
         return value
 
 

@@ -93,7 +93,9 @@ class Outside:
             if isinstance(items, dict):
                 if list(items) != list(before):
                     items.clear()
-                items.update(before)
+                    items.update(before)
+                elif changed := {k: v for k, v in before.items() if items[k] is not v}:  # it may refuse to be written
+                    items.update(changed)
             elif not same_contents(items, before):
                 _refill(items, before)
         for place, before in zip(self.captures.places, self.places, strict=True):
