@@ -178,9 +178,9 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
         data = np.asarray(data)
     out = new(Tensor if type(x) is Tensor else x.result_class)
     out._data = data
-    near = x._spec
-    known = near.family.get(data.shape) if data.dtype is near.dtype else None
-    out._spec = spec = known or spec_of(data.shape, data.dtype)
+    near, shape = x._spec, data.shape
+    known = near.family.get(shape) if data.dtype is near.dtype else None
+    out._spec = spec = known or spec_of(shape, data.dtype)
     out.node = out._base = None
     node = x.node
     tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable

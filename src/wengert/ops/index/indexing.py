@@ -140,7 +140,7 @@ def _static_slice(s: slice, n: int) -> Entry:
         return _open_slice(s, n)
     if step == 1 and start == 0 and stop == n:
         return ALL
-    if not len(range(start, stop, step)):
+    if stop <= start if step > 0 else start <= stop:  # nothing is picked
         return (0, 0, None)
     return (start, None if stop < 0 else stop, None if step == 1 else step)
 
@@ -366,7 +366,7 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     These are integers and slices within bounds, and one integer tensor.
     """
     spec = x._spec
-    if isinstance(index, Tensor):
+    if type(index) not in _BASIC and isinstance(index, Tensor):
         if index.is_weak or index._data is None or index._spec.dtype.kind != "i":
             return None
         try:
@@ -377,7 +377,7 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     entries = _simple_entries(index, spec.shape)
     if entries is None:
         return None
-    data = np.asarray(x._data[index]) if x.writes_through is None else _shared(x._data, index)
+    data = x._data[index] if x.writes_through is None else _shared(x._data, index)
     return wrap(data, spec.family.get(data.shape)), slice_op, (x.node,), {"entries": entries}, ()
 
 

@@ -165,19 +165,19 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
         except (TypeError, ValueError, GraphError):
             pass
         else:
-            if data.shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
+            shape = data.shape
+            if shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
                 if observers:
-                    data = reshape_op.told((x._data,), {"shape": data.shape})
+                    data = reshape_op.told((x._data,), {"shape": shape})
                 if x.node is None or not get_mode().grad:
                     out = new(Tensor if type(x) is Tensor else x.result_class)
                     out._data, out.node = data, None
-                    shape = data.shape
                     out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
                     frame = getframe(1)
                     out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
                     return out
-                return record_one(reshape_op, x, data, {"shape": data.shape})
-    return reshaped(x, _resolve_shape(x, int_args(shape)))
+                return record_one(reshape_op, x, data, {"shape": shape})
+    return reshaped(x, _resolve_shape(x, int_args(sizes)))
 
 
 @public(method=True, function=False)
