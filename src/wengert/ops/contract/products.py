@@ -283,7 +283,8 @@ def matmul(x: Any, y: Any, /) -> Tensor:
             if type(data) is not ndarray:  # of two vectors
                 data = np.asarray(data)
             out._data = data
-            out._spec = made = spec.family.get(data.shape) or spec_of(data.shape, spec.dtype)
+            shape = data.shape
+            out._spec = made = spec.family.get(shape) or spec_of(shape, spec.dtype)
             n_x, n_y = x.node, y.node
             out._base = None
             if (n_x is None and n_y is None) or not (mode := get_mode()).grad:
