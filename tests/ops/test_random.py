@@ -148,6 +148,12 @@ def test_default_generator() -> None:
         wg.manual_seed(11)
         assert wg.rand(3).tolist() == a == wg.rand(3, generator=generator(11)).tolist()
         assert wg.random.seed() == wg.random.initial_seed() != wg.random.seed()
+        assert wg.random.seed(5) == 5 == wg.random.initial_seed()
+        drawn = wg.rand(3)
+        wg.manual_seed(5)
+        assert (wg.rand(3) == drawn).all()
+        with pytest.raises(wg.DTypeError, match="a seed must be an int, not 'x'"):
+            wg.random.seed("x")
     finally:
         wg.random.set_rng_state(state)
 

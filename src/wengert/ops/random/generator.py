@@ -343,14 +343,20 @@ def manual_seed(seed: int) -> Generator:
 
 
 @public(home="random")
-def seed() -> int:
-    """Seed the default generator from the operating system. Returns the seed.
+def seed(seed: int | None = None) -> int:
+    """Seed the default generator: from the operating system, or with a number, as NumPy's function of this name does.
+
+    Returns the seed. Raises DTypeError for a seed that is not an int.
 
     >>> import wengert as wg
     >>> wg.random.seed() == wg.random.initial_seed()
     True
+    >>> wg.random.seed(0)
+    0
     """
-    return default_generator.seed()
+    if seed is None:
+        return default_generator.seed()
+    return default_generator.manual_seed(seed).initial_seed()
 
 
 @public(home="random")
