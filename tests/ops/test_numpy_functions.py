@@ -20,6 +20,18 @@ CUBE = RNG.normal(size=(2, 3, 4))
 HOLES = np.where(np.abs(X) < 0.4, np.nan, X)
 Z = RNG.normal(size=4) + 1j * RNG.normal(size=4)
 
+
+def _writes(call: Callable[[Any, Any], None]) -> Callable[[Any], Any]:
+    """Return a function that gives a copy of its argument after a function has written to it."""
+
+    def run(x: Any) -> Any:
+        copy = np.copy(x)
+        call(copy, x)
+        return copy
+
+    return run
+
+
 # By NumPy's function: data, and calls with it. Each is compared with NumPy's, and its gradients with differences.
 CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.sum: [
@@ -49,7 +61,10 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (X, lambda x: np.quantile(x, 0.3)),
         (X, lambda x: np.quantile(x, [0.1, 0.5, 1.0], axis=1)),
         (CUBE, lambda x: np.quantile(x, [[0.2], [0.9]], axis=(0, 2), keepdims=True)),
-        *[(X, lambda x, m=m: np.quantile(x, 0.37, axis=0, method=m)) for m in ("lower", "higher", "nearest", "midpoint")],
+        *[
+            (X, lambda x, m=m: np.quantile(x, 0.37, axis=0, method=m))
+            for m in ("lower", "higher", "nearest", "midpoint")
+        ],
         (HOLES, lambda x: np.quantile(x, 0.5, axis=0)),
     ],
     np.percentile: [(X, lambda x: np.percentile(x, [5, 50], axis=1)), (X, lambda x: np.percentile(x, 30))],
@@ -71,7 +86,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (X, lambda x: np.cov(x, aweights=np.abs(V), fweights=[1, 2, 1, 3, 1])),
         (Z, lambda z: np.cov(z, z.conj())),
     ],
-    np.corrcoef: [(X, lambda x: np.corrcoef(x)), (V, lambda x: np.corrcoef(x, UP)), (X, lambda x: np.corrcoef(x, rowvar=False))],
+    np.corrcoef: [
+        (X, lambda x: np.corrcoef(x)),
+        (V, lambda x: np.corrcoef(x, UP)),
+        (X, lambda x: np.corrcoef(x, rowvar=False)),
+    ],
     np.bincount: [(V, lambda x: np.bincount([0, 3, 3, 1, 0], weights=x, minlength=6))],
     np.digitize: [
         (V, lambda x: np.digitize(x, [-1.0, 0.25, 2.0])),
@@ -96,7 +115,10 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.shape: [(X, lambda x: np.shape(x))],
     np.ndim: [(X, lambda x: np.ndim(x))],
     np.size: [(X, lambda x: np.size(x)), (X, lambda x: np.size(x, 1))],
-    np.pad: [(X, lambda x: np.pad(x, 1)), (X, lambda x: np.pad(x, ((0, 1), (1, 0)), mode="constant", constant_values=2.0))],
+    np.pad: [
+        (X, lambda x: np.pad(x, 1)),
+        (X, lambda x: np.pad(x, ((0, 1), (1, 0)), mode="constant", constant_values=2.0)),
+    ],
     np.vstack: [(V, lambda x: np.vstack([x, UP]))],
     np.hstack: [(V, lambda x: np.hstack([x, UP])), (X, lambda x: np.hstack((x, X)))],
     np.dstack: [(V, lambda x: np.dstack([x, UP])), (X, lambda x: np.dstack([x, x]))],
@@ -111,7 +133,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.hsplit: [(X, lambda x: np.hsplit(x, [2])), (V, lambda x: np.hsplit(x, [2]))],
     np.vsplit: [(X, lambda x: np.vsplit(x, 3))],
     np.dsplit: [(CUBE, lambda x: np.dsplit(x, 2))],
-    np.delete: [(V, lambda x: np.delete(x, 1)), (X, lambda x: np.delete(x, [0, -1], axis=1)), (X, lambda x: np.delete(x, slice(0, 4)))],
+    np.delete: [
+        (V, lambda x: np.delete(x, 1)),
+        (X, lambda x: np.delete(x, [0, -1], axis=1)),
+        (X, lambda x: np.delete(x, slice(0, 4))),
+    ],
     np.insert: [
         (V, lambda x: np.insert(x, 1, 9.0)),
         (V, lambda x: np.insert(UP, [0, 3], x[:2])),
@@ -125,7 +151,10 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.flatnonzero: [(X, lambda x: np.flatnonzero(x > 0))],
     np.argwhere: [(X, lambda x: np.argwhere(x > 0)), (np.float64(2.0), lambda x: np.argwhere(x))],
     np.extract: [(X, lambda x: np.extract(X > 0, x))],
-    np.compress: [(X, lambda x: np.compress([True, False, True], x, axis=0)), (X, lambda x: np.compress(X.ravel() < 0, x))],
+    np.compress: [
+        (X, lambda x: np.compress([True, False, True], x, axis=0)),
+        (X, lambda x: np.compress(X.ravel() < 0, x)),
+    ],
     np.choose: [(V, lambda x: np.choose([0, 1, 0, 1, 1], [x, -x * x]))],
     np.select: [(V, lambda x: np.select([V > 1, V < 0], [x, x**2], 7.0))],
     np.piecewise: [
@@ -135,6 +164,20 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.apply_along_axis: [
         (X, lambda x: np.apply_along_axis(lambda r: np.sum(r * r), 1, x)),
         (CUBE, lambda x: np.apply_along_axis(lambda r: np.outer(r, r), 1, x)),
+    ],
+    np.copyto: [
+        (V, _writes(lambda a, x: np.copyto(a, x * 2, where=V > 0))),
+        (V, _writes(lambda a, x: np.copyto(a, x[0]))),
+    ],
+    np.fill_diagonal: [
+        (X, _writes(lambda a, x: np.fill_diagonal(a, x[0, :2]))),
+        (X.T.copy(), _writes(lambda a, x: np.fill_diagonal(a, 3.0, wrap=True))),
+    ],
+    np.put: [(V, _writes(lambda a, x: np.put(a, [0, -1, 2], x[:2] * 3)))],
+    np.place: [(V, _writes(lambda a, x: np.place(a, V > 0, x[1:3])))],
+    np.put_along_axis: [
+        (X, _writes(lambda a, x: np.put_along_axis(a, np.array([[1], [0], [4]]), x[:, :1] * 2, axis=1))),
+        (X, _writes(lambda a, x: np.put_along_axis(a, np.array([3, 7]), x[0, :2] * 2, axis=None))),
     ],
     np.tril_indices_from: [(X, lambda x: np.tril_indices_from(x, -1))],
     np.triu_indices_from: [(X, lambda x: np.triu_indices_from(x))],
@@ -149,7 +192,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (Z, lambda z: np.nan_to_num(z * np.array([1.0, np.nan, 1.0, 1.0]))),
         (np.arange(3), lambda x: np.nan_to_num(x)),
     ],
-    np.round: [(V * 7.3, lambda x: np.round(x)), (V * 7.31, lambda x: np.round(x, 1)), (np.array([15, 25, -15]), lambda x: np.round(x, -1))],
+    np.round: [
+        (V * 7.3, lambda x: np.round(x)),
+        (V * 7.31, lambda x: np.round(x, 1)),
+        (np.array([15, 25, -15]), lambda x: np.round(x, -1)),
+    ],
     np.fix: [(V, lambda x: np.fix(x))],
     np.isneginf: [(np.array([1.0, -np.inf, np.inf]), lambda x: np.isneginf(x))],
     np.isposinf: [(np.array([1.0, -np.inf, np.inf]), lambda x: np.isposinf(x))],
@@ -179,7 +226,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (UP, lambda x: np.gradient(V, x)),
         (CUBE, lambda x: np.gradient(x, 2.0, 0.5, axis=(0, 2))),
     ],
-    np.unwrap: [(V * 5, lambda x: np.unwrap(x)), (X * 8.3, lambda x: np.unwrap(x, axis=0, period=4.0)), (V * 9, lambda x: np.unwrap(x, discont=5.0))],
+    np.unwrap: [
+        (V * 5, lambda x: np.unwrap(x)),
+        (X * 8.3, lambda x: np.unwrap(x, axis=0, period=4.0)),
+        (V * 9, lambda x: np.unwrap(x, discont=5.0)),
+    ],
     np.interp: [
         (V * 1.1, lambda x: np.interp(x, UP, V)),
         (V, lambda y: np.interp([-3.0, -2.0, 0.3, 3.0, 4.0], UP, y)),
@@ -195,7 +246,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     + [(V, lambda x, m=m: np.convolve(UP[:2], x, m)) for m in ("valid", "same", "full")]
     + [(np.arange(4), lambda x: np.convolve(x, [1, 2, 3]))],
     np.polyval: [(V, lambda p: np.polyval(p, UP)), (X, lambda x: np.polyval(UP, x))],
-    np.vander: [(V, lambda x: np.vander(x)), (V, lambda x: np.vander(x, 3, increasing=True)), (V, lambda x: np.vander(x, 0))],
+    np.vander: [
+        (V, lambda x: np.vander(x)),
+        (V, lambda x: np.vander(x, 3, increasing=True)),
+        (V, lambda x: np.vander(x, 0)),
+    ],
     np.polyfit: [
         (V, lambda y: np.polyfit(UP, y, 2)),
         (UP, lambda x: np.polyfit(x, V, 1, w=np.abs(V))),
@@ -212,7 +267,7 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (V, lambda x: np.linspace(x[0], 5.0, 5, retstep=True)),
         (V, lambda x: np.linspace(x[0], x[1], 1)),
     ],
-}  # fmt: skip
+}
 CALLS[np.amax], CALLS[np.amin], CALLS[np.around] = CALLS[np.max], CALLS[np.min], CALLS[np.round]
 
 UFUNC_CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
@@ -227,13 +282,20 @@ UFUNC_CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.cbrt: [(V, np.cbrt), (np.array([0.0, -8.0, np.inf, np.nan]), np.cbrt)],
     np.fmax: [(V, lambda x: np.fmax(x, UP)), (HOLES, lambda x: np.fmax(x, 0.2))],
     np.fmin: [(V, lambda x: np.fmin(x, UP)), (HOLES, lambda x: np.fmin(0.2, x))],
-    np.fmod: [(V, lambda x: np.fmod(x, 0.7)), (V * 9.37, lambda x: np.fmod(x, -UP)), (np.array([-5, 5]), lambda x: np.fmod(x, 3))],
-    np.heaviside: [(np.array([-1.0, 2.0, 3.0]), lambda x: np.heaviside(x, 0.5)), (V, lambda h: np.heaviside([0.0, 1.0, -1.0, 0.0, np.nan], h))],
+    np.fmod: [
+        (V, lambda x: np.fmod(x, 1.1)),
+        (V * 9.37, lambda x: np.fmod(x, -2 * UP)),
+        (np.array([-5, 5]), lambda x: np.fmod(x, 3)),
+    ],
+    np.heaviside: [
+        (np.array([-1.0, 2.0, 3.0]), lambda x: np.heaviside(x, 0.5)),
+        (V, lambda h: np.heaviside([0.0, 1.0, -1.0, 0.0, np.nan], h)),
+    ],
     np.modf: [(V, np.modf), (np.array([np.inf, -2.5, np.nan]), np.modf)],
     np.subtract: [(V, lambda x: np.subtract.outer(x, X))],
     np.add: [(X, lambda x: np.add.accumulate(x)), (X, lambda x: np.add.accumulate(x, axis=1))],
     np.multiply: [(X, lambda x: np.multiply.accumulate(x, axis=1)), (V, lambda x: np.multiply.outer(UP, x))],
-}  # fmt: skip
+}
 
 
 def test_every_function_has_a_call() -> None:

@@ -72,10 +72,10 @@ def find(path: str) -> Any:
 def known(function: Any) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
     """Return a runner of a NumPy function by Wengert's; None where there is none. The runner raises `Unlike`."""
     own = OWN.get(function)
-    signature = inspect.signature(own if own is not None else function)
     target = own if own is not None else _same().get(function)
     if target is None:
         return None
+    signature = inspect.signature(own if own is not None else function)
     takes = inspect.signature(target).parameters
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -13,39 +13,39 @@ from .register import inexact, own, ufunc, xp
 
 
 @ufunc(np.exp2)
-def exp2(x: Any) -> Tensor:
+def _exp2(x: Any) -> Any:
     return xp.pow(2.0, inexact(x))
 
 
 @ufunc(np.logaddexp2)
-def logaddexp2(x: Any, y: Any) -> Tensor:
+def _logaddexp2(x: Any, y: Any) -> Any:
     return xp.logaddexp(inexact(x) * math.log(2), inexact(y) * math.log(2)) / math.log(2)
 
 
 @ufunc(np.fabs)
-def fabs(x: Any) -> Tensor:
+def _fabs(x: Any) -> Any:
     return xp.abs(inexact(x))
 
 
 @ufunc(np.float_power)
-def float_power(x: Any, y: Any) -> Tensor:
+def _float_power(x: Any, y: Any) -> Any:
     x, y = as_operand(x), as_operand(y)
     wide = "complex128" if "c" in (x.dtype.kind, y.dtype.kind) else "float64"
     return xp.pow(x.astype(wide), y.astype(wide))
 
 
 @ufunc(np.deg2rad, np.radians)
-def radians(x: Any) -> Tensor:
+def _radians(x: Any) -> Any:
     return inexact(x) * (math.pi / 180)
 
 
 @ufunc(np.rad2deg, np.degrees)
-def degrees(x: Any) -> Tensor:
+def _degrees(x: Any) -> Any:
     return inexact(x) * (180 / math.pi)
 
 
 @ufunc(np.cbrt)
-def cbrt(x: Any) -> Tensor:
+def _cbrt(x: Any) -> Any:
     x = inexact(x)
     is_zero = x == 0
     known = xp.where(is_zero, 1.0, x)
@@ -55,53 +55,53 @@ def cbrt(x: Any) -> Tensor:
 
 
 @ufunc(np.fmax)
-def fmax(x: Any, y: Any) -> Tensor:
+def _fmax(x: Any, y: Any) -> Any:
     # Only what is a number is compared: where one operand is NaN its gradient is 0.
     x, y = as_operand(x), as_operand(y)
     return xp.where(xp.isnan(x), y, xp.where(xp.isnan(y), x, xp.maximum(x, y)))
 
 
 @ufunc(np.fmin)
-def fmin(x: Any, y: Any) -> Tensor:
+def _fmin(x: Any, y: Any) -> Any:
     x, y = as_operand(x), as_operand(y)
     return xp.where(xp.isnan(x), y, xp.where(xp.isnan(y), x, xp.minimum(x, y)))
 
 
 @ufunc(np.fmod)
-def fmod(x: Any, y: Any) -> Tensor:
+def _fmod(x: Any, y: Any) -> Any:
     x, y = as_operand(x), as_operand(y)
     size = xp.abs(y)
     return xp.where(x < 0, -xp.remainder(-x, size), xp.remainder(x, size))
 
 
 @ufunc(np.heaviside)
-def heaviside(x: Any, at_zero: Any) -> Tensor:
+def _heaviside(x: Any, at_zero: Any) -> Any:
     x, at_zero = inexact(x), inexact(at_zero)
     step = xp.where(x == 0, at_zero, xp.where(x > 0, 1.0, 0.0))
     return xp.where(xp.isnan(x), np.nan, step)
 
 
 @ufunc(np.modf)
-def modf(x: Any) -> tuple[Tensor, Tensor]:
+def _modf(x: Any) -> tuple[Tensor, Tensor]:
     x = inexact(x)
     whole = xp.trunc(x)
     return xp.where(xp.isinf(x), 0.0, x - xp.where(xp.isinf(x), 0.0, whole)), whole
 
 
 @own(np.sinc)
-def sinc(x: Any) -> Tensor:
+def _sinc(x: Any) -> Any:
     x = inexact(x) * math.pi
     known = xp.where(x == 0, 1.0, x)
     return xp.where(x == 0, 1.0 - x * x / 6, xp.sin(known) / known)  # the series has the slopes at 0
 
 
 @own(np.i0)
-def i0(x: Any) -> Tensor:
+def _i0(x: Any) -> Any:
     return xp.special.i0(inexact(x))
 
 
 @own(np.angle)
-def angle(z: Any, deg: bool = False) -> Tensor:
+def _angle(z: Any, deg: bool = False) -> Any:
     z = as_operand(z)
     if z.dtype.kind == "c":
         known = xp.where(z == 0, 1.0, z)
@@ -113,14 +113,14 @@ def angle(z: Any, deg: bool = False) -> Tensor:
 
 
 @own(np.nan_to_num)
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = as_operand(x)
     if not x.spec.inexact:
         return x
     if x.dtype.kind == "c":
         return (
-            nan_to_num(xp.real(x), nan=nan, posinf=posinf, neginf=neginf)
-            + nan_to_num(xp.imag(x), nan=nan, posinf=posinf, neginf=neginf) * 1j
+            _nan_to_num(xp.real(x), nan=nan, posinf=posinf, neginf=neginf)
+            + _nan_to_num(xp.imag(x), nan=nan, posinf=posinf, neginf=neginf) * 1j
         )
     largest = float(np.finfo(x.dtype).max)
     x = xp.where(xp.isnan(x), nan, x)
@@ -129,7 +129,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 
 @own(np.round, np.around)
-def rounded(a: Any, decimals: int = 0) -> Tensor:
+def _rounded(a: Any, decimals: int = 0) -> Any:
     x = as_operand(a)
     if decimals == 0 or not x.spec.inexact:
         return xp.round(x) if decimals >= 0 else _whole(x, 10**-decimals)
@@ -137,42 +137,42 @@ def rounded(a: Any, decimals: int = 0) -> Tensor:
     return xp.round(x * scale) / scale if decimals > 0 else xp.round(x / scale) * scale
 
 
-def _whole(x: Tensor, unit: int) -> Tensor:
+def _whole(x: Tensor, unit: int) -> Any:
     """Return whole numbers rounded to multiples of `unit`, halves to even ones."""
     return (xp.round(x.astype("float64") / unit) * unit).astype(x.dtype)
 
 
 @own(np.fix)
-def fix(x: Any) -> Tensor:
+def _fix(x: Any) -> Any:
     return xp.trunc(as_operand(x))
 
 
 @own(np.isneginf)
-def isneginf(x: Any) -> Tensor:
+def _isneginf(x: Any) -> Any:
     return as_operand(x) == -math.inf
 
 
 @own(np.isposinf)
-def isposinf(x: Any) -> Tensor:
+def _isposinf(x: Any) -> Any:
     return as_operand(x) == math.inf
 
 
 @own(np.isreal)
-def isreal(x: Any) -> Tensor:
+def _isreal(x: Any) -> Any:
     x = as_operand(x)
     return xp.imag(x) == 0 if x.dtype.kind == "c" else xp.ones_like(x, dtype=bool)
 
 
 @own(np.iscomplex)
-def iscomplex(x: Any) -> Tensor:
-    return xp.logical_not(isreal(x))
+def _iscomplex(x: Any) -> Any:
+    return xp.logical_not(_isreal(x))
 
 
 @own(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:
+def _iscomplexobj(x: Any) -> bool:
     return as_operand(x).dtype.kind == "c"
 
 
 @own(np.isrealobj)
-def isrealobj(x: Any) -> bool:
+def _isrealobj(x: Any) -> bool:
     return as_operand(x).dtype.kind != "c"

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core.tensor import Tensor
 from ..structure.shapes import as_operand
 
 Adapter = Callable[..., Any]
@@ -74,7 +73,7 @@ class _Namespace:
 xp: Any = _Namespace()
 
 
-def inexact(x: Any) -> Tensor:
+def inexact(x: Any) -> Any:
     """Return an operand as NumPy's functions of fractions take it: integers and booleans in float64."""
     x = as_operand(x)
     return x if x.spec.inexact else x.astype("float64")
@@ -84,4 +83,4 @@ def axis_of(x: Any, axis: int) -> int:
     """Return an axis counted from the front. Raises what NumPy does for one that is not there."""
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(f"axis {axis} of a tensor of {x.ndim} axes, {x.spec}")
-    return axis % x.ndim
+    return axis % int(x.ndim)

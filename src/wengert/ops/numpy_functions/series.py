@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,18 @@ from .register import Unlike, axis_of, inexact, own, xp
 
 
 @own(np.inner)
-def inner(a: Any, b: Any) -> Tensor:
+def _inner(a: Any, b: Any) -> Any:
     x, y = as_operand(a), as_operand(b)
     return x * y if not x.ndim or not y.ndim else xp.tensordot(x, y, axes=((-1,), (-1,)))
 
 
 @own(np.vdot)
-def vdot(a: Any, b: Any) -> Tensor:
+def _vdot(a: Any, b: Any) -> Any:
     return xp.sum(xp.conj(as_operand(a)).reshape(-1) * as_operand(b).reshape(-1))
 
 
 @own(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     if axis is not None:
         axisa = axisb = axisc = axis
     x = xp.moveaxis(as_operand(a), axisa, -1)
@@ -41,7 +40,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 
 @own(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     x = as_operand(ary).reshape(-1)
     parts = [xp.diff(x)]
     if to_begin is not None:
@@ -52,7 +51,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 
 @own(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     values = xp.moveaxis(inexact(y), axis, -1)
     steps: Any = dx
     if x is not None:
@@ -62,7 +61,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
 
 
 @own(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     x = inexact(f)
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     axes = tuple(axis_of(x, i) for i in axes)
@@ -80,7 +79,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _slopes(y: Tensor, spacing: Tensor, edge_order: int) -> Tensor:
+def _slopes(y: Tensor, spacing: Tensor, edge_order: int) -> Any:
     """Return differences of second order inside and of `edge_order` at both ends, along the last axis."""
     count = y.shape[-1]
     if spacing.ndim == 0:
@@ -116,7 +115,7 @@ def _slopes(y: Tensor, spacing: Tensor, edge_order: int) -> Tensor:
 
 
 @own(np.unwrap)
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Tensor:
+def _unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
     x = xp.moveaxis(inexact(p), axis, -1)
     steps = xp.stop_gradient(xp.diff(x))
     half = period / 2
@@ -128,11 +127,11 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
 
 
 @own(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
+def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     return _interpolated(inexact(x), inexact(xp), inexact(fp), left, right)
 
 
-def _interpolated(places: Tensor, known: Tensor, values: Tensor, left: Any, right: Any) -> Tensor:
+def _interpolated(places: Tensor, known: Tensor, values: Tensor, left: Any, right: Any) -> Any:
     if known.ndim != 1 or known.shape != values.shape:
         raise ValueError(f"values {values.spec} at places {known.spec}, which have to be one for each")
     if not known.shape[0]:
@@ -150,14 +149,14 @@ def _interpolated(places: Tensor, known: Tensor, values: Tensor, left: Any, righ
     return xp.where(places < known[0], low, xp.where(places > known[-1], high, inside))
 
 
-def _at(values: Tensor, places: Tensor) -> Tensor:
+def _at(values: Tensor, places: Tensor) -> Any:
     return xp.take(values, places.reshape(-1)).reshape(places.shape)
 
 
 # -- convolution
 
 
-def _sums(a: Any, v: Any, mode: str) -> Tensor:
+def _sums(a: Any, v: Any, mode: str) -> Any:
     """Return the sums of products of `v` with every part of `a` as long as it, and of those that stand out."""
     x, y = as_operand(a), as_operand(v)
     if x.ndim != 1 or y.ndim != 1:
@@ -175,7 +174,7 @@ def _sums(a: Any, v: Any, mode: str) -> Tensor:
     return _slid(x, y, out)
 
 
-def _slid(x: Tensor, y: Tensor, out: tuple[int, int]) -> Tensor:
+def _slid(x: Tensor, y: Tensor, out: tuple[int, int]) -> Any:
     padded = xp.pad(x, (out,))
     if padded.dtype.kind == "f" and y.dtype == padded.dtype:
         return xp.nn.functional.conv1d(padded[None, None], y[None, None])[0, 0]
@@ -185,12 +184,12 @@ def _slid(x: Tensor, y: Tensor, out: tuple[int, int]) -> Tensor:
 
 
 @own(np.correlate)
-def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+def _correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     return _sums(a, xp.conj(as_operand(v)), mode)
 
 
 @own(np.convolve)
-def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
     x, y = as_operand(a), as_operand(v)
     if x.ndim == 0 or y.ndim == 0:
         x, y = x.reshape(-1), y.reshape(-1)
@@ -203,7 +202,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 @own(np.polyval)
-def polyval(p: Any, x: Any) -> Tensor:
+def _polyval(p: Any, x: Any) -> Any:
     factors, at = as_operand(p), as_operand(x)
     found: Any = xp.zeros_like(at)
     for factor in factors:
@@ -212,7 +211,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 
 
 @own(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     at = as_operand(x)
     if at.ndim != 1:
         raise ValueError(f"vander of {at.spec}: the points have one axis")
@@ -227,11 +226,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 @own(np.polyfit)
-def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, w: Any = None) -> Tensor:
+def _polyfit(x: Any, y: Any, deg: int, rcond: Any = None, w: Any = None) -> Any:
     at, values = inexact(x), inexact(y)
     if rcond is not None:
         raise Unlike("rcond=")
-    columns = vander(at, deg + 1)
+    columns = _vander(at, deg + 1)
     if w is not None:
         weights = inexact(w)
         columns = columns * weights[:, None]
@@ -241,7 +240,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, w: Any = None) -> Tenso
     return found / (scale if found.ndim == 1 else scale[:, None])
 
 
-def _trimmed(p: Any) -> Tensor:
+def _trimmed(p: Any) -> Any:
     """Return a polynomial without the leading factors that are 0, as NumPy's arithmetic does."""
     factors = xp.atleast_1d(as_operand(p))
     there = np.flatnonzero(np.asarray(factors.detach()))
@@ -249,12 +248,12 @@ def _trimmed(p: Any) -> Tensor:
 
 
 @own(np.polymul)
-def polymul(a1: Any, a2: Any) -> Tensor:
-    return convolve(_trimmed(a1), _trimmed(a2))
+def _polymul(a1: Any, a2: Any) -> Any:
+    return _convolve(_trimmed(a1), _trimmed(a2))
 
 
 @own(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Tensor:
+def _polyadd(a1: Any, a2: Any) -> Any:
     x, y = xp.atleast_1d(as_operand(a1)), xp.atleast_1d(as_operand(a2))
     count = max(x.shape[0], y.shape[0])
     x, y = (xp.pad(p, ((count - p.shape[0], 0),)) for p in (x, y))
@@ -262,12 +261,12 @@ def polyadd(a1: Any, a2: Any) -> Tensor:
 
 
 @own(np.polysub)
-def polysub(a1: Any, a2: Any) -> Tensor:
-    return polyadd(a1, -xp.atleast_1d(as_operand(a2)))
+def _polysub(a1: Any, a2: Any) -> Any:
+    return _polyadd(a1, -xp.atleast_1d(as_operand(a2)))
 
 
 @own(np.polyder)
-def polyder(p: Any, m: int = 1) -> Tensor:
+def _polyder(p: Any, m: int = 1) -> Any:
     factors = as_operand(p)
     for _ in range(m):
         powers = np.arange(factors.shape[0] - 1, 0, -1)
@@ -276,7 +275,7 @@ def polyder(p: Any, m: int = 1) -> Tensor:
 
 
 @own(np.polyint)
-def polyint(p: Any, m: int = 1) -> Tensor:
+def _polyint(p: Any, m: int = 1) -> Any:
     factors = inexact(p)
     for _ in range(m):
         powers = np.arange(factors.shape[0], 0, -1).astype(factors.dtype)
@@ -288,7 +287,7 @@ def polyint(p: Any, m: int = 1) -> Tensor:
 
 
 @own(np.linspace)
-def linspace(
+def _linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> Any:
     first, last = xp.broadcast_arrays(inexact(start), inexact(stop))
@@ -301,5 +300,3 @@ def linspace(
     found = xp.moveaxis(found, 0, axis)
     found = found if dtype is None else found.astype(dtype)
     return (found, step) if retstep else found
-
-

@@ -15,28 +15,28 @@ from .register import Unlike, axis_of, inexact, own, xp
 # -- reductions
 
 
-def _kept(x: Tensor, where: Any, neutral: Any) -> Tensor:
+def _kept(x: Tensor, where: Any, neutral: Any) -> Any:
     return x if where is True else xp.where(where, x, neutral)
 
 
 @own(np.sum)
-def total(
+def _total(
     a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
-) -> Tensor:
+) -> Any:
     found = xp.sum(_kept(as_operand(a), where, 0), axis=axis, dtype=dtype, keepdims=keepdims)
     return found if initial is None else found + initial
 
 
 @own(np.prod)
-def product(
+def _product(
     a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
-) -> Tensor:
+) -> Any:
     found = xp.prod(_kept(as_operand(a), where, 1), axis=axis, dtype=dtype, keepdims=keepdims)
     return found if initial is None else found * initial
 
 
 @own(np.mean)
-def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, where: Any = True) -> Tensor:
+def _mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, where: Any = True) -> Any:
     x = inexact(a)
     if where is True:
         return xp.mean(x, axis=axis, dtype=dtype, keepdims=keepdims)
@@ -45,7 +45,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False, whe
 
 
 def _extreme(reduce: str, combine: str, unbounded: float) -> Callable[..., Tensor]:
-    def run(a: Any, axis: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Tensor:
+    def run(a: Any, axis: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
         x = as_operand(a)
         if where is not True:
             if initial is None:
@@ -64,19 +64,19 @@ own(np.min, np.amin)(_extreme("min", "minimum", math.inf))
 
 
 @own(np.ptp)
-def ptp(a: Any, axis: Any = None, keepdims: Any = False) -> Tensor:
+def _ptp(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     x = as_operand(a)
     return xp.max(x, axis=axis, keepdims=keepdims) - xp.min(x, axis=axis, keepdims=keepdims)
 
 
 @own(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def _cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     x = as_operand(a)
     return xp.cumulative_sum(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis, dtype=dtype)
 
 
 @own(np.cumprod)
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def _cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     x = as_operand(a)
     return xp.cumulative_prod(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis, dtype=dtype)
 
@@ -84,58 +84,58 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
 # -- without NaN
 
 
-def _numbers(a: Any, instead: float) -> Tensor:
+def _numbers(a: Any, instead: float) -> Any:
     x = as_operand(a)
     return xp.where(xp.isnan(x), instead, x) if x.spec.inexact else x
 
 
 @own(np.nansum)
-def nansum(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Tensor:
+def _nansum(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
     return xp.sum(_numbers(a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @own(np.nanprod)
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Tensor:
+def _nanprod(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
     return xp.prod(_numbers(a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @own(np.nancumsum)
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-    return cumsum(_numbers(a, 0), axis, dtype)
+def _nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    return _cumsum(_numbers(a, 0), axis, dtype)
 
 
 @own(np.nancumprod)
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-    return cumprod(_numbers(a, 1), axis, dtype)
+def _nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    return _cumprod(_numbers(a, 1), axis, dtype)
 
 
-def _counted(x: Tensor, axis: Any, keepdims: Any) -> Tensor:
+def _counted(x: Tensor, axis: Any, keepdims: Any) -> Any:
     real = xp.real(x) if x.dtype.kind == "c" else x
     return xp.sum(xp.logical_not(xp.isnan(x)).astype(real.dtype), axis=axis, keepdims=keepdims)
 
 
 @own(np.nanmean)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Tensor:
+def _nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
     x = inexact(a) if dtype is None else as_operand(a).astype(dtype)
-    return nansum(x, axis, None, keepdims) / _counted(x, axis, keepdims)
+    return _nansum(x, axis, None, keepdims) / _counted(x, axis, keepdims)
 
 
 @own(np.nanvar)
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Tensor:
+def _nanvar(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
     x = inexact(a) if dtype is None else as_operand(a).astype(dtype)
-    away = xp.where(xp.isnan(x), 0.0, x - nanmean(x, axis, None, True))
+    away = xp.where(xp.isnan(x), 0.0, x - _nanmean(x, axis, None, True))
     degrees = _counted(x, axis, keepdims) - ddof
     squares = xp.real(away * xp.conj(away)) if x.dtype.kind == "c" else away * away
     return xp.where(degrees <= 0, math.nan, xp.sum(squares, axis=axis, keepdims=keepdims) / degrees)
 
 
 @own(np.nanstd)
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Tensor:
-    return xp.sqrt(nanvar(a, axis, dtype, ddof, keepdims))
+def _nanstd(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+    return xp.sqrt(_nanvar(a, axis, dtype, ddof, keepdims))
 
 
 def _nan_extreme(reduce: str, instead: float) -> Callable[..., Tensor]:
-    def run(a: Any, axis: Any = None, keepdims: Any = False) -> Tensor:
+    def run(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
         x = as_operand(a)
         found = getattr(xp, reduce)(_numbers(x, instead), axis=axis, keepdims=keepdims)
         if not x.spec.inexact:
@@ -150,12 +150,12 @@ own(np.nanmin)(_nan_extreme("min", math.inf))
 
 
 @own(np.nanargmax)
-def nanargmax(a: Any, axis: Any = None, keepdims: Any = False) -> Tensor:
+def _nanargmax(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     return xp.argmax(_numbers(a, -math.inf), axis=axis, keepdims=keepdims)
 
 
 @own(np.nanargmin)
-def nanargmin(a: Any, axis: Any = None, keepdims: Any = False) -> Tensor:
+def _nanargmin(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     return xp.argmin(_numbers(a, math.inf), axis=axis, keepdims=keepdims)
 
 
@@ -171,7 +171,7 @@ _BETWEEN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _quantiles(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip: bool) -> Tensor:
+def _quantiles(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip: bool) -> Any:
     if isinstance(q, Tensor) and q.requires_grad:
         raise Unlike("places of quantiles that require gradients")
     if method not in _BETWEEN:
@@ -194,7 +194,7 @@ def _quantiles(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip: bool
     return made
 
 
-def _between(rows: Tensor, there: Tensor, place: float, method: str) -> Tensor:
+def _between(rows: Tensor, there: Tensor, place: float, method: str) -> Any:
     """Return the quantile of each sorted row of so many numbers."""
     if rows.is_abstract or there.is_abstract:
         if method != "linear":
@@ -215,38 +215,38 @@ def _between(rows: Tensor, there: Tensor, place: float, method: str) -> Tensor:
 
 
 @own(np.quantile)
-def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Tensor:
+def _quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Any:
     return _quantiles(a, q, axis, method, keepdims, False)
 
 
 @own(np.percentile)
-def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Tensor:
+def _percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Any:
     return _quantiles(a, np.true_divide(q, 100), axis, method, keepdims, False)
 
 
 @own(np.nanquantile)
-def nanquantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Tensor:
+def _nanquantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Any:
     return _quantiles(a, q, axis, method, keepdims, True)
 
 
 @own(np.nanpercentile)
-def nanpercentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Tensor:
+def _nanpercentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False) -> Any:
     return _quantiles(a, np.true_divide(q, 100), axis, method, keepdims, True)
 
 
 @own(np.nanmedian)
-def nanmedian(a: Any, axis: Any = None, keepdims: Any = False) -> Tensor:
+def _nanmedian(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     return _quantiles(a, 0.5, axis, "linear", keepdims, True)
 
 
 @own(np.partition)
-def partition(a: Any, kth: Any, axis: int | None = -1) -> Tensor:
+def _partition(a: Any, kth: Any, axis: int | None = -1) -> Any:
     x = as_operand(a)  # sorted elements are partitioned at each place
     return xp.sort(x.reshape(-1) if axis is None else x, axis=-1 if axis is None else axis)
 
 
 @own(np.argpartition)
-def argpartition(a: Any, kth: Any, axis: int | None = -1) -> Tensor:
+def _argpartition(a: Any, kth: Any, axis: int | None = -1) -> Any:
     x = as_operand(a)
     return xp.argsort(x.reshape(-1) if axis is None else x, axis=-1 if axis is None else axis)
 
@@ -255,7 +255,7 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1) -> Tensor:
 
 
 @own(np.average)
-def average(a: Any, axis: Any = None, weights: Any = None, keepdims: Any = False) -> Tensor:
+def _average(a: Any, axis: Any = None, weights: Any = None, keepdims: Any = False) -> Any:
     x = inexact(a)
     if weights is None:
         return xp.mean(x, axis=axis, keepdims=keepdims)
@@ -267,10 +267,15 @@ def average(a: Any, axis: Any = None, weights: Any = None, keepdims: Any = False
 
 
 @own(np.cov)
-def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+def _cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
     aweights: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Any:
     x = _variables(m, rowvar)
     if y is not None:
         x = xp.concat([x, _variables(y, rowvar)], axis=0)
@@ -295,7 +300,7 @@ def cov(
     return xp.squeeze((away * w) @ xp.conj(away).mT / over)
 
 
-def _variables(m: Any, rowvar: bool) -> Tensor:
+def _variables(m: Any, rowvar: bool) -> Any:
     """Return a matrix of one row for each variable."""
     x = inexact(m)
     if x.ndim > 2:
@@ -306,8 +311,8 @@ def _variables(m: Any, rowvar: bool) -> Tensor:
 
 
 @own(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
-    c = cov(x, y, rowvar)
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    c = _cov(x, y, rowvar)
     if not c.ndim:
         return c / c
     spread = xp.sqrt(xp.real(xp.diagonal(c)))
@@ -319,7 +324,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
 
 
 @own(np.bincount)
-def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
+def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     places = np.asarray(x.detach() if isinstance(x, Tensor) else x)
     if weights is None:
         return as_operand(np.bincount(places, minlength=minlength))
@@ -329,7 +334,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 @own(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
     edges, found = as_operand(bins), as_operand(x)
     steps = np.diff(np.asarray(edges.detach()))
     if (steps >= 0).all():
@@ -340,7 +345,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 
 
 @own(np.isin)
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def _isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Any:
     x, tests = as_operand(element), as_operand(test_elements).reshape(-1)
     if not tests.size:
         found = xp.zeros(x.shape, dtype=bool)
@@ -352,9 +357,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 @own(np.unique)
-def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
-) -> Any:
+def _unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False) -> Any:
     found = xp.unique_all(as_operand(ar))
     wanted = (True, return_index, return_inverse, return_counts)
     parts = (found.values, found.indices, found.inverse_indices, found.counts)
