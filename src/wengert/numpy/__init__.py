@@ -45,4 +45,5 @@ def __dir__() -> list[str]:
 
 
 # Beside functions and submodules NumPy's dtypes, constants and errors.
-__all__ = sorted({*_FUNCTIONS, *_MODULES} | {n for n in _numpy.__all__ if not isinstance(getattr(_numpy, n), _Module)})
+_OTHERS = {n for n in _numpy.__all__ if not n.startswith("_") and not isinstance(getattr(_numpy, n), _Module)}
+__all__ = sorted({*_FUNCTIONS, *_MODULES, *_OTHERS})
