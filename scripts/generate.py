@@ -10,6 +10,9 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -23,6 +26,8 @@ from wengert.core.ops.autocast import wanted_precision  # noqa: E402
 from wengert.core.ops.declare import HOMES, PUBLIC  # noqa: E402
 from wengert.core.ops.facets import Role  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
+from wengert.numpy.creation import MADE  # noqa: E402
+from wengert.ops.numpy_protocol import known, known_ufunc  # noqa: E402
 
 BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
 
@@ -121,6 +126,30 @@ def precision_page() -> str:
     return f"{text[:start]}<!-- begin: ops -->\n\n{written}\n\n{rest}\n\n{text[end:]}"
 
 
+# -- the names of the page on NumPy
+
+
+def numpy_page() -> str:
+    """The page as it stands, with the lists of functions written anew."""
+    text = (ROOT / "docs/numpy.md").read_text()
+    start, end = (text.index(f"<!-- {mark}: names -->") for mark in ("begin", "end"))
+    written = []
+    for title, module in (("numpy", np), ("numpy.linalg", np.linalg), ("numpy.fft", np.fft)):
+        names = [name for name in sorted(module.__all__) if _is_wengerts(getattr(module, name))]
+        written.append(f"**{title}** ({len(names)}): {', '.join(f'`{name}`' for name in names)}.")
+    return f"{text[:start]}<!-- begin: names -->\n\n" + "\n\n".join(written) + f"\n\n{text[end:]}"
+
+
+def _is_wengerts(found: Any) -> bool:
+    if isinstance(found, np.ufunc):
+        return known_ufunc(found) is not None
+    return callable(found) and not isinstance(found, type) and (found in _MADE or known(found) is not None)
+
+
+# What has no tensor among its arguments to ask is made of what it is given.
+_MADE = {getattr(np, name) for name in MADE}
+
+
 FILES: dict[str, Callable[[], str]] = {
     "src/wengert/core/_methods.pyi": method_stubs,
     "src/wengert/__init__.pyi": module_stubs,
@@ -131,6 +160,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/crossings.md": crossings_page,
     "docs/pytorch-names.md": pytorch_page,
     "docs/precision.md": precision_page,
+    "docs/numpy.md": numpy_page,
 }
 
 

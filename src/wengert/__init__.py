@@ -88,6 +88,7 @@ _LAZY_MODULES = frozenset(
         "interop",
         "linalg",
         "nn",
+        "numpy",
         "optim",
         "passes",
         "random",

@@ -72,6 +72,7 @@ from . import fft as fft
 from . import interop as interop
 from . import linalg as linalg
 from . import nn as nn
+from . import numpy as numpy
 from . import optim as optim
 from . import passes as passes
 from . import random as random

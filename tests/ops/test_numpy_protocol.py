@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.ops.numpy_protocol import _OWN, _known, _same
+from wengert.ops.numpy_protocol import _same, known
 
 X = np.array([[1.0, -2.0, 3.5], [0.5, 4.0, -1.0]])
 V = np.array([3.0, 1.0, 2.0])
@@ -20,20 +20,16 @@ CALLS: dict[Any, list[Callable[[Callable[[np.ndarray], Any]], Any]]] = {
     np.all: [lambda t: np.all(t(X) > -3), lambda t: np.all(t(X), axis=0)],
     np.any: [lambda t: np.any(t(X), 1), lambda t: np.any(t(X), keepdims=True)],
     np.allclose: [lambda t: np.allclose(t(X), t(X) + 1e-9), lambda t: np.allclose(t(V), 2.0, rtol=1.0)],
-    np.amax: [lambda t: np.amax(t(X), axis=-1, keepdims=True)],
-    np.amin: [lambda t: np.amin(t(X))],
     np.argmax: [lambda t: np.argmax(t(X)), lambda t: np.argmax(t(X), axis=1)],
     np.argmin: [lambda t: np.argmin(t(X), 0)],
     np.argsort: [lambda t: np.argsort(t(X), axis=0)],
-    np.around: [lambda t: np.around(t(X))],
     np.array_split: [lambda t: np.array_split(t(X), 2, axis=1)],
     np.broadcast_arrays: [lambda t: np.broadcast_arrays(t(X), t(V))],
+    np.astype: [lambda t: np.astype(t(X), np.float32)],
     np.broadcast_to: [lambda t: np.broadcast_to(t(V), (2, 3))],
     np.clip: [lambda t: np.clip(t(X), 0, 2), lambda t: np.clip(t(X), a_min=0.5, a_max=None)],
     np.concatenate: [lambda t: np.concatenate([t(X), t(X)], axis=1), lambda t: np.concatenate((t(X), t(X)), None)],
     np.count_nonzero: [lambda t: np.count_nonzero(t(X) > 0, axis=1)],
-    np.cumprod: [lambda t: np.cumprod(t(X), axis=1)],
-    np.cumsum: [lambda t: np.cumsum(t(X), 0)],
     np.cumulative_prod: [lambda t: np.cumulative_prod(t(V))],
     np.cumulative_sum: [lambda t: np.cumulative_sum(t(X), axis=1, include_initial=True)],
     np.diag: [lambda t: np.diag(t(V)), lambda t: np.diag(t(S), k=1)],
@@ -47,27 +43,20 @@ CALLS: dict[Any, list[Callable[[Callable[[np.ndarray], Any]], Any]]] = {
     np.isclose: [lambda t: np.isclose(t(X), t(X) * 1.0000001)],
     np.kron: [lambda t: np.kron(t(S), t(V))],
     np.matrix_transpose: [lambda t: np.matrix_transpose(t(X))],
-    np.max: [lambda t: np.max(t(X), axis=(0, 1))],
-    np.mean: [lambda t: np.mean(t(X), axis=0), lambda t: np.mean(t(X), None, keepdims=True)],
     np.median: [lambda t: np.median(t(X), axis=1), lambda t: np.median(t(X))],
     np.meshgrid: [lambda t: np.meshgrid(t(V), t(V)), lambda t: np.meshgrid(t(V), t(V), indexing="ij")],
-    np.min: [lambda t: np.min(t(X), 1)],
     np.moveaxis: [lambda t: np.moveaxis(t(X), 0, 1)],
     np.nonzero: [lambda t: np.nonzero(t(X) > 0)],
     np.outer: [lambda t: np.outer(t(V), t(V))],
-    np.permute_dims: [lambda t: np.permute_dims(t(X), (1, 0))],
-    np.prod: [lambda t: np.prod(t(X), axis=1)],
     np.ravel: [lambda t: np.ravel(t(X))],
     np.real: [lambda t: np.real(t(X + 2j * X))],
     np.repeat: [lambda t: np.repeat(t(X), 2, axis=0), lambda t: np.repeat(t(V), 2)],
     np.roll: [lambda t: np.roll(t(X), 1), lambda t: np.roll(t(X), -1, axis=1)],
-    np.round: [lambda t: np.round(t(X))],
     np.searchsorted: [lambda t: np.searchsorted(t(np.sort(V)), t(V), side="right")],
     np.sort: [lambda t: np.sort(t(X)), lambda t: np.sort(t(X), axis=0)],
     np.squeeze: [lambda t: np.squeeze(t(X[None]))],
     np.stack: [lambda t: np.stack([t(X), t(X)], axis=2)],
     np.std: [lambda t: np.std(t(X), axis=1, ddof=1), lambda t: np.std(t(X))],
-    np.sum: [lambda t: np.sum(t(X), 1), lambda t: np.sum(t(X), axis=(0,), keepdims=True, out=None)],
     np.swapaxes: [lambda t: np.swapaxes(t(X), 0, 1)],
     np.take: [lambda t: np.take(t(X), [0, 1], axis=1)],
     np.take_along_axis: [lambda t: np.take_along_axis(t(X), np.array([[0], [2]]), axis=1)],
@@ -82,7 +71,6 @@ CALLS: dict[Any, list[Callable[[Callable[[np.ndarray], Any]], Any]]] = {
     np.unique_values: [lambda t: np.unique_values(t(V))],
     np.unstack: [lambda t: np.unstack(t(X))],
     np.var: [lambda t: np.var(t(X), ddof=1), lambda t: np.var(t(X), 0)],
-    np.where: [lambda t: np.where(t(X) > 0, t(X), 0.0), lambda t: np.where(t(X) > 0)],
     np.zeros_like: [lambda t: np.zeros_like(t(X))],
     np.ones_like: [lambda t: np.ones_like(t(X), dtype=np.float32)],
     np.full_like: [lambda t: np.full_like(t(X), 2.5)],
@@ -118,31 +106,6 @@ CALLS: dict[Any, list[Callable[[Callable[[np.ndarray], Any]], Any]]] = {
     np.linalg.vector_norm: [lambda t: np.linalg.vector_norm(t(X), axis=1)],
     np.fft.fftshift: [lambda t: np.fft.fftshift(t(X), axes=1)],
     np.fft.ifftshift: [lambda t: np.fft.ifftshift(t(X))],
-    np.reshape: [lambda t: np.reshape(t(X), (3, 2)), lambda t: np.reshape(t(X), -1)],
-    np.transpose: [lambda t: np.transpose(t(X)), lambda t: np.transpose(t(X[None]), (2, 0, 1))],
-    np.vstack: [lambda t: np.vstack([t(X), t(V)])],
-    np.hstack: [lambda t: np.hstack([t(V), t(V)]), lambda t: np.hstack((t(X), t(X)))],
-    np.column_stack: [lambda t: np.column_stack([t(V), t(V)])],
-    np.append: [lambda t: np.append(t(V), 4.0), lambda t: np.append(t(X), t(X), axis=0)],
-    np.inner: [lambda t: np.inner(t(X), t(X)), lambda t: np.inner(t(V), t(V))],
-    np.vdot: [lambda t: np.vdot(t(V + 1j), t(V * 1j))],
-    np.average: [lambda t: np.average(t(X)), lambda t: np.average(t(X), axis=1, weights=t(V))],
-    np.ptp: [lambda t: np.ptp(t(X), axis=0)],
-    np.fliplr: [lambda t: np.fliplr(t(X))],
-    np.flipud: [lambda t: np.flipud(t(X))],
-    np.copy: [lambda t: np.copy(t(X))],
-    np.array_equal: [lambda t: np.array_equal(t(X), t(X)), lambda t: np.array_equal(t(X), t(V))],
-    np.shape: [lambda t: np.shape(t(X))],
-    np.ndim: [lambda t: np.ndim(t(X))],
-    np.size: [lambda t: np.size(t(X)), lambda t: np.size(t(X), 1)],
-    np.iscomplexobj: [lambda t: np.iscomplexobj(t(X))],
-    np.isrealobj: [lambda t: np.isrealobj(t(X))],
-    np.trapezoid: [lambda t: np.trapezoid(t(X)), lambda t: np.trapezoid(t(X), x=t(np.sort(V)), axis=1)],
-    np.split: [lambda t: np.split(t(X), 2), lambda t: np.split(t(X), [1], axis=1)],
-    np.pad: [
-        lambda t: np.pad(t(X), 1),
-        lambda t: np.pad(t(X), ((0, 1), (1, 0)), mode="constant", constant_values=2.0),
-    ],
 }
 
 
@@ -157,7 +120,7 @@ for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irf
 
 
 def test_every_function_has_a_call() -> None:
-    assert set(CALLS) == set(_same()) | set(_OWN)
+    assert set(CALLS) == set(_same())
 
 
 def _flat(found: Any) -> list[Any]:
@@ -166,7 +129,7 @@ def _flat(found: Any) -> list[Any]:
 
 @pytest.mark.parametrize("function", CALLS, ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_values_are_numpys(function: Any) -> None:
-    assert _known(function) is not None
+    assert known(function) is not None
     for call in CALLS[function]:
         expected = _flat(call(lambda a: a))
         found = _flat(call(wg.asarray))
@@ -207,7 +170,7 @@ def test_what_wengert_lacks_is_numpys_where_nothing_is_lost() -> None:
     t = wg.asarray(X)
     counts, _ = np.histogram(t)
     np.testing.assert_array_equal(counts, np.histogram(X)[0])
-    np.testing.assert_array_equal(np.add.outer(t, t), np.add.outer(X, X))
+    np.testing.assert_array_equal(np.add.reduceat(t, [0, 1]), np.add.reduceat(X, [0, 1]))
     out = np.zeros(3)
     assert np.sum(t, axis=0, out=out) is out
     np.testing.assert_array_equal(out, X.sum(0))
@@ -222,10 +185,10 @@ def test_what_wengert_lacks_is_numpys_where_nothing_is_lost() -> None:
         (lambda t: np.histogram(t), "np.histogram"),
         (lambda t: np.sum(t, out=np.zeros(())), "np.sum"),
         (lambda t: np.add(t, 1, out=np.zeros((2, 3))), "np.add"),
-        (lambda t: np.add.outer(t, t), "np.add.outer"),
+        (lambda t: np.add.reduceat(t, [0, 1]), "np.add.reduceat"),
         (lambda t: np.linalg.tensorinv(t), "np.linalg.tensorinv"),
         (lambda t: np.zeros((2, 3)).__iadd__(t), "np.add"),
-        (lambda t: np.sum(t, initial=2.0), "np.sum"),
+        (lambda t: np.var(t, where=t > 0), "np.var"),
     ],
 )
 def test_an_error_where_gradients_would_be_lost(call: Callable[[Any], Any], name: str) -> None:

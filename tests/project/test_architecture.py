@@ -32,6 +32,7 @@ LAYERS = {
     "explorer": 4,
     "solve": 4,
     "torch": 4,
+    "numpy": 4,
     "cli": 5,
 }
 # The package's face: it may name anything, and whoever is above the layers may use it.

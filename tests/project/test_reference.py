@@ -27,8 +27,8 @@ def public() -> set[str]:
         for name in module.__all__:
             value = getattr(module, name)
             if isinstance(value, ModuleType):
-                # Of PyTorch's namespaces the page of PyTorch's names tells.
-                if not path.startswith("wengert.torch"):
+                # Of PyTorch's namespaces the page of PyTorch's names tells, of NumPy's the page of its programs.
+                if not path.startswith("wengert.torch") and name != "numpy":
                     modules.append((f"{path}.{name}", value))
             elif not name.startswith("_"):
                 found.add(f"{path}.{name}")

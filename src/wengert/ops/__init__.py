@@ -1,6 +1,6 @@
 """The op table's entries, by family. Importing this package declares them all."""
 
-from . import fourier, numpy_protocol  # noqa: F401
+from . import fourier, numpy_functions, numpy_protocol  # noqa: F401
 from .contract import einsum, products  # noqa: F401
 from .formulas import elementwise as elementwise
 from .formulas import reduction as reduction

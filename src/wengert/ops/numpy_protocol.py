@@ -19,16 +19,17 @@ from ..core.mode import get_mode
 from ..core.ops.declare import METHODS
 from ..core.ops.op import TABLE
 from ..core.tensor import Tensor
+from .numpy_functions.register import OWN, UFUNCS, Unlike, in_numpys_dtype, xp
 from .structure.shapes import as_operand
 
 # NumPy functions by their names there, each with Wengert's where that has another. They mean the same; arguments are
 # given by the names that Wengert has for them (see `_NAMES`), and what it does not have must be left at its default.
 _SAME = """
-all allclose amax:max amin:min any argmax argmin argsort around:round array_split broadcast_arrays
-broadcast_to clip concat concatenate:concat count_nonzero cumprod:cumulative_prod cumsum:cumulative_sum
-cumulative_prod cumulative_sum diag diagonal diff dot einsum expand_dims flip imag isclose kron matrix_transpose max
-mean median meshgrid min moveaxis nonzero outer permute_dims prod ravel real repeat roll round searchsorted sort
-squeeze stack std sum swapaxes take take_along_axis tensordot tile trace tril triu unique_all unique_counts
+all allclose any argmax argmin argsort array_split astype broadcast_arrays
+broadcast_to clip concat concatenate:concat count_nonzero
+cumulative_prod cumulative_sum diag diagonal diff dot einsum expand_dims flip imag isclose kron matrix_transpose
+median meshgrid moveaxis nonzero outer ravel real repeat roll searchsorted sort
+squeeze stack std swapaxes take take_along_axis tensordot tile trace tril triu unique_all unique_counts
 unique_inverse unique_values unstack var zeros_like ones_like empty_like full_like
 linalg.cholesky linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh linalg.eigvals
 linalg.eigvalsh linalg.inv linalg.lstsq linalg.matmul linalg.matrix_norm linalg.matrix_power linalg.matrix_rank
@@ -48,203 +49,43 @@ _UFUNCS = {
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",
     "rint": "round",
-    "radians": "deg2rad",
-    "degrees": "rad2deg",
 }
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"} | {
     "logical_and": "all",
     "logical_or": "any",
 }
-
-
-def _namespace() -> Any:
-    return as_operand(0.0).__array_namespace__()
-
-
-def _find(path: str) -> Any:
-    """Return a public function of Wengert's by its dotted name; None where there is none."""
-    found = _namespace()
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
-
-
-# -- functions written anew, by NumPy's arguments
-
-_Adapter = Callable[..., Any]
-_OWN: dict[Any, _Adapter] = {}
-
-
-def _own(*functions: Any) -> Callable[[_Adapter], _Adapter]:
-    def register(f: _Adapter) -> _Adapter:
-        for function in functions:
-            _OWN[function] = f
-        return f
-
-    return register
-
-
-@_own(np.reshape)
-def _reshape(a: Any, shape: Any) -> Any:
-    return as_operand(a).reshape(shape)
-
-
-@_own(np.transpose)
-def _transpose(a: Any, axes: Any = None) -> Any:
-    x = as_operand(a)
-    return _find("permute_dims")(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
-
-
-@_own(np.vstack)
-def _vstack(tup: Sequence[Any]) -> Any:
-    return _find("concat")([_find("atleast_2d")(x) for x in tup], axis=0)
-
-
-@_own(np.hstack)
-def _hstack(tup: Sequence[Any]) -> Any:
-    parts = [_find("atleast_1d")(x) for x in tup]
-    return _find("concat")(parts, axis=0 if parts[0].ndim == 1 else 1)
-
-
-@_own(np.column_stack)
-def _column_stack(tup: Sequence[Any]) -> Any:
-    parts = [as_operand(x) for x in tup]
-    return _find("concat")([x if x.ndim > 1 else x.reshape(-1, 1) for x in parts], axis=1)
-
-
-@_own(np.append)
-def _append(arr: Any, values: Any, axis: Any = None) -> Any:
-    return _find("concat")([as_operand(arr), as_operand(values)], axis=axis)
-
-
-@_own(np.inner)
-def _inner(a: Any, b: Any) -> Any:
-    x, y = as_operand(a), as_operand(b)
-    return x * y if not x.ndim or not y.ndim else _find("tensordot")(x, y, axes=((-1,), (-1,)))
-
-
-@_own(np.vdot)
-def _vdot(a: Any, b: Any) -> Any:
-    return (as_operand(a).conj().reshape(-1) * as_operand(b).reshape(-1)).sum()
-
-
-@_own(np.average)
-def _average(a: Any, axis: Any = None, weights: Any = None) -> Any:
-    x = as_operand(a)
-    if weights is None:
-        return x.mean(axis=axis)
-    w = as_operand(weights)
-    if w.shape != x.shape and isinstance(axis, int):
-        w = w.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
-    return (x * w).sum(axis=axis) / (w + x * 0).sum(axis=axis)
-
-
-@_own(np.ptp)
-def _ptp(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    x = as_operand(a)
-    return x.amax(axis=axis, keepdims=keepdims) - x.amin(axis=axis, keepdims=keepdims)
-
-
-@_own(np.fliplr)
-def _fliplr(m: Any) -> Any:
-    return _find("flip")(m, axis=1)
-
-
-@_own(np.flipud)
-def _flipud(m: Any) -> Any:
-    return _find("flip")(m, axis=0)
-
-
-@_own(np.copy)
-def _copy(a: Any) -> Any:
-    return as_operand(a).clone()
-
-
-@_own(np.array_equal)
-def _array_equal(a1: Any, a2: Any) -> Any:
-    x, y = as_operand(a1), as_operand(a2)
-    return x.shape == y.shape and bool((x == y).all())
-
-
-@_own(np.shape)
-def _shape(a: Any) -> Any:
-    return as_operand(a).shape
-
-
-@_own(np.ndim)
-def _ndim(a: Any) -> Any:
-    return as_operand(a).ndim
-
-
-@_own(np.size)
-def _size(a: Any, axis: Any = None) -> Any:
-    x = as_operand(a)
-    return x.size if axis is None else x.shape[axis]
-
-
-@_own(np.iscomplexobj)
-def _iscomplexobj(x: Any) -> Any:
-    return as_operand(x).is_complex()
-
-
-@_own(np.isrealobj)
-def _isrealobj(x: Any) -> Any:
-    return not as_operand(x).is_complex()
-
-
-@_own(np.trapezoid)
-def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    values = _find("moveaxis")(as_operand(y), axis, -1)
-    steps = dx if x is None else _find("diff")(as_operand(x))
-    return ((values[..., 1:] + values[..., :-1]) * 0.5 * steps).sum(axis=-1)
-
-
-@_own(np.where)
-def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return _find("nonzero")(condition) if x is None and y is None else _find("where")(condition, x, y)
-
-
-@_own(np.split)
-def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    x = as_operand(ary)
-    if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return list(_find("array_split")(x, indices_or_sections, axis=axis))
-
-
-@_own(np.pad)
-def _pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
-    values = set(np.ravel(constant_values).tolist())
-    if len(values) != 1:
-        raise _Unlike("constant_values that differ")
-    return _find("pad")(array, pad_width, mode=mode, value=values.pop())
+_SUMS = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
 
 # -- dispatch
 
 
-class _Unlike(Exception):
-    """An error for a call that Wengert's function does not take."""
+def find(path: str) -> Any:
+    """Return a public function of Wengert's by its dotted name; None where there is none."""
+    found = xp
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 @cache
-def _known(function: Any) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
-    """Return a runner of a NumPy function by Wengert's; None where there is none. The runner raises `_Unlike`."""
-    own = _OWN.get(function)
-    signature = inspect.signature(own if own is not None else function)
+def known(function: Any) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
+    """Return a runner of a NumPy function by Wengert's; None where there is none. The runner raises `Unlike`."""
+    own = OWN.get(function)
     target = own if own is not None else _same().get(function)
     if target is None:
         return None
+    signature = inspect.signature(own if own is not None else function)
     takes = inspect.signature(target).parameters
 
     def run(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        given, named = _arguments(function, signature, args, kwargs)
+        given, named = _arguments(function, signature, in_numpys_dtype(tuple(args)), kwargs)
         found = {}
         for name, value in named.items():
             known = name if name in takes else _NAMES.get(name, "")
             if known not in takes:
-                raise _Unlike(f"{name}=")
-            found[known] = value
+                raise Unlike(f"{name}=")
+            found[known] = in_numpys_dtype(value)
         return target(*given, **found)
 
     return run
@@ -264,7 +105,7 @@ def _arguments(
     try:
         bound = signature.bind(*args, **rest)
     except TypeError as e:
-        raise _Unlike(str(e)) from None
+        raise Unlike(str(e)) from None
     given: list[Any] = []
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
@@ -289,7 +130,7 @@ def _same() -> dict[Any, Any]:
         theirs: Any = np
         for part in name.split("."):
             theirs = getattr(theirs, part, None)
-        ours = _find(other or name)
+        ours = find(other or name)
         if theirs is not None and ours is not None:
             found[theirs] = ours
     return found
@@ -301,31 +142,60 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
         return NotImplemented
     module = {"numpy.linalg": "np.linalg.", "numpy.fft": "np.fft."}.get(func.__module__, "np.")
     call = module + func.__name__
-    run = _known(func)
+    run = known(func)
     why = "Wengert has no such function"
     if run is not None:
         try:
             return run(args, kwargs)
-        except _Unlike as e:
+        except Unlike as e:
             why = f"Wengert's function does not take {e}"
     return func(*_as_arrays(args, call, why), **_as_arrays(kwargs, call, why))
+
+
+@cache
+def known_ufunc(ufunc: Any) -> Callable[..., Any] | None:
+    """Return Wengert's function for NumPy's elementwise one; None where there is none."""
+    op = next((op for op in TABLE.values() if op.forward is ufunc), None)
+    if op is not None:
+        return op.front
+    found: Callable[..., Any] | None = UFUNCS.get(ufunc) or find(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+    return found
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Run NumPy's elementwise function on tensors by Wengert's (NEP 13): `np.sin(t)` is `wg.sin(t)`."""
     call = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
-    function = None
-    if method == "__call__":
-        op = next((op for op in TABLE.values() if op.forward is ufunc), None)
-        function = op.front if op is not None else _find(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
-        if not kwargs and function is not None:
-            return function(*inputs)
-    elif method == "reduce" and ufunc.__name__ in _REDUCTIONS and kwargs.keys() <= {"axis", "keepdims"}:
-        return _find(_REDUCTIONS[ufunc.__name__])(*inputs, **{"axis": 0, **kwargs})
+    function = _by_method(ufunc, method)
+    if function is not None and kwargs.keys() <= _TAKEN.get(method, frozenset()):
+        return function(*in_numpys_dtype(inputs), **kwargs)
     why = f"Wengert's function does not take {', '.join(f'{k}=' for k in kwargs)}" if function is not None else ""
     why = why or "Wengert has no such function"
     arrays = _as_arrays(inputs, call, why)
     return getattr(ufunc, method)(*arrays, **_as_arrays(kwargs, call, why))
+
+
+# The arguments by name that Wengert's functions take in the place of a ufunc's methods.
+_TAKEN = {"reduce": frozenset({"axis", "keepdims"}), "accumulate": frozenset({"axis"})}
+
+
+def _by_method(ufunc: Any, method: str) -> Callable[..., Any] | None:
+    """Return what does what a ufunc's method does; None where there is nothing."""
+    if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
+        reduce = find(_REDUCTIONS[ufunc.__name__])
+        return lambda x, axis=0, keepdims=False: reduce(x, axis=axis, keepdims=keepdims)
+    if method == "accumulate" and ufunc.__name__ in _SUMS:
+        accumulate = find(_SUMS[ufunc.__name__])
+        return lambda x, axis=0: accumulate(x, axis=axis)
+    function = known_ufunc(ufunc)
+    if function is None or method == "__call__":
+        return function
+    if method == "outer" and ufunc.nin == 2:
+        return lambda x, y: _outer(function, as_operand(x), as_operand(y))
+    return None
+
+
+def _outer(function: Callable[..., Any], x: Tensor, y: Tensor) -> Any:
+    return function(x.reshape((*x.shape, *(1,) * y.ndim)), y)
 
 
 def _as_arrays(pytree: Any, call: str, why: str) -> Any:

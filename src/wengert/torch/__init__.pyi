@@ -103,6 +103,7 @@ from .. import map as map
 from .. import matrix_transpose as matrix_transpose
 from .. import nan as nan
 from .. import newaxis as newaxis
+from .. import numpy as numpy
 from .. import ops as ops
 from .. import pad as pad
 from .. import passes as passes

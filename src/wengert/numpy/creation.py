@@ -1,0 +1,52 @@
+"""NumPy's functions that make arrays of what they are given, of which tensors may be parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from .namespace import as_tensors, holds_tensors, joined
+
+
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0) -> Any:
+    """Return a tensor of what is given: numbers, arrays, tensors and nested lists of them, in NumPy's dtypes.
+
+    Parameters
+    ----------
+    object: numbers are float64 or int64 unless `dtype` says otherwise; gradients flow to tensors among them.
+    copy: True for a tensor of its own; otherwise a tensor is returned as it is where nothing has to change.
+    order: taken and ignored: a tensor's layout in memory cannot be seen.
+    ndmin: the least number of axes; new ones come first.
+
+    Texts and objects give an array of NumPy's. Raises what NumPy raises for lists that are not rectangular.
+
+    >>> import wengert as wg
+    >>> import wengert.numpy as np
+    >>> wg.grad(lambda x: np.sum(np.array([[x[0], 2.0], [x[1], x[0]]]) ** 2))(np.array([3.0, 4.0]))
+    tensor([12.,  8.], dtype=float64)
+    """
+    if not holds_tensors(object):
+        found = as_tensors(np.array(object, dtype=dtype))
+    else:
+        found = joined(object) if not isinstance(object, Tensor) else object.clone() if copy else object
+        found = found if dtype is None or found.dtype == np.dtype(dtype) else found.astype(dtype)
+    if found.ndim < ndmin:
+        found = found.reshape((*(1,) * (ndmin - found.ndim), *found.shape))
+    return found
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None) -> Any:
+    """Return :func:`array` of what is given, a tensor as it is where nothing has to change.
+
+    >>> import wengert.numpy as np
+    >>> x = np.asarray([1, 2])
+    >>> np.asarray(x) is x
+    True
+    """
+    return array(a, dtype, copy=copy)
+
+
+# By NumPy's names for them.
+MADE = {"array": array} | dict.fromkeys(("asanyarray", "asarray", "ascontiguousarray", "asfortranarray"), asarray)

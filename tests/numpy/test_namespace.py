@@ -1,0 +1,138 @@
+"""`wengert.numpy`: NumPy's API, giving tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+import wengert as wg
+import wengert.numpy as np
+
+
+def test_what_is_made_of_numbers_has_numpys_dtypes() -> None:
+    for made, expected in (
+        (np.zeros(3), numpy.zeros(3)),
+        (np.arange(3), numpy.arange(3)),
+        (np.eye(2, dtype=np.float32), numpy.eye(2, dtype=numpy.float32)),
+        (np.array([1, 2.5]), numpy.array([1, 2.5])),
+        (np.array([[True]]), numpy.array([[True]])),
+        (np.linspace(0, 1, 4), numpy.linspace(0, 1, 4)),
+        (np.geomspace(1, 8, 4), numpy.geomspace(1, 8, 4)),
+        (np.array(2, ndmin=2), numpy.array(2, ndmin=2)),
+        (np.sin(1.0), numpy.sin(1.0)),
+        (np.sum([1, 2]), numpy.sum([1, 2])),
+        (np.concatenate([[1.0], [2.0]]), numpy.concatenate([[1.0], [2.0]])),
+        (np.array([], dtype=np.int8), numpy.array([], dtype=numpy.int8)),
+    ):
+        assert type(made) is wg.Tensor
+        assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
+        numpy.testing.assert_array_equal(made.numpy(), expected)
+
+
+def test_tensors_in_lists() -> None:
+    x = wg.tensor(numpy.array([2.0, 3.0]), requires_grad=True)
+    made = np.array([[x[0], 1], [0.5, x[1]]])
+    assert made.dtype == numpy.float64
+    np.sum(made**2).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 6.0]
+    for call in (
+        lambda: np.sum([x[0], x[1]]),
+        lambda: np.add([x[0], 1.0], 2.0).sum() - 4.0 + x[1] - 1.0,
+        lambda: np.stack([x[0], x[1]]).sum(),
+        lambda: np.concatenate([x, [0.0]]).sum(),
+        lambda: np.hstack([x[0], x[1]]).sum(),
+    ):
+        assert float(call()) == 5.0
+    assert np.array([wg.tensor([1.0]), [2.0]]).dtype == numpy.float64  # as of a float32 array beside a number
+    assert np.array([wg.tensor([1.0]), wg.tensor([2.0])]).dtype == numpy.float32
+    assert np.array(x) is not x
+    assert np.asarray(x) is x
+    assert np.asarray(x, dtype=np.float32).dtype == numpy.float32
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        np.array([[1.0], [2.0, 3.0]])
+    with pytest.raises(wg.ShapeError, match=r"stack.*test_namespace\.py"):
+        np.array([x, [2.0, 3.0, 4.0]])
+
+
+def _loss(p: Any, inputs: Any) -> Any:
+    w = np.array([[p[0], p[1]], [0.0, p[2]]])
+    b = np.zeros(2)
+    b[0] = p[3]
+    return np.sum(np.tanh(np.dot(inputs, w) + b) ** 2) + np.linalg.slogdet(w)[1] + np.abs(np.fft.rfft(p)).sum()
+
+
+def test_a_program_of_autograds() -> None:
+    p, inputs = numpy.array([0.3, 0.2, 0.5, 0.1]), numpy.random.default_rng(0).normal(size=(4, 2))
+    wg.check_grads(lambda q: _loss(q, inputs), p)
+    slope = wg.grad(_loss)(p, inputs)
+    assert slope.dtype == numpy.float64
+    compiled = wg.jit(wg.grad(_loss))
+    for _ in range(6):
+        numpy.testing.assert_allclose(compiled(p, inputs).numpy(), slope.numpy(), rtol=1e-12)
+    found = wg.vmap(lambda q: _loss(q, inputs))(numpy.stack([p, p * 2]))
+    numpy.testing.assert_allclose(found.numpy(), [float(_loss(p, inputs)), float(_loss(p * 2, inputs))], rtol=1e-12)
+
+
+def test_ufuncs_have_their_methods() -> None:
+    x = np.array([1.0, 2.0, 4.0])
+    assert np.add.reduce(x) == 7.0
+    assert np.multiply.accumulate(x).tolist() == [1.0, 2.0, 8.0]
+    assert np.subtract.outer(x, [1.0, 2.0]).shape == (3, 2)
+    assert np.add.nin == 2
+    assert repr(np.add) == "<ufunc 'add' of wengert.numpy>"
+    assert wg.grad(lambda v: np.maximum.reduce(np.multiply.outer(v, v).reshape(-1)))(x).tolist() == [0.0, 0.0, 8.0]
+
+
+def test_writing() -> None:
+    a = np.zeros((3, 3))
+    np.fill_diagonal(a, [1.0, 2.0, 3.0])
+    np.put(a, [1, 2], [7.0])
+    expected = numpy.zeros((3, 3))
+    numpy.fill_diagonal(expected, [1.0, 2.0, 3.0])
+    numpy.put(expected, [1, 2], [7.0])
+    assert a.tolist() == expected.tolist()
+    np.place(a, a > 6, [1.5])
+    np.copyto(a, 9.0, where=a == 0)
+    np.put_along_axis(a, numpy.array([[2], [1], [0]]), -1.0, axis=1)
+    numpy.place(expected, expected > 6, [1.5])
+    numpy.copyto(expected, 9.0, where=expected == 0)
+    numpy.put_along_axis(expected, numpy.array([[2], [1], [0]]), -1.0, axis=1)
+    assert a.tolist() == expected.tolist()
+
+    def f(x: Any) -> Any:
+        made = np.zeros((2, 2))
+        np.fill_diagonal(made, x)
+        np.put(made, 1, x[0] * x[1])
+        return np.sum(made**2)
+
+    wg.check_grads(f, numpy.array([2.0, 3.0]))
+    with pytest.raises(wg.GradientError, match=r"np\.copyto of a tensor that requires gradients"):
+        wg.grad(lambda x: np.copyto(numpy.zeros(2), x))(numpy.ones(2))
+
+
+def test_what_is_not_wengerts_is_numpys() -> None:
+    counts, edges = np.histogram(np.array([1.0, 2.0, 2.0]), 2)
+    assert counts.tolist() == [1, 2]
+    assert type(edges) is wg.Tensor
+    with pytest.raises(wg.GradientError, match=r"np\.histogram of a tensor that requires gradients"):
+        wg.grad(lambda x: np.histogram(x)[1].sum())(numpy.ones(3))
+    assert np.pi == numpy.pi
+    assert np.float64 is numpy.float64
+    assert np.newaxis is None
+    assert isinstance(np.array(["text"]), numpy.ndarray)
+    assert np.random.default_rng is numpy.random.default_rng
+    assert np.linalg.LinAlgError is numpy.linalg.LinAlgError
+    for module, name in ((np, "numpy"), (np.linalg, "numpy.linalg"), (np.random, "numpy.random")):
+        with pytest.raises(AttributeError, match=rf"module 'wengert\.{name}' has no attribute 'nothing'"):
+            module.nothing
+    assert "interp" in dir(np)
+    assert set(np.__all__) <= set(dir(np))
+
+
+def test_draws_of_numpys_begin_a_compiled_function_anew() -> None:
+    f = wg.jit(lambda x: x + np.random.rand())
+    with pytest.warns(RuntimeWarning, match=r"draws of numpy\.random"):
+        assert len({float(f(wg.tensor(0.0))) for _ in range(6)}) == 6
