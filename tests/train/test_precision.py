@@ -186,12 +186,12 @@ def test_evaluation_and_the_learning_rate_test() -> None:
 
 def test_another_precision_does_not_go_on(tmp_path: Path) -> None:
     trained(1, checkpoint=tmp_path, precision="16-mixed")
-    with pytest.raises(StateError, match="a run in the precision float16 goes on in float32"):
+    with pytest.raises(StateError, match="a run in float16 with a scaler goes on in float32"):
         trained(2, checkpoint=tmp_path)
-    with pytest.raises(StateError, match="a run in the precision float16 goes on in bfloat16"):
+    with pytest.raises(StateError, match="a run in float16 with a scaler goes on in bfloat16"):
         trained(2, checkpoint=tmp_path, precision="bf16")
     trained(1, checkpoint=tmp_path / "whole")
-    with pytest.raises(StateError, match="a run in the precision float32 goes on in float16"):
+    with pytest.raises(StateError, match="a run in float32 goes on in float16 with a scaler"):
         trained(2, checkpoint=tmp_path / "whole", precision="16-mixed")
 
 

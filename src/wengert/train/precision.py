@@ -48,6 +48,9 @@ class Precision:
         """True where losses are scaled, and steps that overflow left out."""
         return self.scaler is not None and self.scaler.is_enabled()
 
+    def __str__(self) -> str:
+        return (self.name or "float32") + (" with a scaler" if self.scales else "")
+
     def left_out(self) -> None:
         """Take note of a step that is not made after its gradients were unscaled."""
         if self.scaler is not None and self.scales:

@@ -259,7 +259,8 @@ class Run:
             "step": self.step,
             "sums": self._sums,
             "rows": self._counted,
-            "precision": self.precision.name or "float32",
+            "precision": str(self.precision),
+            "scaler": self.precision.scaler.state_dict() if self.precision.scaler is not None else {},
             "history": self.history.state_dict(),
             "metrics": {name: metric.state_dict() for name, metric in self.metrics.items()},
             "callbacks": [[type(c).__name__, c.state_dict()] for c in self.callbacks if c.state_dict()],
@@ -270,13 +271,10 @@ class Run:
         if set(state_dict["metrics"]) != set(self.metrics):
             had, has = (", ".join(names) or "none" for names in (state_dict["metrics"], self.metrics))
             fail(StateError, f"a run with the metrics {had} goes on with {has}", "Give the same ones.")
-        had, has = state_dict.get("precision", "float32"), self.precision.name or "float32"
+        had, has = state_dict.get("precision", "float32"), str(self.precision)
         if had != has:
-            fail(
-                StateError,
-                f"a run in the precision {had} goes on in {has}",
-                "Give the same one, or resume=False.",
-            )
+            mend = "Give the same precision and scaler, or resume=False."
+            fail(StateError, f"a run in {had} goes on in {has}", mend)
         kept = [c for c in self.callbacks if c.state_dict()]
         names, saved = [type(c).__name__ for c in kept], state_dict["callbacks"]
         if names != [name for name, _ in saved]:
@@ -287,6 +285,8 @@ class Run:
                 "Give the same ones in the same order, or resume=False.",
             )
         self.epoch, self.step = state_dict["epoch"], state_dict["step"]
+        if self.precision.scaler is not None and self.precision.scales:
+            self.precision.scaler.load_state_dict(state_dict["scaler"])
         self._sums, self._counted = dict(state_dict["sums"]), state_dict["rows"]
         self.history.load_state_dict(state_dict["history"])
         for name, metric in self.metrics.items():

@@ -28,9 +28,9 @@ class ModelCheckpoint(Callback):
     mode: "min" or "max": which values of `best` are better.
     parts: what else the program changes and needs again, as generators of its own: `noise=generator`.
 
-    A checkpoint has the model, the optimiser, the schedule, the scaler of the loss, the position in the data, the
-    history, what metrics and callbacks remember, and the default generators of Wengert, Python and NumPy. One is
-    written, too, when a run ends otherwise than by an exception. What a dataset itself draws in workers is repeated with `seed_batches=True` of the
+    A checkpoint has the model, the optimiser, the schedule, the scaler, the position in the data, the history, what metrics
+    and callbacks remember, and the default generators of Wengert, Python and NumPy. One is written, too, when a run ends
+    otherwise than by an exception. What a dataset itself draws in workers is repeated with `seed_batches=True` of the
     loader alone.
 
     Raises GraphError for a model without `state_dict()`.
@@ -68,7 +68,7 @@ class ModelCheckpoint(Callback):
         for name, number in (("every_epochs", every_epochs), ("every_steps", every_steps), ("keep", keep)):
             if number is not None and number < 1:
                 fail(DataError, f"{name}={number} of a ModelCheckpoint", "It is at least 1.")
-        taken = {"model", "optimizer", "schedule", "scaler", "data", "run", "step"} & set(parts)
+        taken = {"model", "optimizer", "schedule", "data", "run", "step"} & set(parts)
         if taken:
             fail(DataError, f"a part with the name {taken.pop()!r}", "That is one of the run's own: choose another.")
         self.folder, self.keep, self.parts = os.fspath(folder), keep, parts
@@ -82,8 +82,6 @@ class ModelCheckpoint(Callback):
             kind = type(run.model).__name__
             fail(GraphError, f"a checkpoint of a model that is a {kind}, without state_dict()", mend)
         held = {"model": run.model, "optimizer": run.optimizer, "data": run.feed, "run": run, **self.parts}
-        if run.precision.scales:
-            held["scaler"] = run.precision.scaler
         return held | ({"schedule": run.schedule} if hasattr(run.schedule, "state_dict") else {})
 
     def save(self, run: Run) -> str:
