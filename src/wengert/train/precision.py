@@ -35,25 +35,21 @@ class Precision:
         if scaler is not None and not isinstance(scaler, GradScaler):
             mend = "It is a wg.train.GradScaler, or torch.amp.GradScaler of wengert.torch."
             fail(DTypeError, f"a scaler that is a {type(scaler).__name__}", mend)
-        self.scaler: GradScaler | None = scaler
         if scaler is None and self.name == "float16":
-            self.scaler = GradScaler()
+            scaler = GradScaler()
+        # One that is not enabled does nothing.
+        self.scaler: GradScaler | None = scaler if scaler is not None and scaler.is_enabled() else None
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that computes in this precision."""
         return fn if self._block is None else self._block(fn)
 
-    @property
-    def scales(self) -> bool:
-        """True where losses are scaled, and steps that overflow left out."""
-        return self.scaler is not None and self.scaler.is_enabled()
-
     def __str__(self) -> str:
-        return (self.name or "float32") + (" with a scaler" if self.scales else "")
+        return (self.name or "float32") + ("" if self.scaler is None else " with a scaler")
 
     def left_out(self) -> None:
         """Take note of a step that is not made after its gradients were unscaled."""
-        if self.scaler is not None and self.scales:
+        if self.scaler is not None:
             self.scaler.update()
 
     def will_back_off(self) -> bool:

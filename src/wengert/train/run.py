@@ -285,7 +285,7 @@ class Run:
                 "Give the same ones in the same order, or resume=False.",
             )
         self.epoch, self.step = state_dict["epoch"], state_dict["step"]
-        if self.precision.scaler is not None and self.precision.scales:
+        if self.precision.scaler is not None:
             self.precision.scaler.load_state_dict(state_dict["scaler"])
         self._sums, self._counted = dict(state_dict["sums"]), state_dict["rows"]
         self.history.load_state_dict(state_dict["history"])

@@ -60,7 +60,7 @@ class Steps:
         measures = {name: _uncounting(metric) for name, metric in metrics.items()}
         compiled = jit if compile else _as_it_is
         precision = precision or Precision()
-        scaler = precision.scaler if precision.scales else None
+        scaler = precision.scaler
 
         @precision
         def computed(batch: Any) -> tuple[Any, Any, Tensor, Values]:
