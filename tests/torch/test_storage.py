@@ -172,5 +172,5 @@ def test_attributes_of_a_parameter_that_is_an_argument() -> None:
     # What stands for an argument in a trace has no attributes: the function runs as it is written.
     with pytest.warns(RuntimeWarning, match="has no attribute 'tag'"):
         assert [run(p).item() for _ in range(3)] == [6.0] * 3
-    p.tag = 4
-    assert run(p).item() == 8.0
+        p.tag = 4
+        assert run(p).item() == 8.0
