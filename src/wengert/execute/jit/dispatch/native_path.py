@@ -226,8 +226,11 @@ class NativePath:
             entry = self.seat.outputs[k]
             if entry is None:
                 shared = self.shared(k, own)
+                same = self.decided_before(k) if k in decisions else None
                 if shared is not None:
                     self.results[k] = shared
+                elif same is not None:
+                    self.numbers[k] = self.numbers[same]
                 elif k in cells and k not in arrays and view.buffer.index in self.given:
                     self.numbers[k] = self.given[view.buffer.index]
                 else:
@@ -287,6 +290,11 @@ class NativePath:
             return self.fed.get(source.index)
         same = next((j for j, other in enumerate(earlier) if other == view and j in self.results), None)
         return None if same is None or k in own or same in own else self.results[same]
+
+    def decided_before(self, k: int) -> int | None:
+        """Return the output of an earlier decision by the same value, which stands in the same place."""
+        view = self.plan.outputs[k]
+        return next((j for j, other in enumerate(self.plan.outputs[:k]) if other == view and j in self.numbers), None)
 
     def is_tensors(self, k: int) -> bool:
         """Return whether an input's array is a tensor's."""
