@@ -69,11 +69,11 @@ def is_at_size(name: str) -> bool:
 
 
 def loaded(file: Path, name: str, library: str, exact: bool) -> Any:
-    """Return a program as a module, for one of the libraries; `exact` has its data in float64."""
+    """Return a program as a module, for one of the libraries; `exact`: with data in float64 and no noise."""
     from running import edited
 
     source = file.read_text(encoding="utf-8")
-    source = source.replace("float32", "float64") if exact else source
+    source = source.replace("float32", "float64").replace("randn_like", "ones_like") if exact else source
     module: Any = types.ModuleType(name)
     sys.modules[name] = module
     exec(compile(edited(source) if library == "wengert" else source, str(file), "exec"), vars(module))
@@ -81,7 +81,7 @@ def loaded(file: Path, name: str, library: str, exact: bool) -> Any:
 
 
 def draw_nothing(torch: Any) -> None:
-    """Let what is made from here on draw no random numbers, and be in float64."""
+    """Let layers that are made from here on drop nothing, and be in float64."""
     torch.set_default_dtype(torch.float64)
     dropout = torch.nn.Dropout.__init__
     for layer in (torch.nn.Dropout, torch.nn.LSTM, torch.nn.GRU):
@@ -93,7 +93,6 @@ def draw_nothing(torch: Any) -> None:
                 _init(self, *args, **{**options, "dropout": 0.0})
 
         layer.__init__ = made
-    torch.randn_like = torch.ones_like
 
 
 def contend(name: str, contender: str, steps: int, exact: bool = False) -> dict[str, Any]:
@@ -141,7 +140,8 @@ def run(name: str, contender: str, threads: int, steps: int, exact: bool = False
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line and not line.startswith((" ", "\t"))]
-        return (lines or ["no message"])[-1][:200]
+        named = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exit"))]
+        return (named or lines or ["no message"])[-1][:200]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
