@@ -1,4 +1,4 @@
-"""`storage()` and `untyped_storage()`: what PyTorch's programs ask of the memory below a tensor, its bytes and its elements.
+"""`storage()` and `untyped_storage()`: what programs ask of the memory below a tensor, its bytes and its elements.
 
 A tensor is a value, so that its storage is its own: what is taken from it has another one, of its own size. It can be
 read; what would write to it, or let tensors share it, is an error.
