@@ -4,10 +4,12 @@ python benchmarks/programs.py [NAME ...] [--rounds N] [--threads N] [--steps N] 
 
 Eight stand in `at_size`, of the sizes that public programs have; those of `tests/torch/programs`, which are small, may
 be named too. Programs stand as people write them; each hands its training step to `torch.compile`, which here is what
-times it. Contenders take turns in processes of their own, with the same number of threads. What they compute is
-compared with what PyTorch gives: digit by digit where it was recorded, by losses where a program draws random
-numbers. A figure is the median of a process's later steps, a ratio the median of the rounds' ratios; beside the time
-on the clock stands the processor's, which other work on the machine disturbs less. The first call counts apart.
+times it. Contenders take turns in processes of their own, with the same number of threads and caches of compiled code
+that are empty. What they compute is compared with what PyTorch gives before anything is timed: digit by digit where it
+was recorded, else in float64 with nothing drawn at random; and once more by the losses of the timed runs. Who cannot
+run a program is left out of it, and the output says why. A figure is the median of a process's later steps, a ratio the
+median of the rounds' ratios; beside the time on the clock stands the processor's, which other work on the machine
+disturbs less. The first call counts apart.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import types
 from pathlib import Path
@@ -28,8 +31,10 @@ TESTS = ROOT / "tests" / "torch"
 AT_SIZE = ROOT / "benchmarks" / "at_size"
 CONTENDERS = ("pytorch eager", "pytorch compiled", "wengert eager", "wengert compiled")
 USUAL = tuple(sorted(p.stem for p in AT_SIZE.glob("*.py") if p.stem != "common"))
-# The first loss, and the mean of all, of programs that draw random numbers.
+# How far timed losses may be from PyTorch's, the first and the mean of all: programs draw random numbers.
 FIRST, MEAN = 0.1, 0.2
+# The steps of the comparison in float64, and how far its losses may be from PyTorch's.
+CHECKED, EXACT = 6, 1e-8
 
 # The seconds of each call, and the processor's. Not in what the programs see as `torch`: a compiler guards what it
 # reads there.
@@ -63,18 +68,43 @@ def is_at_size(name: str) -> bool:
     return (AT_SIZE / f"{name}.py").exists()
 
 
-def contend(name: str, contender: str, steps: int) -> dict[str, Any]:
+def loaded(file: Path, name: str, library: str, exact: bool) -> Any:
+    """Return a program as a module, for one of the libraries; `exact`: with data in float64 and no noise."""
+    from running import edited
+
+    source = file.read_text(encoding="utf-8")
+    source = source.replace("float32", "float64").replace("randn_like", "ones_like") if exact else source
+    module: Any = types.ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(edited(source) if library == "wengert" else source, str(file), "exec"), vars(module))
+    return module
+
+
+def draw_nothing(torch: Any) -> None:
+    """Let layers that are made from here on drop nothing, and be in float64."""
+    torch.set_default_dtype(torch.float64)
+    dropout = torch.nn.Dropout.__init__
+    for layer in (torch.nn.Dropout, torch.nn.LSTM, torch.nn.GRU):
+
+        def made(self: Any, *args: Any, _init: Any = layer.__init__, **options: Any) -> None:
+            if _init is dropout:
+                _init(self, 0.0)
+            else:
+                _init(self, *args, **{**options, "dropout": 0.0})
+
+        layer.__init__ = made
+
+
+def contend(name: str, contender: str, steps: int, exact: bool = False) -> dict[str, Any]:
     """Run a program as one contender: its numbers, the time of its first step and of the others."""
     folder = AT_SIZE if is_at_size(name) else TESTS / "programs"
     sys.path[:0] = [str(TESTS), str(folder)]
-    from running import edited
-
-    file = folder / f"{name}.py"
-    source = file.read_text(encoding="utf-8")
     library, how = contender.split()
-    module: Any = types.ModuleType(f"program_{name}")
-    sys.modules[module.__name__] = module
-    exec(compile(edited(source) if library == "wengert" else source, str(file), "exec"), vars(module))
+    if is_at_size(name):
+        loaded(AT_SIZE / "common.py", "common", library, exact)
+    module = loaded(folder / f"{name}.py", f"program_{name}", library, exact)
+    if exact:
+        draw_nothing(module.torch)
     module.torch = Timed(module.torch, how == "compiled")
     numbers = [float(v) for v in (module.main(True, steps) if is_at_size(name) else module.main(True))]
     # The early ones compile what is worth it.
@@ -99,20 +129,51 @@ def check(name: str, contender: str, found: list[float], wanted: list[float]) ->
             raise SystemExit(f"{name}, {contender}: {a}, where PyTorch was recorded to give {b}")
 
 
+def run(name: str, contender: str, threads: int, steps: int, exact: bool = False) -> dict[str, Any] | str:
+    """What `contend` returns in a process of its own, or the reason why there is nothing."""
+    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "WENGERT_NUM_THREADS")
+    command = [sys.executable, __file__, "--steps", str(steps), "--contend", name, contender]
+    command += ["--exact"] if exact else []
+    with tempfile.TemporaryDirectory() as empty:
+        caches = {"WENGERT_CACHE_DIR": f"{empty}/wengert", "TORCHINDUCTOR_CACHE_DIR": f"{empty}/inductor"}
+        environment = {**os.environ, **dict.fromkeys(variables, str(threads)), **caches}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line and not line.startswith((" ", "\t"))]
+        named = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exit"))]
+        return (named or lines or ["no message"])[-1][:200]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def able(name: str, threads: int, contenders: list[str]) -> list[str]:
+    """Return the contenders that run a program; in float64 they have PyTorch's numbers, or SystemExit is raised."""
+    if not is_at_size(name):
+        return contenders
+    wanted, found = None, []
+    for contender in dict.fromkeys(["pytorch eager", *contenders]):
+        of = run(name, contender, threads, CHECKED, exact=True)
+        if isinstance(of, str):
+            print(f"{name}: {contender} is left out: {of}", file=sys.stderr)
+            continue
+        wanted = wanted or of["numbers"]
+        for a, b in zip(of["numbers"], wanted, strict=True):
+            if not abs(a - b) <= EXACT * max(1.0, abs(b)):
+                raise SystemExit(f"{name}, {contender}, float64: {of['numbers']}, where PyTorch has {wanted}")
+        found.append(contender)
+    return [c for c in contenders if c in found]
+
+
 def race(name: str, rounds: int, threads: int, steps: int, contenders: list[str]) -> dict[str, dict[str, list[float]]]:
     """The figures of every contender, round by round, in seconds."""
-    at_size = is_at_size(name)
-    wanted = None if at_size else json.loads((TESTS / "data" / "programs.json").read_text())[name]
+    wanted = None if is_at_size(name) else json.loads((TESTS / "data" / "programs.json").read_text())[name]
+    contenders = able(name, threads, contenders)
     found: dict[str, dict[str, list[float]]] = {c: {"step": [], "processor": [], "first": []} for c in contenders}
-    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "WENGERT_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(variables, str(threads))}
     for _ in range(rounds):
         for contender in contenders:
-            command = [sys.executable, __file__, "--steps", str(steps), "--contend", name, contender]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-            if done.returncode:
-                raise SystemExit(f"{name}, {contender}:\n{done.stderr[-2000:]}")
-            of = json.loads(done.stdout.splitlines()[-1])
+            of = run(name, contender, threads, steps)
+            if isinstance(of, str):
+                raise SystemExit(f"{name}, {contender}: {of}")
             wanted = of["numbers"] if wanted is None else wanted  # PyTorch's, which comes first
             check(name, contender, of["numbers"], wanted)
             for figure, values in found[contender].items():
@@ -135,10 +196,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--only", nargs="+", default=list(CONTENDERS), choices=CONTENDERS, metavar="CONTENDER")
+    parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--contend", nargs=2, metavar=("NAME", "CONTENDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.contend:
-        print(json.dumps(contend(*args.contend, args.steps)))
+        print(json.dumps(contend(*args.contend, args.steps, args.exact)))
         return
     contenders = [c for c in CONTENDERS if c in args.only]
     columns = [f"{c}: step ms (processor), first s" for c in contenders]
@@ -147,6 +209,7 @@ def main() -> None:
         "by the processor's time",
         "PyTorch eager / compiled",
         "torch.compile / compiled",
+        "first call: torch.compile / compiled",
     ]
     print("| " + " | ".join(["program", *columns]) + " |")
     print("|" + " --- |" * (len(columns) + 1))
@@ -154,6 +217,9 @@ def main() -> None:
         found = race(name, args.rounds, args.threads, args.steps, contenders)
         cells = []
         for c in contenders:
+            if c not in found:
+                cells.append("left out")
+                continue
             step, processor, first = (statistics.median(found[c][f]) for f in ("step", "processor", "first"))
             cells.append(f"{step * 1e3:.2f} ({processor * 1e3:.2f}), {first:.2f}")
         cells += [
@@ -161,6 +227,7 @@ def main() -> None:
             ratio(found, "wengert eager", "pytorch eager", "processor"),
             ratio(found, "pytorch eager", "wengert compiled"),
             ratio(found, "pytorch compiled", "wengert compiled"),
+            ratio(found, "pytorch compiled", "wengert compiled", "first"),
         ]
         print("| " + " | ".join([name.replace("_", " "), *cells]) + " |", flush=True)
 

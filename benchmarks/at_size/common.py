@@ -17,11 +17,13 @@ def words(count, vocabulary, seed=0):
 
 
 def fill(torch, module, seed=0):
-    """Give the parameters of a module values that do not depend on the library: normal, by their fan-in."""
+    """Give the parameters of a module values that do not depend on the library: normal, by their fan-in; biases 0."""
     rng = np.random.default_rng(seed)
     with torch.no_grad():
-        for p in module.parameters():
-            if p.dim() > 1:
+        for name, p in module.named_parameters():
+            if "bias" in name:
+                p.zero_()
+            elif p.dim() > 1:
                 fan = p.numel() // p.shape[0]
                 p.copy_(torch.from_numpy((rng.normal(size=tuple(p.shape)) / fan**0.5).astype(np.float32)))
     return module

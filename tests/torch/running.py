@@ -27,8 +27,8 @@ def edited(source: str) -> str:
     return source
 
 
-def run(name: str, compiled: bool, by_wengert: bool) -> list[float]:
-    """The numbers that a program gives: losses of its steps, and whatever else it returns."""
+def loaded(name: str, by_wengert: bool) -> Any:
+    """A program as a module."""
     file = FOLDER / f"{name}.py"
     source = file.read_text(encoding="utf-8")
     module: Any = types.ModuleType(f"program_{name}_{'wengert' if by_wengert else 'torch'}")
@@ -36,7 +36,12 @@ def run(name: str, compiled: bool, by_wengert: bool) -> list[float]:
     sys.path.insert(0, str(FOLDER))
     try:
         exec(compile(edited(source) if by_wengert else source, str(file), "exec"), vars(module))
-        return [float(v) for v in module.main(compiled)]
     finally:
         sys.path.remove(str(FOLDER))
         del sys.modules[module.__name__]
+    return module
+
+
+def run(name: str, compiled: bool, by_wengert: bool) -> list[float]:
+    """The numbers that a program gives: losses of its steps, and whatever else it returns."""
+    return [float(v) for v in loaded(name, by_wengert).main(compiled)]

@@ -155,6 +155,7 @@ def test_warnings() -> None:
         ("MultiplicativeLR", (3,), TypeError),
         ("CyclicLR", (0.1, 0.2, 3, None, "square"), ValueError),
         ("OneCycleLR", (0.1,), ValueError),
+        ("OneCycleLR", (0.1, 10, None, None, 0.1), ValueError),  # a rise of one step: a division by 0
         ("CosineAnnealingWarmRestarts", (0,), ValueError),
         ("ReduceLROnPlateau", ("middle",), ValueError),
         ("SequentialLR", ([], []), ValueError),

@@ -426,3 +426,20 @@ def test_a_duplicate_is_warned_of() -> None:
         warnings.simplefilter("always")
         torch.optim.SGD([p, p], lr=1.0)
     assert ["duplicate" in str(w.message) for w in found] == [True]
+
+
+def test_a_loaded_state_stays_as_it_was_saved() -> None:
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (p * p).sum().backward()
+        optimizer.step()
+
+    step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    for _ in range(2):
+        optimizer.load_state_dict(saved)
+        step()
+        assert saved["state"][0]["momentum_buffer"].tolist() == [2.0, 2.0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from running import NAMES, run
+from running import NAMES, loaded, run
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "programs.json").read_text())
 
@@ -34,3 +34,11 @@ def in_turn() -> list[Any]:
 @pytest.mark.parametrize(("name", "compiled"), in_turn())
 def test_numbers_are_pytorchs(name: str, compiled: bool) -> None:
     np.testing.assert_allclose(run(name, compiled, by_wengert=True), RECORDED[name], rtol=1e-8, atol=1e-8)
+
+
+def test_a_compiled_codebook_is_not_traced_again() -> None:
+    """Buffers that a module writes, and a beginning that it decides by one of them, do not begin a program anew."""
+    module = loaded("quantisers", by_wengert=True)
+    _, forward = module.train("moving", True, 6)
+    # The codebook begins once; and with gradients of the parameters, and without.
+    assert forward.compiled_call.cache_info().traces <= 3

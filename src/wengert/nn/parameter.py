@@ -23,9 +23,14 @@ class Parameter(Tensor):
     >>> wg.nn.Parameter([1.0, 2.0])
     Parameter containing:
     tensor([1., 2.], requires_grad=True)
+
+    It takes attributes of one's own, such as what an optimiser's groups are made by (`p.no_weight_decay = True`); a
+    copy is without them, and other tensors have no room for any.
     """
 
-    __slots__ = ()
+    # The unused slot makes this the class after which CPython lays out `wengert.torch.nn.Parameter` too, whose first
+    # base is another: so that a parameter can become one of that namespace.
+    __slots__ = ("__dict__", "_layout")
     is_parameter = True
 
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None) -> None:

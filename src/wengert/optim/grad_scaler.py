@@ -140,6 +140,15 @@ class GradScaler:
         self._stepped.append(optimizer)
         return optimizer.step_unless(self._overflowed[optimizer])
 
+    def overflowed(self, optimizer: Optimizer) -> Tensor:
+        """Return whether gradients of an optimiser's parameters overflowed, as its step leaves them out.
+
+        Raises GradientError where they have not been unscaled since the last `update()`.
+        """
+        if optimizer not in self._overflowed:
+            fail(GradientError, "overflowed() of gradients that are not unscaled", "Call unscale_() or step() first.")
+        return self._overflowed[optimizer]
+
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Choose the scale of the next step: smaller after an overflow, larger after many steps without one.
 

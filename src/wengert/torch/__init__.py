@@ -66,6 +66,7 @@ _MODULES = frozenset(
         "signal",
         "sparse",
         "special",
+        "storage",
         "testing",
         "types",
         "utils",

@@ -40,6 +40,7 @@ from . import serialization as serialization
 from . import signal as signal
 from . import sparse as sparse
 from . import special as special
+from . import storage as storage
 from . import testing as testing
 from . import types as types
 from . import utils as utils
@@ -118,7 +119,6 @@ from .. import set_eager_kernels as set_eager_kernels
 from .. import solve as solve
 from .. import spec as spec
 from .. import stop_gradient as stop_gradient
-from .. import storage as storage
 from .. import straight_through as straight_through
 from .. import summary as summary
 from .. import switch as switch
@@ -149,6 +149,8 @@ from ..torch.compat import iinfo as iinfo
 from ..torch.compat import memory_format as memory_format
 from ..torch.dtypes import dtype as dtype
 from ..torch.random import Generator as Generator
+from ..torch.storage import TypedStorage as TypedStorage
+from ..torch.storage import UntypedStorage as UntypedStorage
 from ..torch.tensor import Size as Size
 from ..torch.tensor import Tensor as Tensor
 from ..torch.tensor import device as device
@@ -655,7 +657,7 @@ def is_same_size(self: Any, other: Plain) -> _Bool:
 def is_signed(self: Any) -> _Bool:
     """Return whether the dtype has negative numbers."""
 def is_storage(obj: Any) -> _Bool:
-    """Return False: memory below tensors cannot be seen."""
+    """Return whether an object is the storage of a tensor."""
 def is_tensor(obj: Any) -> _Bool:
     """Return whether `obj` is a tensor."""
 def is_warn_always_enabled() -> _Bool:

@@ -34,6 +34,7 @@ from .random import (
     seed,
     set_rng_state,
 )
+from .storage import TypedStorage, UntypedStorage, is_storage
 from .tensor import CPU, Tensor, device, dtype_of, layout, on_cpu, strided
 from .version import TorchVersion, __version__
 
@@ -118,11 +119,6 @@ def can_cast(from_: Any, to: Any) -> bool:
     """
     first, second = dtype_of(from_), dtype_of(to)
     return _KINDS[first.kind] <= _KINDS[second.kind]
-
-
-def is_storage(obj: Any) -> bool:
-    """Return False: memory below tensors cannot be seen."""
-    return False
 
 
 def typename(obj: Any) -> str:
@@ -341,6 +337,8 @@ __all__ = [
     "is_deterministic_algorithms_warn_only_enabled",
     "is_inference",
     "is_inference_mode_enabled",
+    "TypedStorage",
+    "UntypedStorage",
     "is_storage",
     "is_warn_always_enabled",
     "layout",

@@ -19,6 +19,8 @@ DIFFERS: dict[str, str] = {
     "Tensor.pin_memory": "the value itself: there is no other device",
     "Tensor.cuda": "refused where it is called: tensors live on the processor",
     "Tensor.register_post_accumulate_grad_hook": "refused where it is called: `register_hook` sees the gradient",
+    "Tensor.storage": "the tensor's elements alone, to be read: what is taken from a tensor has a storage of its own",
+    "Tensor.untyped_storage": "the tensor's bytes alone, to be read",
     "Tensor.storage_offset": "always 0: a tensor is a value of its own",
     "empty": "zeros",
     "empty_like": "zeros",
@@ -42,7 +44,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"sym_.*|.*Sym(Int|Bool|Float).*", "symbolic"),
     (r".*(align_|refine_names|rename|has_names|names).*", "named"),
     (r".*(int[1-7]|uint[1-7]|bits.*|float4.*|float8.*|complex32|chalf|bit)", "dtype"),
-    (r".*(untyped_storage|storage|set_|storage_type|from_file|frombuffer|Storage).*", "storage"),
+    (r".*(storage|set_|storage_type|from_file|frombuffer|Storage).*", "storage"),
     (r".*(as_strided|resize_as_sparse|unsafe_|_unsafe).*", "aliasing"),
     (r".*(fork|wait|parse_ir|parse_schema|parse_type_comment|import_ir|merge_type|unify_type|cpp|jit).*", "script"),
     (

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.errors import DataError, ShapeError, fail
+from ..optim.grad_scaler import GradScaler
 from .chart import line_chart
 from .feed import Feed
+from .precision import Precision
 from .snapshot import Snapshot
 from .steps import Forward, Steps, set_training_modes, training_modes
 
@@ -67,21 +69,24 @@ def find_learning_rate(
     clip_norm: float | None = None,
     batch_size: int | None = None,
     shuffle: bool = True,
+    precision: Any = None,
+    scaler: GradScaler | None = None,
     compile: bool = True,
 ) -> RateTest:
     """Train for some steps with a learning rate that grows, and return what the loss did: a range test.
 
     Parameters
     ----------
-    model, optimizer, loss, data, forward, clip_norm, batch_size, shuffle, compile: as for :func:`fit`; the data
-        are gone through as often as needed.
+    model, optimizer, loss, data, forward, clip_norm, batch_size, shuffle, precision, scaler, compile: as for
+        :func:`fit`; the data are gone through as often as needed.
     smallest, largest: the rates at both ends; in between they grow by a constant factor.
     steps: how many rates are tried.
     smoothing: the factor of the exponential average of the losses, corrected for its beginning.
     diverged: the sweep ends where the smoothed loss is so many times the best one, or is not finite.
 
-    Weights, buffers, gradients, the optimiser's state and options, and the shared generators are afterwards exactly as
-    before; so is the position of a loader that has a state. In between the optimiser's groups all have the same rate.
+    Weights, buffers, gradients, the states of optimiser and scaler, the optimiser's options, and the shared generators
+    are afterwards exactly as before; so is the position of a loader that has a state. In between the optimiser's groups
+    all have the same rate.
 
     Source: Smith, arXiv:1506.01186.
 
@@ -102,13 +107,15 @@ def find_learning_rate(
     if steps < 2 or not 0 <= smoothing < 1 or not diverged > 1:
         what = f"steps={steps}, smoothing={smoothing}, diverged={diverged}"
         fail(ShapeError, what, "There are at least 2 steps; smoothing is from 0 to 1; diverged is more than 1.")
+    meant = Precision(precision, scaler)
     before = Snapshot(model, optimizer)
+    scale = None if scaler is None else scaler.state_dict()
     modes = training_modes(model)
     position = data.state_dict() if hasattr(data, "state_dict") else None
     try:
         if modes and not model.training:
             model.train()
-        made = Steps(model, optimizer, loss, {}, forward, clip_norm, compile)
+        made = Steps(model, optimizer, loss, {}, forward, clip_norm, compile, meant)
         feed = Feed(data, batch_size, shuffle, optimizer.param_groups[0]["params"][0])
         batches = itertools.chain.from_iterable(feed.epoch(i) for i in itertools.count())
         rates, losses, smoothed = _swept(
@@ -117,6 +124,8 @@ def find_learning_rate(
     finally:
         set_training_modes(modes)
         before.restore()
+        if scaler is not None and scale:
+            scaler.load_state_dict(scale)
         if position is not None:
             data.load_state_dict(position)
     return RateTest(rates, losses, smoothed, _steepest(rates, smoothed))

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..core.errors import DataError, DTypeError, ShapeError, fail
+from ..optim.grad_scaler import GradScaler
 from .callbacks.checkpointing import ModelCheckpoint
 from .callbacks.showing import ProgressBar
 from .feed import Feed, rows_of
 from .history import History
 from .metrics.base import named
+from .precision import Precision
 from .run import Callback, Run, UnderWay, evaluated
 from .steps import Forward, Steps
 
@@ -36,6 +38,8 @@ def fit(
     forward: Forward | None = None,
     batch_size: int | None = None,
     shuffle: bool = True,
+    precision: Any = None,
+    scaler: GradScaler | None = None,
     compile: bool = True,
     progress: bool = True,
     checkpoint: Path | None = None,
@@ -65,6 +69,11 @@ def fit(
     forward: a function of (model, batch) that returns the output and the target, for batches of another structure.
     batch_size, shuffle: of a tuple of arrays: the rows of a batch (32), and whether they come in a new order every
         epoch, drawn from a seed that the default generator gives.
+    precision: "bf16-mixed" or "16-mixed" (also "bf16", "fp16", the dtypes' names): outputs and losses, also of
+        validation, are computed under :class:`wengert.autocast`; or an autocast, such as `torch.autocast("cpu")` for
+        PyTorch's list. None, "32-true", "no": in the precision of the operands.
+    scaler: of the loss, :class:`GradScaler`; float16 gets one where none is given. A step whose gradients overflow is
+        left out, and has 1 in the column `skipped`, of which an epoch has the mean. It is part of checkpoints.
     compile: whether steps are compiled by `wg.jit`.
     progress: whether a bar is shown on standard error.
     checkpoint: a folder for a checkpoint after every epoch; for more choice see :class:`ModelCheckpoint`.
@@ -99,12 +108,14 @@ def fit(
         if not isinstance(number, int) or number < least:
             fail(ShapeError, f"{name}={number!r}", f"It is an integer, at least {least}.")
     measures = named(metrics)
-    steps = Steps(model, optimizer, loss, measures, forward, clip_norm, compile)
+    meant = Precision(precision, scaler)
+    steps = Steps(model, optimizer, loss, measures, forward, clip_norm, compile, meant)
     example = optimizer.param_groups[0]["params"][0]
     feed = Feed(data, batch_size, shuffle, example)
     held_out = None if validation is None else Feed(validation, _size(validation, batch_size), False, example)
     own = [*([ProgressBar()] if progress else []), *([ModelCheckpoint(checkpoint)] if checkpoint is not None else [])]
-    run = Run(model, optimizer, steps, feed, held_out, measures, [*callbacks, *own], schedule, epochs, accumulate)
+    looking = [*callbacks, *own]
+    run = Run(model, optimizer, steps, feed, held_out, measures, looking, schedule, epochs, accumulate, meant)
     pace = Pace(schedule, schedule_by)
 
     if resume:
@@ -142,11 +153,13 @@ def train_step(run: Run) -> bool:
         found = [steps.whole(batches[0])]
     else:
         scales = shares if len(batches) > 1 else [None]
-        found = [steps.gradients(b, scale, i == 0) for i, (b, scale) in enumerate(zip(batches, scales))]
+        last = len(batches) - 1
+        found = [steps.gradients(b, scale, i == 0, i == last) for i, (b, scale) in enumerate(zip(batches, scales))]
     names = found[0][0]
     run.values = {name: sum(float(v[name]) * share for (v, _), share in zip(found, shares)) for name in names}
     if not in_one:
         if not run.look_at_gradients(looking):
+            run.precision.left_out()
             return False
         run.values |= {name: float(value) for name, value in steps.update().items()}
     run.record([measured for _, measured in found], sum(rows))
@@ -196,6 +209,7 @@ def evaluate(
     metrics: Any = None,
     forward: Forward | None = None,
     batch_size: int | None = None,
+    precision: Any = None,
     compile: bool = True,
 ) -> dict[str, Any]:
     """Return the loss and the metrics of a model over data, in evaluation mode, without gradients.
@@ -213,7 +227,7 @@ def evaluate(
     {'loss': 1.0, 'mean_absolute_error': 1.0}
     """
     measures = named(metrics)
-    steps = Steps(model, None, loss, measures, forward, None, compile)
+    steps = Steps(model, None, loss, measures, forward, None, compile, Precision(precision))
     example = next(iter(model.parameters()), None) if hasattr(model, "parameters") else None
     found = evaluated(model, steps, Feed(data, batch_size, False, example), measures)
     assert found is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,8 @@ from ..core.tensor import Tensor
 from .feed import Feed, rows_of
 from .history import History
 from .metrics.base import Measured, Metric
-from .steps import Steps, set_training_modes, training_modes
+from .precision import Precision
+from .steps import SKIPPED, Steps, set_training_modes, training_modes
 
 
 class Callback:
@@ -100,9 +102,10 @@ class Callback:
 class Run:
     """A training run under way: what callbacks see, and the position from which it goes on.
 
-    `model`, `optimizer`, `schedule`, `history`, `callbacks`; `epoch`, the number of epochs that are done, of `epochs`,
-    and `step`, that of updates; `batches` of the present step (one, unless gradients are accumulated), their `rows`
-    together, the learning `rates` of the step and its `values`; `row`, the values of the epoch that has just ended.
+    `model`, `optimizer`, `schedule`, `history`, `callbacks`, `precision` with its `scaler`; `epoch`, the number of
+    epochs that are done, of `epochs`, and `step`, that of updates; `batches` of the present step (one, unless gradients
+    are accumulated), their `rows` together, the learning `rates` of the step and its `values`; `row`, the values of the
+    epoch that has just ended.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class Run:
         schedule: Any,
         epochs: int,
         accumulate: int = 1,
+        precision: Precision | None = None,
     ) -> None:
         for callback in callbacks:
             if not isinstance(callback, Callback):
@@ -124,6 +128,7 @@ class Run:
                 fail(DTypeError, f"a callback that is a {type(callback).__name__}", mend)
         self.model, self.optimizer, self.schedule = model, optimizer, schedule
         self.steps, self.feed, self.validation, self.metrics = steps, feed, validation, metrics
+        self.precision = precision or Precision()
         self.callbacks = sorted(callbacks, key=lambda callback: callback.rank)
         self.history = History()
         self.epochs, self.accumulate, self.epoch, self.step = epochs, accumulate, 0, 0
@@ -205,7 +210,9 @@ class Run:
         self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.history.steps.append({"step": self.step, "epoch": self.epoch + 1, "lr": self.rates[0], **self.values})
         for name, value in self.values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + rows * value
+            # The norm of gradients that overflowed says nothing of the others: the mean is theirs.
+            counted = 0.0 if name == "grad_norm" and self.values.get(SKIPPED) else rows * value
+            self._sums[name] = self._sums.get(name, 0.0) + counted
         self.rows = rows
         self._counted += rows
         for batch in measured:
@@ -226,7 +233,9 @@ class Run:
         Returns False where the run was interrupted meanwhile: then the epoch has not ended, and a resumed run ends it.
         """
         row: dict[str, Any] = {"epoch": self.epoch + 1, "step": self.step, "lr": self.history.steps.row(-1)["lr"]}
-        row |= {name: total / self._counted for name, total in self._sums.items()}
+        used = self._counted - self._sums.get(SKIPPED, 0.0)
+        for name, total in self._sums.items():
+            row[name] = total / self._counted if name != "grad_norm" else total / used if used else math.nan
         row |= {name: metric.compute() for name, metric in self.metrics.items()}
         if self.validation is not None:
             self.tell("on_validation_start")
@@ -250,6 +259,8 @@ class Run:
             "step": self.step,
             "sums": self._sums,
             "rows": self._counted,
+            "precision": str(self.precision),
+            "scaler": self.precision.scaler.state_dict() if self.precision.scaler is not None else {},
             "history": self.history.state_dict(),
             "metrics": {name: metric.state_dict() for name, metric in self.metrics.items()},
             "callbacks": [[type(c).__name__, c.state_dict()] for c in self.callbacks if c.state_dict()],
@@ -260,6 +271,10 @@ class Run:
         if set(state_dict["metrics"]) != set(self.metrics):
             had, has = (", ".join(names) or "none" for names in (state_dict["metrics"], self.metrics))
             fail(StateError, f"a run with the metrics {had} goes on with {has}", "Give the same ones.")
+        had, has = state_dict.get("precision", "float32"), str(self.precision)
+        if had != has:
+            mend = "Give the same precision and scaler, or resume=False."
+            fail(StateError, f"a run in {had} goes on in {has}", mend)
         kept = [c for c in self.callbacks if c.state_dict()]
         names, saved = [type(c).__name__ for c in kept], state_dict["callbacks"]
         if names != [name for name, _ in saved]:
@@ -270,6 +285,8 @@ class Run:
                 "Give the same ones in the same order, or resume=False.",
             )
         self.epoch, self.step = state_dict["epoch"], state_dict["step"]
+        if self.precision.scaler is not None:
+            self.precision.scaler.load_state_dict(state_dict["scaler"])
         self._sums, self._counted = dict(state_dict["sums"]), state_dict["rows"]
         self.history.load_state_dict(state_dict["history"])
         for name, metric in self.metrics.items():

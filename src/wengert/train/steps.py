@@ -8,13 +8,18 @@ from typing import Any
 
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.mode import no_grad
-from ..core.spec import category
+from ..core.ops.autocast import is_half
+from ..core.spec import category, float32
 from ..core.tensor import Tensor
 from ..execute.jit import jit
 from ..nn.utils import clip_grad_norm_
 from ..optim.lbfgs import LBFGS
 from .feed import inputs_and_target
 from .metrics.base import Measured, Metric
+from .precision import Precision
+
+# The column of steps that were left out because their gradients overflowed: 1 for such a step, 0 for others.
+SKIPPED = "skipped"
 
 Forward = Callable[[Any, Any], tuple[Any, Any]]
 Values = dict[str, Any]
@@ -42,6 +47,7 @@ class Steps:
         forward: Forward | None,
         clip_norm: float | None,
         compile: bool,
+        precision: Precision | None = None,
     ) -> None:
         if isinstance(optimizer, LBFGS):
             fail(
@@ -53,19 +59,28 @@ class Steps:
         # What is counted is no part of the programs: they measure with metrics that count nothing.
         measures = {name: _uncounting(metric) for name, metric in metrics.items()}
         compiled = jit if compile else _as_it_is
+        precision = precision or Precision()
+        scaler = precision.scaler
+
+        @precision
+        def computed(batch: Any) -> tuple[Any, Any, Tensor, Values]:
+            output, target = _pair(given(model, batch))
+            return output, target, *losses(loss(output, target))
 
         def objective(batch: Any) -> tuple[Tensor, Values, dict[str, Measured]]:
-            output, target = _pair(given(model, batch))
-            total, values = losses(loss(output, target))
+            output, target, total, values = computed(batch)
             with no_grad():
                 measured = {name: metric.measure(detached(output), target) for name, metric in measures.items()}
             return total, {name: value.detach() for name, value in values.items()}, measured
 
-        def gradients(batch: Any, share: Any, first: bool) -> tuple[Values, dict[str, Measured]]:
+        def gradients(batch: Any, share: Any, first: bool, last: bool) -> tuple[Values, dict[str, Measured]]:
             if first:
                 optimizer.zero_grad()
             total, values, measured = objective(batch)
-            (total if share is None else total * share).backward()
+            total = total if share is None else total * share
+            (total if scaler is None else scaler.scale(total)).backward()
+            if last and scaler is not None:
+                scaler.unscale_(optimizer)
             return values, measured
 
         def update() -> Values:
@@ -73,11 +88,16 @@ class Steps:
             if clip_norm is not None:
                 held = [p for group in optimizer.param_groups for p in group["params"]]
                 found["grad_norm"] = clip_grad_norm_(held, clip_norm)
-            optimizer.step()
+            if scaler is None:
+                optimizer.step()
+            else:
+                found[SKIPPED] = scaler.overflowed(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
             return found
 
         def whole(batch: Any) -> tuple[Values, dict[str, Measured]]:
-            values, measured = gradients(batch, None, True)
+            values, measured = gradients(batch, None, True, True)
             values |= update()
             optimizer.zero_grad()
             return values, measured
@@ -139,8 +159,10 @@ def losses(given: Any) -> tuple[Tensor, Values]:
 
 
 def detached(output: Any) -> Any:
-    """Return a tensor without its graph; anything else as it is."""
-    return output.detach() if isinstance(output, Tensor) else output
+    """Return a tensor without its graph, one of half precision in float32; anything else as it is."""
+    if not isinstance(output, Tensor):
+        return output
+    return output.detach().astype(float32) if is_half(output.spec.dtype) else output.detach()
 
 
 def training_modes(model: Any) -> list[tuple[Any, bool]]:

@@ -216,6 +216,81 @@ def test_results_that_are_arrays_of_the_program_are_the_callers(way: str) -> Non
         array[:] = 7
 
 
+def is_positive(x: Any) -> Any:
+    return x.sum() > 0
+
+
+def decided_twice(x: Any) -> Any:
+    y = x * 2 if x.sum() > 0 else x
+    return y + 1 if x.sum() > 0 else y - 1
+
+
+def decided_by_helpers(x: Any) -> Any:
+    y = x * 2 if is_positive(x) else x
+    for _ in range(2):
+        y = y + 1 if is_positive(x) else y - 1
+    return y
+
+
+def decided_and_denied(x: Any) -> Any:
+    y = x * 2 if x.sum() > 0 else x
+    return y - 1 if not (x.sum() > 0) else y
+
+
+def decided_by_numbers(x: Any) -> Any:
+    y = x * 2 if float(x.sum()) > 0 else x
+    return y + float(x.sum())
+
+
+def decided_and_returned(x: Any) -> Any:
+    c = is_positive(x)
+    return wg.stack([x * 2 if c else x, x + c]), c, is_positive(x)
+
+
+DECIDED = [decided_twice, decided_by_helpers, decided_and_denied, decided_by_numbers]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_decision_by_an_argument_and_by_a_result(way: str) -> None:
+    def by_argument(x: Any, flag: Any) -> Any:
+        y = x * 2 if flag else x
+        return y + 1 if flag else y - 1
+
+    run, other = wg.jit(by_argument), wg.jit(decided_and_returned)
+    x, flags = wg.ones(3), (wg.tensor(True), wg.tensor(False))
+    for flag in flags * 2:
+        settled(run, x, flag)
+        settled(other, x if flag else -x)
+    WAYS[way](run)
+    WAYS[way](other)
+    for flag in (*flags, *flags):
+        assert run(x, flag).tolist() == by_argument(x, flag).tolist()
+        given = x if flag else -x
+        for a, b in zip(other(given), decided_and_returned(given), strict=True):
+            assert a.tolist() == b.tolist()
+        if not entry.lack():
+            assert any(f(x, flag) is not MISS for f in run._short)
+            assert any(f(given) is not MISS for f in other._short)
+            for fn in (run, other):
+                assert way == "python" or any(not hasattr(f, "__code__") for f in fn._short)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fn", DECIDED)
+def test_a_decision_that_is_taken_twice(fn: Callable[[Any], Any], way: str) -> None:
+    run = wg.jit(fn)
+    one, other = wg.ones(3), -wg.ones(3)
+    for x in (one, other, one, other):
+        settled(run, x)
+    WAYS[way](run)
+    for x in (one, other, one):
+        assert run(x).tolist() == fn(x).tolist()
+        if not entry.lack():
+            # Native code takes it, where it is asked at all.
+            assert any(f(x) is not MISS for f in run._short)
+            assert way == "python" or any(not hasattr(f, "__code__") for f in run._short)
+
+
 # -- where native dispatch is off
 
 

@@ -331,6 +331,22 @@ def test_places_counted_from_the_end_are_picked_too() -> None:
     check(lambda x, at: wg.take_along_axis(wg.sin(x), at, axis=-1), x, at)
 
 
+def test_the_gradient_of_a_pick_is_a_choice_in_the_loop_that_takes_it() -> None:
+    x, t = normal(4, 30), np.array([3, 0, 29, 7])
+    fn = wg.grad(lambda x, t: F.nll_loss(F.log_softmax(x, -1), t))
+    check(fn, x, t)
+    compiled = wg.jit(fn)
+    compiled(wg.asarray(x), wg.asarray(t))
+    # No rows of zeros are written first, and nothing is put into them.
+    assert not [step.label for step in compiled.plan.steps if "fill" in step.label or "set" in step.label]
+    at = np.array([[0], [-1], [29], [-30]])
+    for ct in (normal(4, 1), np.array([[np.inf], [np.nan], [-0.0], [1.0]], np.float32)):
+        check(lambda x, at, ct: wg.vjp(lambda x: wg.take_along_axis(x, at, axis=-1), x)[1](ct)[0] * 2, x, at, ct)
+    spread = wg.jit(lambda x, at: wg.grad(lambda x: (wg.take_along_axis(x, at, axis=-1) ** 2).sum())(x))
+    with pytest.raises(wg.RangeError, match="30 is out of range"):
+        spread(wg.asarray(x), wg.asarray(np.array([[0], [30], [1], [2]])))
+
+
 def test_what_a_scan_reads_is_not_looked_for_behind_it() -> None:
     def program(x: Any) -> Any:
         spread = wg.std(x, axis=0, keepdims=True)

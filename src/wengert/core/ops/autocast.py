@@ -209,6 +209,11 @@ class autocast(ModeBlock):
         found = lower_precision(dtype)
         self._precisions = found if enabled else None
 
+    @property
+    def dtype_name(self) -> str | None:
+        """The name of the lower precision; None where the block is not enabled."""
+        return None if self._precisions is None else self._precisions.dtype.name
+
     def mode(self, outer: Mode) -> Mode:
         """Return the mode inside the block."""
         return outer.with_autocast(self._precisions, None if self._precisions is None else Detour())

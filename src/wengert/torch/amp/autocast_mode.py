@@ -78,6 +78,11 @@ class autocast(ModeBlock):
             enabled = False
         self._enabled = bool(enabled)
 
+    @property
+    def dtype_name(self) -> str | None:
+        """The name of the lower precision; None where the block is not enabled."""
+        return self.fast_dtype.name if self._enabled else None
+
     def mode(self, outer: Mode) -> Mode:
         """Return the mode inside the block."""
         return outer if self.device != "cpu" else _inside(outer, self.fast_dtype.dtype if self._enabled else None)

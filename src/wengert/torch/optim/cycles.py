@@ -208,7 +208,8 @@ class OneCycleLR(_WithMomentum):
     three_phase: fall as steeply as it rose, then on to the last rate.
     last_epoch: where to take the schedule up.
 
-    Raises ValueError for a share outside [0, 1], another strategy, no length, or no momentum to cycle.
+    Raises ValueError for a share outside [0, 1], another strategy, no length, or no momentum to cycle, and for a phase
+    without a length, where the rise has one step alone.
 
     >>> import wengert.torch as torch
     >>> opt = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
@@ -283,6 +284,12 @@ class OneCycleLR(_WithMomentum):
             if step <= end or phase is self._schedule_phases[-1]:
                 break
             start = end
+        if start == end:
+            fail(
+                ShapeError,
+                f"a OneCycleLR of total_steps={self.total_steps} with a phase that begins and ends at step {end:g}",
+                "Give another pct_start: PyTorch divides by 0 there.",
+            )
         part = (step - start) / (end - start)
         rates = []
         for group in self.optimizer.param_groups:

@@ -206,4 +206,8 @@ class SparseAdam(Optimizer):
     """Adam for sparse gradients, which there are none of here: making one raises DTypeError."""
 
     def __init__(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        fail(DTypeError, "SparseAdam", "Gradients are dense here: use Adam.")
+        fail(
+            DTypeError,
+            "SparseAdam does not support dense gradients, and gradients are dense here, also of Embedding(sparse=True)",
+            "Use Adam, whose moments go on in rows that a batch did not look up; SparseAdam's stay.",
+        )

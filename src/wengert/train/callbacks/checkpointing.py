@@ -28,10 +28,10 @@ class ModelCheckpoint(Callback):
     mode: "min" or "max": which values of `best` are better.
     parts: what else the program changes and needs again, as generators of its own: `noise=generator`.
 
-    A checkpoint has the model, the optimiser, the schedule, the position in the data, the history, what metrics and
-    callbacks remember, and the default generators of Wengert, Python and NumPy. One is written, too, when a run ends
-    otherwise than by an exception. What a dataset itself draws in workers is repeated with `seed_batches=True` of the
-    loader alone.
+    A checkpoint has the model, the optimiser, the schedule, the scaler, the position in the data, the history, what
+    metrics and callbacks remember, and the default generators of Wengert, Python and NumPy. One is written, too, when a
+    run ends otherwise than by an exception. What a dataset itself draws in workers is repeated with `seed_batches=True`
+    of the loader alone.
 
     Raises GraphError for a model without `state_dict()`.
 

@@ -126,7 +126,8 @@ class StopOnNaN(Callback):
     operation by operation, by :func:`wengert.explain.nonfinite`, with the random numbers that it had; the answer is
     `explanation`, and its text in a warning and in `history.stopped`.
 
-    Gradients are looked at in each step, so that gradients and update are two programs.
+    Gradients are looked at in each step, so that gradients and update are two programs. Where losses are scaled,
+    gradients that overflow are the scaler's to leave out, as long as its scale is above 1.
 
     >>> import warnings, wengert as wg
     >>> model = wg.nn.Linear(1, 1)
@@ -154,7 +155,7 @@ class StopOnNaN(Callback):
         before, self._before = self._before, None
         bad = [p for p in run.parameters if p.grad is not None and not _is_finite(p.grad)]
         loss_is_finite = math.isfinite(run.values["loss"])
-        if loss_is_finite and not bad:
+        if loss_is_finite and (not bad or run.precision.will_back_off()):
             return
         assert before is not None
         before.restore()

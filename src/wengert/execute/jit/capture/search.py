@@ -14,6 +14,7 @@ import collections
 import contextvars
 import functools
 import inspect
+import itertools
 import operator
 import types
 import weakref
@@ -243,7 +244,21 @@ class _Walk:
         self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad, depends_on_open(t)))
         if t._data is not None:
             self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
-        return self.hooks(t, place) if collects else None
+        inside = self.hooks(t, place) if collects else iter(())
+        return itertools.chain(inside, self.put_on(t, place)) if hasattr(t, "__dict__") else inside
+
+    def put_on(self, t: Tensor, place: Place) -> Iterator[Visit]:
+        """Yield the attributes that a program has put on a tensor whose class has room for them."""
+        kind, own = type(t), t.__dict__
+        self.found.containers.append(Container(own, place.path, self.known.wants))
+        asked = self.known.asked | (self.known.read if self.known.tries else set())
+        for name in sorted(n for n in asked - own.keys() if not hasattr(kind, n)):
+            self.check("absent", own, name, None)
+        if self.known.reflects:
+            self.check("keys", own, None, frozenset(own))
+        for name, item in list(own.items()):
+            if self.known.wants(name, item):
+                yield item, Place(own, name, f"{place.path}.{name}")
 
     def hooks(self, leaf: Tensor, place: Place) -> Iterator[Visit]:
         if not self.watches_hooks:

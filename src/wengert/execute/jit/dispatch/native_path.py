@@ -63,6 +63,8 @@ class NativePath:
         # By the number of an input or output: the memory of its numbers.
         self.given: dict[int, np.ndarray[Any, Any]] = {}
         self.numbers: dict[int, np.ndarray[Any, Any]] = {}
+        # By the number of a decision's output: the check and the memory, where it has none of its own.
+        self.decided: dict[int, tuple[str, Memory]] = {}
         # By the number of an output: the word that holds its array.
         self.results: dict[int, Word] = {}
         # By the number of an output: tensors of earlier calls, and the word that holds the one to be used again.
@@ -226,7 +228,9 @@ class NativePath:
             entry = self.seat.outputs[k]
             if entry is None:
                 shared = self.shared(k, own)
-                if shared is not None:
+                if k in decisions and (place := self.decided_at(k)) is not None:
+                    self.decided[k] = place
+                elif shared is not None:
                     self.results[k] = shared
                 elif k in cells and k not in arrays and view.buffer.index in self.given:
                     self.numbers[k] = self.given[view.buffer.index]
@@ -288,6 +292,21 @@ class NativePath:
         same = next((j for j, other in enumerate(earlier) if other == view and j in self.results), None)
         return None if same is None or k in own or same in own else self.results[same]
 
+    def decided_at(self, k: int) -> tuple[str, Memory] | None:
+        """Return how a decision without memory of its own is checked, and where its value stands.
+
+        It is that of an earlier decision, or a boolean that is a result or an input, too.
+        """
+        view = self.plan.outputs[k]
+        for j, other in enumerate(self.plan.outputs[:k]):
+            if other == view and j in self.numbers:
+                return "decided", Memory(self.numbers[j])
+            if other == view and view.buffer.nbytes == 1 and self.seat.outputs[j] is not None:
+                return "decided_byte", Memory(self.seat.table[self.seat.outputs[j] :])
+        if view.buffer.kind == "input" and view.buffer.nbytes == 1 and not view.buffer.donated:
+            return "decided_byte", Memory(self.seat.table[self.seat.inputs[view.buffer.index] :])
+        return None
+
     def is_tensors(self, k: int) -> bool:
         """Return whether an input's array is a tensor's."""
         names = ("feed_tensor", "take_tensor", "feed_gradient", "take_gradient")
@@ -295,10 +314,12 @@ class NativePath:
 
     def on_decide(self, o: Register, value: bytes, other: int | None) -> None:
         bits = int.from_bytes(value, "little")
-        if len(value) > 8 or bits >= 1 << 63 or o.number not in self.numbers:
+        found = self.decided.get(o.number)
+        if found is None and o.number in self.numbers:
+            found = "decided", Memory(self.numbers[o.number])
+        if len(value) > 8 or bits >= 1 << 63 or found is None:
             raise Unsupported
-        label = None if other is None else self.labels[other]
-        self.do("decided", Memory(self.numbers[o.number]), bits, otherwise=label)
+        self.do(*found, bits, otherwise=None if other is None else self.labels[other])
 
     # -- write
 

@@ -565,6 +565,13 @@ def _decided(c: Handler) -> None:
 
 
 @_handler
+def _decided_byte(c: Handler) -> None:
+    """Check a decision by a boolean in an array. Operands: address of the array's address, bits."""
+    found = c.new(f"zext i8 {c.field(c.field(c.operand(0), 0), 0, 'i8')} to i64")
+    c.same(found, c.operand(1, "i64"), "i64")
+
+
+@_handler
 def _write_tensor(c: Handler) -> None:
     """Write a tensor's value. Operands: tensor, word of an array, word for the old one."""
     c.replace(c.held_at(1), c.operand(0), c.at.tensor_data, 2)

@@ -228,6 +228,19 @@ def _picked(node: Node) -> Node | None:
     return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
 
 
+def _put(node: Node) -> Node | None:
+    """Rewrite rows of zeros with one element put into each as a choice by place, which fuses with what follows."""
+    ct, at = node.inputs
+    if not isinstance(ct, Node) or not isinstance(at, Node) or not _float32_or_64(ct):
+        return None
+    shape = node.spec.shape
+    if node.attrs["axis"] != -1 or ct.spec.shape[-1] != 1 or node.spec.size == 0:
+        return None
+    index = build("reshape", (place_from_start(at, shape[-1], len(shape) - 1, node),), node, shape=shape[:-1])
+    hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
+    return build("where", (hit, build("broadcast", (ct,), node, shape=shape), 0.0), node)
+
+
 def _one_hot(node: Node) -> Node | None:
     """Rewrite one_hot with classes in a dtype that holds all of them: loops compare with every one."""
     (index,) = node.inputs
@@ -275,6 +288,7 @@ _RULES = RuleSet(
         Rule("truth before any and all", _REDUCTIONS, _any_or_all),
         Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
         Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
+        Rule("element put into a row as choice", frozenset({"gather_transpose"}), _put),
         Rule("classes in a wider dtype", frozenset({"one_hot"}), _one_hot),
         Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
         Rule("square as product", frozenset({"pow"}), _square),
