@@ -180,22 +180,22 @@ class Compiled(Inspected):
 
         `form` says how they are called; None is "vector" where that is possible, else "arrays".
 
-        | form | of functions | `value` | `value_and_grad` | `hvp` |
-        | --- | --- | --- | --- | --- |
-        | "vector" | from float64 tensors, one after the other in `x`, to one float64 | `double f(int n, const double *x, \
-        void *user)` | `double f(unsigned n, const double *x, double *grad, void *user)` | `int f(int n, const double *x, \
-        const double *v, double *product, void *user)` |
-        | "number" | from one float64 to one | `double f(double x, void *user)` | `double f(double x, double *derivative, \
-        void *user)` | `double f(double x, double v, void *user)` |
-        | "arrays" | all others | `int f(const void *const *inputs, void *const *outputs, void *user)` | the same | the \
-        same |
+        - "vector": of float64 tensors, which follow each other in `x`, to one float64. `value` is
+          `double f(int n, const double *x, void *user)`, `value_and_grad` is
+          `double f(unsigned n, const double *x, double *grad, void *user)`, and `hvp` is
+          `int f(int n, const double *x, const double *v, double *product, void *user)`.
+        - "number": of one float64 to one. `value` is `double f(double x, void *user)`, `value_and_grad` is
+          `double f(double x, double *derivative, void *user)`, and `hvp` is
+          `double f(double x, double v, void *user)`.
+        - "arrays": of any tensors to any. All are
+          `int f(const void *const *inputs, void *const *outputs, void *user)`.
 
-        `user` is not looked at. What the arrays are, and what tells of errors, is said at :class:`CFunctions`; what callers
-        may rely on at :class:`CFunction`. Tensors that the function finds outside are taken as they are now.
+        `user` is not looked at. What the arrays are, and what tells of errors, is said at :class:`CFunctions`; what
+        callers may rely on at :class:`CFunction`. Tensors that the function finds outside are taken as they are now.
 
-        Raises GraphError for a program that needs Python (a callback, an operation without native code: it is named), that
-        writes to anything outside, draws random numbers, or decides by a tensor's value; ShapeError for unknown sizes;
-        DTypeError for a form that does not fit.
+        Raises GraphError for a program that needs Python (a callback, an operation without native code: it is named),
+        that writes to anything outside, draws random numbers, or decides by a tensor's value; DTypeError for a form that
+        does not fit.
 
         >>> import wengert as wg
         >>> compiled = wg.jit(lambda x: (x**2).sum()).lower(wg.spec((2,), "float64")).compile()
@@ -204,7 +204,7 @@ class Compiled(Inspected):
         'double value_and_grad(unsigned n, const double *x, double *grad, void *user)'
         """
         traced = self._path.traced
-        name = traced.graph.name or "the function"
+        name = traced.graph.name or getattr(self._fn, "__name__", "the function")
         if not hasattr(self._path.executor, "plan"):
             fail(GraphError, f"C functions of {name}: it runs through the interpreter", "They are native code.")
         for what, found in (
@@ -216,7 +216,12 @@ class Compiled(Inspected):
         ):
             if found:
                 where = traced.guards[0].where if traced.guards else None
-                fail(GraphError, f"a C function of {name}, which {what}", "A C function computes, and that is all.", where)
+                fail(
+                    GraphError,
+                    f"a C function of {name}, which {what}",
+                    "A C function computes, and that is all.",
+                    where,
+                )
         outside = {
             k: wrap(np.array(as_array(self._captures.cells[s.number].get())))
             for k, s in enumerate(traced.sources)

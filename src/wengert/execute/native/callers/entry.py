@@ -1,8 +1,8 @@
 """Entry points: a program as a C function.
 
-An entry point is a function of its own, written as LLVM IR around one plan. It makes what a call needs (the block that the
-driver reads, the table of addresses, the arena) on its stack, or by `malloc` where that is large, so any number of threads
-may be in it at once. The calling thread does all of the work; nothing of Python's is touched. What does not change (the
+An entry point is a function of its own, written as LLVM IR around one plan. It makes what a call needs (the block that
+the driver reads, the table of addresses, the arena) on its stack, or by `malloc` where that is large, so any number of
+threads may be in it at once. The calling thread does all of the work; nothing of Python's is touched. What does not change (the
 steps and their records, constants) is read where the program keeps it.
 
 The innermost function takes arrays, as `Form.ARRAYS` does; the other forms call it.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..codegen import machine
-from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Plan, View, dense, rounded
+from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Plan, View, dense, rounded
 from ..run.driver import (
     CALL_COUNT,
     CALL_ITERATIONS,
@@ -71,9 +71,7 @@ class Signature(NamedTuple):
 _USER = ("void *", "user")
 SIGNATURES: dict[tuple[Form, Kind], Signature] = {
     **{
-        (Form.ARRAYS, kind): Signature(
-            "int", (("const void *const *", "inputs"), ("void *const *", "outputs"), _USER)
-        )
+        (Form.ARRAYS, kind): Signature("int", (("const void *const *", "inputs"), ("void *const *", "outputs"), _USER))
         for kind in Kind
     },
     (Form.VECTOR, Kind.VALUE): Signature("double", (("int ", "n"), ("const double *", "x"), _USER)),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ....core.dims import Dim
-from ....core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from ....core.errors import DTypeError, GradientError, GraphError, fail
 from ....core.graph.graph import Graph
 from ....core.spec import Spec, category
 from ....transforms.derivatives.functional import value_and_grad
@@ -29,8 +27,8 @@ class CFunction:
 
     It needs nothing of Python: any number of threads may call it at once, with or without the interpreter's lock, and
     each call does all of its work on the calling thread. Its memory is the caller's, its stack, and where it needs more
-    than 2 KiB a block of `malloc` that it frees. Arrays that it reads and writes are contiguous in C order, aligned as C
-    aligns them, and share no memory with each other.
+    than 2 KiB a block of `malloc` that it frees. Arrays that it reads and writes are contiguous in C order, aligned as
+    C aligns them, and share no memory with each other.
 
     The code lives as long as this object, and as what `scipy()`, `cffi()` and `ctypes()` return. An address alone
     keeps nothing alive.
@@ -75,8 +73,8 @@ class CFunction:
     def scipy(self) -> Any:
         """Return the function as a `scipy.LowLevelCallable`, for `scipy.integrate.quad` and others of SciPy's.
 
-        Raises GraphError for a function that SciPy has no signature for: it takes values of vectors and of numbers. Raises
-        ImportError without SciPy.
+        Raises GraphError for a function that SciPy has no signature for: it takes values of vectors and of numbers.
+        Raises ImportError without SciPy.
         """
         if self.kind is not Kind.VALUE or self.form is Form.ARRAYS:
             fail(
@@ -107,21 +105,19 @@ class CFunction:
 class CFunctions:
     """The C functions of a compiled function, as `compiled.address()` returns them.
 
-    `value`, `value_and_grad` and `hvp` (the Hessian's product with a vector) are compiled when first asked for. Of `form`
-    "vector" or "number" every one returns NaN, and of "arrays" and in the vector's `hvp` a number other than 0, where
-    something is wrong: -1 for no memory, -2 for another `n`, and i + 1 where step i of the plan found what it would have
-    raised an error for (an index out of range, say). What was written then means nothing.
+    `value`, `value_and_grad` and `hvp` (the Hessian's product with a vector) are compiled when first asked for. Where
+    something is wrong, those that return a `double` return NaN, those that return an `int` another number than 0: -1 for
+    no memory, -2 for another `n`, and i + 1 where step i of the plan found what it would have raised an error for (an
+    index out of range, say). What was written then means nothing.
     """
 
     def __init__(
         self, fn: Callable[..., Sequence[Any]], specs: Sequence[Spec], names: Sequence[str], name: str, form: str | None
     ) -> None:
-        for spec, argument in zip(specs, names, strict=True):
-            if any(isinstance(n, Dim) for n in spec.shape):
-                fail(ShapeError, f"C functions of {name} with {argument}: {spec}", "Lower it for sizes that are known.")
         self._fn, self._specs, self._names, self._name = fn, tuple(specs), tuple(names), name
         self._graph = trace(lambda *xs: list(fn(*xs)), self._specs, {})
         self.form = self._chosen(form).value
+        self._found: dict[Kind, CFunction] = {}
 
     def __repr__(self) -> str:
         return f"<C functions of {self._name}, {self.form}>"
@@ -146,12 +142,12 @@ class CFunctions:
             )
         return known[form]
 
-    @cached_property
+    @property
     def value(self) -> CFunction:
         """The function itself: in the form of arrays, results come in the order in which the function returns them."""
-        return self._made(Kind.VALUE, self._graph)
+        return self._of(Kind.VALUE, lambda: self._graph)
 
-    @cached_property
+    @property
     def value_and_grad(self) -> CFunction:
         """The value, and the gradient by all floating arguments: in the form of arrays, these follow the value in order.
 
@@ -159,9 +155,11 @@ class CFunctions:
 
         Raises GradientError for a function of several results, of one that is no real number, or without such arguments.
         """
-        return self._made(Kind.VALUE_AND_GRAD, self._traced(self._both), self.value if self.form != "arrays" else None)
+        # The other forms call the value alone where no gradient is wanted.
+        inner = self.value if self.form != "arrays" else None
+        return self._of(Kind.VALUE_AND_GRAD, lambda: trace(self._both, self._specs, {}), inner)
 
-    @cached_property
+    @property
     def hvp(self) -> CFunction:
         """The Hessian's product with a vector: in the form of arrays, with one array for each floating argument.
 
@@ -173,13 +171,15 @@ class CFunctions:
         def products(*given: Any) -> list[Any]:
             count = len(self._specs)
             xs, vectors = given[:count], given[count:]
-            found = jvp(lambda *moving: self._both(*self._moved(xs, moving))[1:], [xs[i] for i in self._moving], vectors)
+            found = jvp(
+                lambda *moving: self._both(*self._moved(xs, moving))[1:], [xs[i] for i in self._moving], vectors
+            )
             return list(found[1])
 
-        vectors = [self._specs[i] for i in self._moving]
-        return self._made(Kind.HVP, self._traced(products, vectors))
+        vectors = (self._specs[i] for i in self._moving)
+        return self._of(Kind.HVP, lambda: trace(products, (*self._specs, *vectors), {}))
 
-    @cached_property
+    @property
     def _moving(self) -> tuple[int, ...]:
         """The arguments that there are derivatives by."""
         found = tuple(i for i, s in enumerate(self._specs) if category(s.dtype) == 2)
@@ -207,16 +207,20 @@ class CFunctions:
         value, grads = value_and_grad(scalar, tuple(range(len(moving))))(*moving)
         return [value, *grads]
 
-    def _traced(self, fn: Callable[..., list[Any]], more: Sequence[Spec] = ()) -> Graph:
-        return trace(fn, (*self._specs, *more), {})
+    def _of(self, kind: Kind, graph: Callable[[], Graph], inner: CFunction | None = None) -> CFunction:
+        found = self._found.get(kind)
+        if found is None:
+            found = self._found[kind] = self._made(kind, graph(), inner)
+        return found
 
-    def _made(self, kind: Kind, graph: Graph, inner: CFunction | None = None) -> CFunction:
+    def _made(self, kind: Kind, graph: Graph, inner: CFunction | None) -> CFunction:
         compiled = compile_graph(graph)
         plan = compiled.program.plan
         for at, step in enumerate(plan.steps):
             if isinstance(step.kernel, HostCall) and step.kernel.when is None:
                 nodes = compiled.plan.steps[at].nodes
-                source = next((n.source for n in nodes if n.source is not None), None)
+                found = [n for node in nodes for n in (node, *compiled.ancestors(node))]
+                source = next((n.source for n in found if n.source is not None), None)
                 where = None if source is None else f"{source.file}:{source.line}"
                 fail(
                     GraphError,

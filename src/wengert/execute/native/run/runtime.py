@@ -139,9 +139,7 @@ class Program:
         # The folder, and the entry, of the file that values are spilled to, which lies outside of guarded memory.
         self._folder = folder
         self._file_entry = FIRST + len(self._entries)
-        self._guard = (
-            guard.Guard(plan, self._entries) if is_guarded and guard.is_on() and not plan.spill else None
-        )
+        self._guard = guard.Guard(plan, self._entries) if is_guarded and guard.is_on() and not plan.spill else None
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
