@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from . import constraints
+from . import constraints, mcmc
 from .bijections import (
     ConstraintRegistry,
     CorrCholeskyTransform,
