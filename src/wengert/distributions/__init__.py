@@ -143,6 +143,7 @@ __all__ = [
     "constraints",
     "identity_transform",
     "kl_divergence",
+    "mcmc",
     "register_kl",
     "score_function",
     "transform_to",

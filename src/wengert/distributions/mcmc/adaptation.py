@@ -74,8 +74,8 @@ def windows(tune: int) -> list[tuple[int, bool]]:
 
 def started(step: Any) -> Averages:
     """Return the state of dual averaging that begins with a step size."""
-    zero = wg.zeros_like(step)
-    return Averages(wg.log(step), zero, zero, zero, wg.log(10.0 * step))
+    average, error, count = (wg.zeros_like(step) for _ in range(3))  # one tensor thrice would be another program
+    return Averages(wg.log(step), average, error, count, wg.log(10.0 * step))
 
 
 def averaged(state: Averages, acceptance: Any, target: float) -> Averages:
@@ -171,7 +171,7 @@ def warming(density: Density, max_depth: int, target: float) -> Callable[[Any, A
 def collecting(
     density: Density, max_depth: int, length: int
 ) -> Callable[[Any, Any, Point, Any, Metric], tuple[Point, tuple[Any, Any, Info]]]:
-    """Return the function from a key, the number of the first draw, a point, a step size and a metric to `length` draws.
+    """Return the function from a key, the number of the first draw, a point, a step size and a metric to draws.
 
     It returns the last point, and of each draw the position, the logarithm of the density, and the transition's facts.
     """

@@ -20,8 +20,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def rhat(draws: Any) -> Any:
     """Return R-hat, the potential scale reduction: near 1 where chains agree; above 1.01 they do not yet.
 
-    `draws` are of shape (chains, draws, ...), the result is a float64 array of the rest, a float where there is none. It
-    is the rank-normalised, split one, the larger of that of the draws and of their distances from the median. NaN
+    `draws` are of shape (chains, draws, ...), the result is a float64 array of the rest, a float where there is none.
+    It is the rank-normalised, split one, the larger of that of the draws and of their distances from the median. NaN
     where there are less than four draws, or one is not finite.
 
     Raises ShapeError.

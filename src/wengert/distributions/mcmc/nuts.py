@@ -2,8 +2,8 @@
 
 Multinomial sampling over the trajectory with biased progressive sampling, and the generalised criterion of a U-turn
 (Betancourt 2017, "A Conceptual Introduction to Hamiltonian Monte Carlo", A.3 and A.4.2; Hoffman & Gelman 2014).
-The tree is grown without recursion: of a subtree under way only the momenta at the first leaves of its balanced parts are
-kept, at most one for each level, and every leaf is checked against those whose parts it completes (Phan, Pradhan &
+The tree is grown without recursion: of a subtree under way only the momenta at the first leaves of its balanced parts
+are kept, at most one for each level, and every leaf is checked against those whose parts it completes (Phan, Pradhan &
 Jankowiak 2019; Lao et al. 2020). An iteration of the loop is one leapfrog step.
 """
 

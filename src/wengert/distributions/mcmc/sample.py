@@ -70,7 +70,9 @@ class Samples:
 
     def __repr__(self) -> str:
         chains, draws, numbers = self._flat.shape
-        return f"<{chains} chains of {draws} draws of {numbers} numbers, {int(self.stats['diverging'].sum())} divergent>"
+        return (
+            f"<{chains} chains of {draws} draws of {numbers} numbers, {int(self.stats['diverging'].sum())} divergent>"
+        )
 
     @cached_property
     def summary(self) -> Summary:
@@ -92,7 +94,7 @@ class Samples:
     def to_arviz(self, **groups: Any) -> Any:
         """Return the draws as ArviZ's `InferenceData`; `groups` are more arguments of `arviz.from_dict`.
 
-        Variables have the names of the initial position's dictionary, `x` for a single tensor and `x.0`, ... for others.
+        Variables have the names of the initial position's dictionary, `x` for a single tensor, `x.0`, ... for others.
         Raises ImportError without ArviZ.
         """
         import arviz
@@ -126,14 +128,15 @@ def sample(
 
     Parameters
     ----------
-    logp: the logarithm of the density, up to a constant: a function of one position, a pytree of floating tensors of one
-        dtype, that may be any numbers. It returns a scalar. Put `wg.distributions.biject_to(...)` and its
+    logp: the logarithm of the density, up to a constant: a function of one position, a pytree of floating tensors of
+        one dtype, that may be any numbers. It returns a scalar. Put `wg.distributions.biject_to(...)` and its
         `log_abs_det_jacobian` in where the density is one of constrained numbers.
     initial: a position, with values.
-    draws, tune: the number of draws that are kept, and of those before, in which step size and mass are learned (by dual
-        averaging, in Stan's windows).
+    draws, tune: the number of draws that are kept, and of those before, in which step size and mass are learned (by
+        dual averaging, in Stan's windows).
     chains: the number of chains. They go together, as one batch.
-    key: a random key, `wg.random.key(seed)`; None takes one from the default generator. The same key gives the same draws.
+    key: a random key, `wg.random.key(seed)`; None takes one from the default generator. A key always gives the same
+        draws.
     mass: "diagonal", or "dense" for densities with strong correlations.
     target: the mean acceptance probability that the step size is to bring about. Nearer to 1 means smaller steps.
     max_depth: at most `2**max_depth - 1` leapfrog steps make a draw.
@@ -152,7 +155,12 @@ def sample(
     >>> bool((found.summary.rhat < 1.01).all())
     True
     """
-    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1), ("max_depth", max_depth, 1)):
+    for name, value, least in (
+        ("draws", draws, 1),
+        ("tune", tune, 0),
+        ("chains", chains, 1),
+        ("max_depth", max_depth, 1),
+    ):
         if not isinstance(value, int) or value < least:
             fail(ShapeError, f"sample({name}={value!r})", f"Give it a whole number, {least} or more.")
     if mass not in ("diagonal", "dense"):
@@ -161,7 +169,7 @@ def sample(
         fail(ShapeError, f"sample(target={target!r})", "An acceptance probability lies between 0 and 1.")
     layout = _Layout(initial)
     density = layout.density(logp)
-    root = wg.random.key(int(wg.random.randint(0, 2**62))) if key is None else key
+    root = wg.random.key(int(wg.random.randint(0, 2**62, ()))) if key is None else key
     starts, warm_keys, draw_keys = (wg.random.split(k, chains) for k in wg.random.split(root, 3))
     point = _started(density, layout, starts, jitter)
     size, dtype = layout.size, layout.dtype
@@ -223,7 +231,7 @@ def _collected(
     }  # fmt: skip
     if diverging.any():
         warn(
-            f"{int(diverging.sum())} of {diverging.size} draws diverged: what was drawn may leave parts of the density out\n"
+            f"{int(diverging.sum())} of {diverging.size} draws diverged: they may leave parts of the density out\n"
             "Raise target=, or give the model another parametrisation."
         )
     full = (depth >= max_depth) & ~diverging

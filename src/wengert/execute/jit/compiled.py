@@ -194,8 +194,8 @@ class Compiled(Inspected):
         callers may rely on at :class:`CFunction`. Tensors that the function finds outside are taken as they are now.
 
         Raises GraphError for a program that needs Python (a callback, an operation without native code: it is named),
-        that writes to anything outside, draws random numbers, or decides by a tensor's value; DTypeError for a form that
-        does not fit.
+        that writes to anything outside, draws random numbers, or decides by a tensor's value; DTypeError for a form
+        that does not fit.
 
         >>> import wengert as wg
         >>> compiled = wg.jit(lambda x: (x**2).sum()).lower(wg.spec((2,), "float64")).compile()

@@ -106,8 +106,8 @@ class CFunctions:
     """The C functions of a compiled function, as `compiled.address()` returns them.
 
     `value`, `value_and_grad` and `hvp` (the Hessian's product with a vector) are compiled when first asked for. Where
-    something is wrong, those that return a `double` return NaN, those that return an `int` another number than 0: -1 for
-    no memory, -2 for another `n`, and i + 1 where step i of the plan found what it would have raised an error for (an
+    something is wrong, those that return a `double` return NaN, those that return an `int` another number than 0: -1
+    for no memory, -2 for another `n`, and i + 1 where step i of the plan found what it would have raised an error for (an
     index out of range, say). What was written then means nothing.
     """
 
@@ -144,12 +144,12 @@ class CFunctions:
 
     @property
     def value(self) -> CFunction:
-        """The function itself: in the form of arrays, results come in the order in which the function returns them."""
+        """The function itself: in the form of arrays, results come in the order in which it returns them."""
         return self._of(Kind.VALUE, lambda: self._graph)
 
     @property
     def value_and_grad(self) -> CFunction:
-        """The value, and the gradient by all floating arguments: in the form of arrays, these follow the value in order.
+        """The value, and the gradient by all floating arguments: in the form of arrays, these follow it in order.
 
         In the forms of a vector and of a number the gradient may be a null pointer, as NLopt gives where it wants none.
 
