@@ -91,8 +91,9 @@ def funnel(x: Any) -> Any:
 
 
 def test_a_funnel_warns() -> None:
-    with pytest.warns(RuntimeWarning, match="draws diverged") as caught:
+    with pytest.warns(RuntimeWarning) as caught:
         found = mcmc.sample(funnel, zeros(10), draws=300, tune=300, target=0.5, max_depth=6, key=wg.random.key(0))
+    assert any("draws diverged" in str(w.message) for w in caught)
     assert any("reached max_depth=6" in str(w.message) for w in caught)
     assert found.stats["diverging"].sum() > 0
     assert found.stats["depth"].max() == 6

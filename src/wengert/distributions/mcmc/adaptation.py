@@ -163,7 +163,8 @@ def warming(density: Density, max_depth: int, target: float) -> Callable[[Any, A
             averages = averaged(state.averages, info.acceptance, target)
             return Warm(point, averages, with_draw(state.moments, point.position))
 
-        return wg.fori_loop(0, count, one, state)
+        found: Warm = wg.fori_loop(0, count, one, state)
+        return found
 
     return warm
 

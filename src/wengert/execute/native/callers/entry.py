@@ -2,8 +2,8 @@
 
 An entry point is a function of its own, written as LLVM IR around one plan. It makes what a call needs (the block that
 the driver reads, the table of addresses, the arena) on its stack, or by `malloc` where that is large, so any number of
-threads may be in it at once. The calling thread does all of the work; nothing of Python's is touched. What does not change (the
-steps and their records, constants) is read where the program keeps it.
+threads may be in it at once. The calling thread does all of the work; nothing of Python is touched. What does not
+change (the steps and their records, constants) is read where the program keeps it.
 
 The innermost function takes arrays, as `Form.ARRAYS` does; the other forms call it.
 """
@@ -14,7 +14,7 @@ import ctypes
 import enum
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class Entry:
     def __init__(self, program: Program, form: Form, kind: Kind, inner: Entry | None = None) -> None:
         name = f"wengert_entry_{next(_numbers)}"
         self._kept = (program, inner)
+        self.address: int
         text = _Writer(program, name).text(form, kind, 0 if inner is None else inner.address)
         self.address = machine.load(machine.compile_ir(text, machine.host()), name)
 
@@ -360,7 +361,7 @@ _WRAPPERS = {
 }
 
 # The types of C, as ctypes has them.
-CTYPES = {
+CTYPES: dict[str, Any] = {
     "int": ctypes.c_int,
     "unsigned": ctypes.c_uint,
     "double": ctypes.c_double,

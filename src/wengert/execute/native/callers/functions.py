@@ -107,8 +107,8 @@ class CFunctions:
 
     `value`, `value_and_grad` and `hvp` (the Hessian's product with a vector) are compiled when first asked for. Where
     something is wrong, those that return a `double` return NaN, those that return an `int` another number than 0: -1
-    for no memory, -2 for another `n`, and i + 1 where step i of the plan found what it would have raised an error for (an
-    index out of range, say). What was written then means nothing.
+    for no memory, -2 for another `n`, and i + 1 where step i of the plan found what it would have raised an error for
+    (an index out of range, say). What was written then means nothing.
     """
 
     def __init__(
@@ -153,7 +153,8 @@ class CFunctions:
 
         In the forms of a vector and of a number the gradient may be a null pointer, as NLopt gives where it wants none.
 
-        Raises GradientError for a function of several results, of one that is no real number, or without such arguments.
+        Raises GradientError for a function of several results, of one that is no real number, or without such
+        arguments.
         """
         # The other forms call the value alone where no gradient is wanted.
         inner = self.value if self.form != "arrays" else None
