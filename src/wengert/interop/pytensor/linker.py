@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker, PerformLinker
@@ -13,6 +14,7 @@ from pytensor.link.vm import VMLinker
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.type import TensorType
 
 import wengert as wg
@@ -153,20 +155,26 @@ def why_not(fgraph: FunctionGraph) -> str:
             return f"a {variable.type}"
     waiting = [fgraph]
     while waiting:
-        for node in waiting.pop().apply_nodes:
-            op = node.op
-            if not has_rule(op):
-                return str(op)
-            if isinstance(op, Elemwise) and not has_scalar_rule(op.scalar_op):
-                return str(op)
-            if isinstance(op, Blockwise) and not isinstance(op.core_op, STACKED):
-                return str(op)
-            if isinstance(op, CAReduce) and not _reduces(op, node):
-                return str(op)
-            inner = getattr(op, "fgraph", None)
-            if isinstance(inner, FunctionGraph):
+        graph = waiting.pop()
+        known: set[Any] = set()
+        for node in graph.toposort():
+            if isinstance(node.op, (Shape, Shape_i)) or all(v in known or isinstance(v, Constant) for v in node.inputs):
+                known.update(node.outputs)
+            elif not _is_convertible(node):
+                return str(node.op)
+            elif isinstance(inner := getattr(node.op, "fgraph", None), FunctionGraph):
                 waiting.append(inner)
     return ""
+
+
+def _is_convertible(node: Apply) -> bool:
+    """Return whether there is a rule for a node, whose inputs depend on the function's."""
+    op = node.op
+    if isinstance(op, Elemwise):
+        return has_scalar_rule(op.scalar_op)
+    if isinstance(op, Blockwise):
+        return isinstance(op.core_op, STACKED)
+    return _reduces(op, node) if isinstance(op, CAReduce) else has_rule(op)
 
 
 def _reduces(op: Any, node: Any) -> bool:
