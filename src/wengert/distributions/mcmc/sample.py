@@ -12,9 +12,9 @@ import wengert as wg
 
 from ...core import tree
 from ...core.errors import DTypeError, ShapeError, WengertError, fail, warn
-from ...core.spec import category
 from . import diagnostics
 from .adaptation import Warm, collecting, first_step, metric_of, no_moments, started, warming, windows
+from .layout import Layout, leaf_names
 from .nuts import Metric, Point
 
 # About so many draws are made by one call of the compiled program.
@@ -102,7 +102,7 @@ class Samples:
         leaves, structure = tree.flatten(self.draws)
         names = {"acceptance": "acceptance_rate", "depth": "tree_depth", "steps": "n_steps", "logp": "lp"}
         return arviz.from_dict(
-            posterior=dict(zip(_leaf_names(structure), leaves, strict=True)),
+            posterior=dict(zip(leaf_names(structure), leaves, strict=True)),
             sample_stats={
                 **{names.get(k, k): v for k, v in self.stats.items()},
                 "step_size": np.broadcast_to(self.step_size[:, None], self._flat.shape[:2]),
@@ -167,7 +167,7 @@ def sample(
         fail(DTypeError, f"sample(mass={mass!r})", "Write 'diagonal' or 'dense'.")
     if not 0.0 < target < 1.0:
         fail(ShapeError, f"sample(target={target!r})", "An acceptance probability lies between 0 and 1.")
-    layout = _Layout(initial)
+    layout = Layout(initial)
     density = layout.density(logp)
     root = wg.random.key(int(wg.random.randint(0, 2**62, ()))) if key is None else key
     starts, warm_keys, draw_keys = (wg.random.split(k, chains) for k in wg.random.split(root, 3))
@@ -206,7 +206,7 @@ def _learned(moments: Any) -> Metric:
 
 def _collected(
     density: Any,
-    layout: _Layout,
+    layout: Layout,
     keys: Sequence[Any],
     point: Point,
     step: Any,
@@ -243,7 +243,7 @@ def _collected(
     return Samples(layout.tree(flat), layout.names, flat, stats, step.numpy(), metric.inverse.numpy())
 
 
-def _started(density: Any, layout: _Layout, keys: Sequence[Any], jitter: float) -> Point:
+def _started(density: Any, layout: Layout, keys: Sequence[Any], jitter: float) -> Point:
     """Return the first points of chains."""
     found = []
     for key in keys:
@@ -262,68 +262,6 @@ def _started(density: Any, layout: _Layout, keys: Sequence[Any], jitter: float) 
                 "Begin elsewhere, or with another jitter=.",
             )
     return Point(*(wg.stack(column) for column in zip(*found)))
-
-
-class _Layout:
-    """The numbers of a pytree in a row."""
-
-    def __init__(self, initial: Any) -> None:
-        leaves, self.structure = tree.flatten(initial)
-        tensors = [wg.asarray(leaf) for leaf in leaves]
-        kinds = {t.dtype for t in tensors}
-        if len(kinds) != 1 or category(tensors[0].dtype) != 2:
-            shown = ", ".join(str(t.spec) for t in tensors) or "no tensor"
-            fail(DTypeError, f"an initial position of {shown}", "Give floating tensors of one dtype, float64 say.")
-        self.shapes = [t.shape for t in tensors]
-        self.first = wg.concat([wg.reshape(t, (-1,)) for t in tensors]).detach()
-        self.size, self.dtype = self.first.size, tensors[0].dtype
-        names = _leaf_names(self.structure)
-        self.names = tuple(
-            f"{name}[{', '.join(map(str, i))}]" if shape else name
-            for name, shape in zip(names, self.shapes, strict=True)
-            for i in np.ndindex(*shape)
-        )
-
-    def tree(self, flat: Any) -> Any:
-        """Return the pytree of numbers that lie along the last axis."""
-        found, at = [], 0
-        for shape in self.shapes:
-            size = int(np.prod(shape))
-            found.append(flat[..., at : at + size].reshape((*flat.shape[:-1], *shape)))
-            at += size
-        return tree.unflatten(self.structure, found)
-
-    def density(self, logp: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]]:
-        """Return the function from a row of numbers to the logarithm of the density, and its gradient."""
-        name = getattr(logp, "__name__", type(logp).__name__)
-
-        def scalar(row: Any) -> Any:
-            found = wg.asarray(logp(self.tree(row)))
-            if found.shape != ():
-                fail(ShapeError, f"the log density {name} returned {found.spec}", "It has to be one number: sum it.")
-            return found.astype(self.dtype)
-
-        both = wg.value_and_grad(scalar)
-
-        def density(row: Any) -> tuple[Any, Any]:
-            found: tuple[Any, Any] = both(row)
-            return found
-
-        return density
-
-
-def _leaf_names(structure: Any) -> list[str]:
-    """Return names of the leaves: keys and positions, joined by dots; `x` for what has none."""
-    found: list[str] = []
-    waiting = [(structure, "")]
-    while waiting:
-        at, name = waiting.pop()
-        if at.kind is None:
-            found.append(name or "x")
-            continue
-        keys = at.aux if at.kind is dict else getattr(at.kind, "_fields", range(len(at.children)))
-        waiting += [(c, f"{name}.{k}" if name else str(k)) for k, c in zip(keys, at.children, strict=True)][::-1]
-    return [f"x.{n}" if n.isdigit() else n for n in found]
 
 
 def _words(keys: Iterable[Any]) -> Any:

@@ -40,10 +40,9 @@ class Walk:
         """Return the values of a graph's outputs for those of its inputs."""
         values: dict[Any, Any] = dict(zip(fgraph.inputs, inputs, strict=True))
         for node in fgraph.toposort():
-            given = [values[v] if v in values else v.data for v in node.inputs]
-            for variable, value in zip(node.outputs, self.node(node, given), strict=True):
-                values[variable] = value
-        return [values[v] if v in values else v.data for v in fgraph.outputs]
+            given = [value_of(values, v) for v in node.inputs]
+            values |= dict(zip(node.outputs, self.node(node, given), strict=True))
+        return [value_of(values, v) for v in fgraph.outputs]
 
     def node(self, node: Apply, given: Sequence[Any]) -> Sequence[Any]:
         """Return the values of a node's outputs."""
@@ -55,12 +54,17 @@ class Walk:
         return found if isinstance(found, (list, tuple)) else [found]
 
 
+def value_of(values: dict[Any, Any], variable: Any) -> Any:
+    """Return a variable's value; what was not computed is a constant."""
+    return values[variable] if variable in values else variable.data  # noqa: SIM401 (only a constant has data)
+
+
 @singledispatch
 def funcify(op: Any, node: Apply, walk: Walk) -> Callable[..., Any]:
     """Return the function on tensors that an op is: PyTensor's public way to teach a backend an op is to register here.
 
-    The function is given the values of the node's inputs, arrays where they are known, and returns that of its output, or
-    a list where it has several. A rule of one's own is registered by class:
+    The function is given the values of the node's inputs, arrays where they are known, and returns that of its output,
+    or a list where it has several. A rule of one's own is registered by class:
 
         @wengert.interop.pytensor.funcify.register(MyOp)
         def my_op(op, node, walk):
@@ -99,4 +103,16 @@ def dtype_of(node: Apply, index: int = 0) -> np.dtype[Any]:
     return np.dtype(node.outputs[index].type.dtype)
 
 
-__all__ = ["Check", "Constant", "NoRuleError", "Walk", "dtype_of", "funcify", "has_rule", "known", "sizes", "tensor"]
+__all__ = [
+    "Check",
+    "Constant",
+    "NoRuleError",
+    "Walk",
+    "dtype_of",
+    "funcify",
+    "has_rule",
+    "known",
+    "sizes",
+    "tensor",
+    "value_of",
+]

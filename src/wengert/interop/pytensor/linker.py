@@ -42,14 +42,17 @@ class Traced:
 class Converted:
     """A PyTensor function's graph, compiled by Wengert; called with arrays, it returns those of the outputs.
 
-    There is a program for each combination of the inputs' shapes. What PyTensor's Python code runs instead, in single
-    calls, are functions whose shapes depend on values, and matrices that have no factors, of which it gives NaN.
+    There is a program for each combination of the inputs' shapes, and of the values of small integer inputs where shapes
+    depend on them. What PyTensor's Python code runs instead are functions whose shapes depend on other values and, in
+    single calls, matrices that have no factors, of which it gives NaN.
     """
 
     def __init__(self, fgraph: FunctionGraph) -> None:
         self.fgraph = fgraph
         self._dtypes = [np.dtype(v.type.dtype) for v in fgraph.inputs]
-        self._programs: dict[tuple[tuple[int, ...], ...], tuple[Executor, list[tuple[Any, int]]]] = {}
+        self._programs: dict[tuple[Any, ...], tuple[Executor, list[tuple[Any, int]]]] = {}
+        # The inputs, by number, whose values are a part of programs.
+        self._fixed: tuple[int, ...] = ()
         self._count = len(fgraph.outputs)
         self._python: Callable[..., Any] | None = None
         self._is_dynamic = False
@@ -78,16 +81,18 @@ class Converted:
             return self.by_python(inputs)
         arrays = [x if type(x) is np.ndarray else np.asarray(x, d) for x, d in zip(inputs, self._dtypes)]
         key = tuple([a.shape for a in arrays])
+        if self._fixed:
+            key = (*key, *(arrays[i].tobytes() for i in self._fixed))
         found = self._programs.get(key)
         if found is None:
             try:
-                made = self.traced([spec_of(a.shape, a.dtype) for a in arrays])
+                made = self.traced([a if i in self._fixed else spec_of(a.shape, a.dtype) for i, a in enumerate(arrays)])
             except NoRuleError as error:
-                self._is_dynamic = True
-                warn(f"a PyTensor function runs by Python: {error}\nOther modes of PyTensor's compile it.")
-                return self.by_python(inputs)
+                return self._without_program(error, inputs)
             found = self._programs[key] = executor(made.graph), made.checks
         program, checks = found
+        if self._fixed:
+            arrays = [a for i, a in enumerate(arrays) if i not in self._fixed]
         try:
             outputs = program.run(arrays)
         except wg.linalg.LinAlgError:
@@ -99,6 +104,16 @@ class Converted:
                     raise op.exc_type(op.msg)
                 at += count
         return outputs[: self._count]
+
+    def _without_program(self, error: NoRuleError, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return the outputs where tracing failed: with integers as parts of the program, or by Python."""
+        small = [i for i, v in enumerate(self.fgraph.inputs) if self._dtypes[i].kind in "iu" and v.type.ndim <= 1]
+        if small and not self._fixed:
+            self._fixed = tuple(small)
+            return self(*inputs)
+        self._is_dynamic = True
+        warn(f"a PyTensor function runs by Python: {error}\nOther modes of PyTensor's compile it.")
+        return self.by_python(inputs)
 
     def by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the outputs, computed by the ops' own Python code."""
@@ -112,8 +127,8 @@ class Converted:
 class WengertLinker(JITLinker):
     """The linker of the mode "WENGERT".
 
-    A function in which there is an op without a rule (random variables, sparse matrices, scans) is run by PyTensor's own
-    virtual machine, as a whole.
+    A function in which there is an op without a rule (random variables, sparse matrices, scans) is run by PyTensor's
+    own virtual machine, as a whole.
     """
 
     required_rewrites = ("minimum_compile",)

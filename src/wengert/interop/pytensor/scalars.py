@@ -16,7 +16,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax, SoftmaxGrad
 
 import wengert as wg
 
-from .convert import NoRuleError, Walk, dtype_of, funcify, known, tensor
+from .convert import NoRuleError, Walk, dtype_of, funcify, known, tensor, value_of
 
 
 @singledispatch
@@ -155,9 +155,9 @@ def _composite(op: Any, node: Any) -> Callable[..., Any]:
     def run(*xs: Any) -> Any:
         values = dict(zip(op.fgraph.inputs, xs, strict=True))
         for inner in op.fgraph.toposort():
-            given = [values[v] if v in values else v.data for v in inner.inputs]
+            given = [value_of(values, v) for v in inner.inputs]
             values[inner.outputs[0]] = scalar_function(inner.op, inner)(*given)
-        found = [values[v] if v in values else v.data for v in op.fgraph.outputs]
+        found = [value_of(values, v) for v in op.fgraph.outputs]
         return found if len(found) > 1 else found[0]
 
     return run

@@ -1,4 +1,4 @@
-"""Rules for PyTensor's ops of shapes: what reshapes, joins, splits, fills and copies, and for checks and inner graphs."""
+"""Rules for PyTensor's ops of shapes: what reshapes, joins, splits, fills and copies, for checks and inner graphs."""
 
 from __future__ import annotations
 

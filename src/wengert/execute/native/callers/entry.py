@@ -49,6 +49,8 @@ class Kind(enum.Enum):
     VALUE = "value"
     VALUE_AND_GRAD = "value_and_grad"
     HVP = "hvp"
+    LOGP_AND_GRAD = "logp_and_grad"
+    EXPAND = "expand"
 
 
 class Signature(NamedTuple):
@@ -69,10 +71,11 @@ class Signature(NamedTuple):
 
 
 _USER = ("void *", "user")
+_DERIVATIVES = (Kind.VALUE, Kind.VALUE_AND_GRAD, Kind.HVP)
 SIGNATURES: dict[tuple[Form, Kind], Signature] = {
     **{
         (Form.ARRAYS, kind): Signature("int", (("const void *const *", "inputs"), ("void *const *", "outputs"), _USER))
-        for kind in Kind
+        for kind in _DERIVATIVES
     },
     (Form.VECTOR, Kind.VALUE): Signature("double", (("int ", "n"), ("const double *", "x"), _USER)),
     (Form.VECTOR, Kind.VALUE_AND_GRAD): Signature(
@@ -80,6 +83,13 @@ SIGNATURES: dict[tuple[Form, Kind], Signature] = {
     ),
     (Form.VECTOR, Kind.HVP): Signature(
         "int", (("int ", "n"), ("const double *", "x"), ("const double *", "v"), ("double *", "product"), _USER)
+    ),
+    # What nuts-rs, the sampler of nutpie, calls: a log density with its gradient, and what is kept of a draw.
+    (Form.VECTOR, Kind.LOGP_AND_GRAD): Signature(
+        "int64_t", (("uint64_t ", "n"), ("const double *", "x"), ("double *", "grad"), ("double *", "logp"), _USER)
+    ),
+    (Form.VECTOR, Kind.EXPAND): Signature(
+        "int64_t", (("uint64_t ", "n"), ("uint64_t ", "m"), ("const double *", "x"), ("double *", "values"), _USER)
     ),
     (Form.NUMBER, Kind.VALUE): Signature("double", (("double ", "x"), _USER)),
     (Form.NUMBER, Kind.VALUE_AND_GRAD): Signature("double", (("double ", "x"), ("double *", "derivative"), _USER)),
@@ -268,12 +278,14 @@ class _Writer:
         number = self.value(f"load double, ptr {result}")
         self.do(f"ret double {self.value(f'select i1 {good}, double {number}, double {_NAN}')}")
 
-    def only_for(self, size: int, refused: str) -> None:
+    def only_for(self, size: int, refused: str, argument: str = "i32 %n") -> None:
         """Return at once where the caller's `n` is another one."""
-        self.do(f"br i1 {self.value(f'icmp eq i32 %n, {size}')}, label %fits, label %other")
-        self.label("other")
+        self.count += 1
+        n = self.count
+        self.do(f"br i1 {self.value(f'icmp eq {argument}, {size}')}, label %fits{n}, label %other{n}")
+        self.label(f"other{n}")
         self.do(refused)
-        self.label("fits")
+        self.label(f"fits{n}")
 
 
 _NAN = "0x7FF8000000000000"
@@ -351,7 +363,58 @@ def _number_hvp(w: _Writer, inner: str, _: int) -> None:
     w.lines.append("}")
 
 
+# What nuts-rs takes for a point at which the density cannot be computed: it rejects the trajectory.
+_FAILED, _BAD_GRADIENT, _BAD_LOGP = 1, 3, 4
+
+
+def _vector_logp_and_grad(w: _Writer, inner: str, _: int) -> None:
+    n = _size(w.plan.inputs)
+    w.lines.append(f"define i64 @{w.name}(i64 %n, ptr %x, ptr %grad, ptr %logp, ptr %user) {{")
+    w.only_for(n, f"ret i64 {NO_MEMORY - 1}", "i64 %n")
+    outputs = w.pointers([("%logp", w.plan.outputs[:1]), ("%grad", w.plan.outputs[1:])])
+    status = w.value(f"call i32 @{inner}(ptr {w.pointers([('%x', w.plan.inputs)])}, ptr {outputs}, ptr %user)")
+    w.do(f"br i1 {w.value(f'icmp eq i32 {status}, 0')}, label %made, label %failed")
+    w.label("failed")
+    w.do(f"ret i64 {_FAILED}")
+    # Zero times a number that is not finite is NaN, and so is the sum of all.
+    w.label("made")
+    w.do("br label %loop")
+    w.label("loop")
+    w.do("%i = phi i64 [ 0, %made ], [ %next, %add ]")
+    w.do("%sum = phi double [ 0.0, %made ], [ %more, %add ]")
+    w.do(f"%left = icmp slt i64 %i, {n}")
+    w.do("br i1 %left, label %add, label %summed")
+    w.label("add")
+    w.do("%place = getelementptr double, ptr %grad, i64 %i")
+    w.do("%partial = load double, ptr %place")
+    w.do("%none = fmul double %partial, 0.0")
+    w.do("%more = fadd double %sum, %none")
+    w.do("%next = add i64 %i, 1")
+    w.do("br label %loop")
+    w.label("summed")
+    w.do("%value = load double, ptr %logp")
+    w.do("%nothing = fmul double %value, 0.0")
+    w.do("%bad.value = fcmp uno double %nothing, 0.0")
+    w.do("%bad.gradient = fcmp uno double %sum, 0.0")
+    w.do(f"%of.value = select i1 %bad.value, i64 {_BAD_LOGP}, i64 0")
+    w.do(f"%answer = select i1 %bad.gradient, i64 {_BAD_GRADIENT}, i64 %of.value")
+    w.do("ret i64 %answer")
+    w.lines.append("}")
+
+
+def _vector_expand(w: _Writer, inner: str, _: int) -> None:
+    w.lines.append(f"define i64 @{w.name}(i64 %n, i64 %m, ptr %x, ptr %values, ptr %user) {{")
+    w.only_for(_size(w.plan.inputs), f"ret i64 {NO_MEMORY - 1}", "i64 %n")
+    w.only_for(_size(w.plan.outputs), f"ret i64 {NO_MEMORY - 1}", "i64 %m")
+    outputs = w.pointers([("%values", w.plan.outputs)])
+    status = w.value(f"call i32 @{inner}(ptr {w.pointers([('%x', w.plan.inputs)])}, ptr {outputs}, ptr %user)")
+    w.do(f"ret i64 {w.value(f'sext i32 {status} to i64')}")
+    w.lines.append("}")
+
+
 _WRAPPERS = {
+    (Form.VECTOR, Kind.LOGP_AND_GRAD): _vector_logp_and_grad,
+    (Form.VECTOR, Kind.EXPAND): _vector_expand,
     (Form.VECTOR, Kind.VALUE): _vector_value,
     (Form.VECTOR, Kind.VALUE_AND_GRAD): _vector_value_and_grad,
     (Form.VECTOR, Kind.HVP): _vector_hvp,
@@ -364,6 +427,8 @@ _WRAPPERS = {
 CTYPES: dict[str, Any] = {
     "int": ctypes.c_int,
     "unsigned": ctypes.c_uint,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
     "double": ctypes.c_double,
     "const double *": ctypes.POINTER(ctypes.c_double),
     "double *": ctypes.POINTER(ctypes.c_double),

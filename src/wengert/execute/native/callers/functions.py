@@ -211,25 +211,29 @@ class CFunctions:
     def _of(self, kind: Kind, graph: Callable[[], Graph], inner: CFunction | None = None) -> CFunction:
         found = self._found.get(kind)
         if found is None:
-            found = self._found[kind] = self._made(kind, graph(), inner)
+            found = self._found[kind] = c_function(graph(), kind, Form(self.form), self._name, inner)
         return found
 
-    def _made(self, kind: Kind, graph: Graph, inner: CFunction | None) -> CFunction:
-        compiled = compile_graph(graph)
-        plan = compiled.program.plan
-        for at, step in enumerate(plan.steps):
-            if isinstance(step.kernel, HostCall) and step.kernel.when is None:
-                nodes = compiled.plan.steps[at].nodes
-                found = [n for node in nodes for n in (node, *compiled.ancestors(node))]
-                source = next((n.source for n in found if n.source is not None), None)
-                where = None if source is None else f"{source.file}:{source.line}"
-                fail(
-                    GraphError,
-                    f"{kind.value} of {self._name} as a C function: its node {step.label} is computed by Python "
-                    f"(step {at} of the plan)",
-                    "A C function cannot call Python. Leave callbacks and prints out, and what has no native code.",
-                    where,
-                )
-        form = Form(self.form)
-        entry = Entry(Program(plan, is_guarded=False), form, kind, None if inner is None else inner._entry)
-        return CFunction(kind, form, entry)
+
+def c_function(graph: Graph, kind: Kind, form: Form, name: str, inner: CFunction | None = None) -> CFunction:
+    """Return a graph, whose inputs and outputs suit the kind and the form, as a C function.
+
+    `inner` is the value alone, for the gradients of vectors and numbers. Raises GraphError for what needs Python.
+    """
+    compiled = compile_graph(graph)
+    plan = compiled.program.plan
+    for at, step in enumerate(plan.steps):
+        if isinstance(step.kernel, HostCall) and step.kernel.when is None:
+            nodes = compiled.plan.steps[at].nodes
+            found = [n for node in nodes for n in (node, *compiled.ancestors(node))]
+            source = next((n.source for n in found if n.source is not None), None)
+            where = None if source is None else f"{source.file}:{source.line}"
+            fail(
+                GraphError,
+                f"{kind.value} of {name} as a C function: its node {step.label} is computed by Python "
+                f"(step {at} of the plan)",
+                "A C function cannot call Python. Leave callbacks and prints out, and what has no native code.",
+                where,
+            )
+    entry = Entry(Program(plan, is_guarded=False), form, kind, None if inner is None else inner._entry)
+    return CFunction(kind, form, entry)
