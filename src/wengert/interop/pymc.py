@@ -18,6 +18,7 @@ import numpy as np
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.spec import spec_of
+from ..core.state import locks
 from .nutpie import Variable, model_of
 
 
@@ -33,12 +34,17 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
     import pytensor
     import pytensor.tensor as pt
     from pymc.initial_point import make_initial_point_fn
+    from pytensor.compile.mode import Mode
 
     from . import pytensor as _mode  # noqa: F401 (registers the mode)
 
     with model:
         free = [model.rvs_to_values[rv] for rv in model.free_RVs]
-        point = model.initial_point()
+        # Called once for each chain: Python code is the quickest to make.
+        with pytensor.config.change_flags(mode=Mode("py", "fast_compile")):
+            jittered = set(model.free_RVs) if jitter else set()
+            begin = make_initial_point_fn(model=model, return_transformed=True, jitter_rvs=jittered)
+        point = begin(0)
         rest = [v for v in model.unobserved_value_vars if v not in free]
         if var_names is not None:
             rest = [v for v in rest if v.name in var_names]
@@ -52,12 +58,11 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
     variables = [Variable(v.name, tuple(np.shape(point[v.name]))) for v in free]
     shapes = [tuple(n.spec.shape) for n in expanded.outputs[1:]]
     variables += [Variable(str(v.name), shape) for v, shape in zip(rest, shapes, strict=True)]
-    begin = make_initial_point_fn(
-        model=model, return_transformed=True, jitter_rvs=set(model.free_RVs) if jitter else set()
-    )
+    lock = locks.lock()  # the function has memory of its own, and chains begin in threads
 
     def first(seed: Any) -> Any:
-        found = begin(seed)
+        with lock:
+            found = begin(seed)
         return np.concatenate([np.ravel(found[v.name]).astype(np.float64) for v in free])
 
     coords = {

@@ -1,7 +1,9 @@
 """PyTensor's functions compiled by Wengert: importing this registers the linker "wengert" and the mode "WENGERT".
 
     import pytensor, wengert.interop.pytensor
-    pytensor.config.mode = "WENGERT"
+
+    f = pytensor.function([x], y, mode="WENGERT")          # for a single function
+    pytensor.config.mode = wengert.interop.pytensor.MODE   # for all
 
 Needs PyTensor, an extra.
 """
@@ -17,5 +19,7 @@ if "wengert" not in predefined_linkers:
     register_linker("wengert", WengertLinker())
 if "WENGERT" not in predefined_modes:
     register_mode("WENGERT", Mode(WengertLinker(), QUERY))
+# The mode; PyTensor's configuration takes no names but its own.
+MODE = predefined_modes["WENGERT"]
 
-__all__ = ["Converted", "NoRuleError", "WengertLinker", "funcify", "why_not"]
+__all__ = ["MODE", "Converted", "NoRuleError", "WengertLinker", "funcify", "why_not"]

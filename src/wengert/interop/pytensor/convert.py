@@ -100,7 +100,8 @@ def sizes(values: Sequence[Any], what: str) -> tuple[int, ...]:
 
 def dtype_of(node: Apply, index: int = 0) -> np.dtype[Any]:
     """Return the dtype of a node's output."""
-    return np.dtype(node.outputs[index].type.dtype)
+    found: np.dtype[Any] = np.dtype(node.outputs[index].type.dtype)
+    return found
 
 
 __all__ = [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
-from pytensor.link.basic import JITLinker, PerformLinker
+from pytensor.link.basic import JITLinker
 from pytensor.link.vm import VMLinker
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.blockwise import Blockwise
@@ -24,7 +24,7 @@ from ...core.graph.graph import Graph
 from ...core.spec import spec_of
 from ...execute.jit.executor import Executor, executor
 from . import indexing, linalg, shapes  # noqa: F401 (rules are registered by loading them)
-from .convert import Check, NoRuleError, Walk, has_rule
+from .convert import Check, NoRuleError, Walk, funcify, has_rule
 from .linalg import STACKED
 from .scalars import has_scalar_rule
 
@@ -42,9 +42,9 @@ class Traced:
 class Converted:
     """A PyTensor function's graph, compiled by Wengert; called with arrays, it returns those of the outputs.
 
-    There is a program for each combination of the inputs' shapes, and of the values of small integer inputs where shapes
-    depend on them. What PyTensor's Python code runs instead are functions whose shapes depend on other values and, in
-    single calls, matrices that have no factors, of which it gives NaN.
+    There is a program for each combination of the inputs' shapes, and of the values of small integer inputs where
+    shapes depend on them. What PyTensor's Python code runs instead are functions whose shapes depend on other values
+    and, in single calls, matrices that have no factors, of which it gives NaN.
     """
 
     def __init__(self, fgraph: FunctionGraph) -> None:
@@ -54,7 +54,8 @@ class Converted:
         # The inputs, by number, whose values are a part of programs.
         self._fixed: tuple[int, ...] = ()
         self._count = len(fgraph.outputs)
-        self._python: Callable[..., Any] | None = None
+        # A function of PyTensor's, and the cells of its inputs and outputs.
+        self._python: tuple[Any, Any, Any] | None = None
         self._is_dynamic = False
 
     def traced(self, given: Sequence[Any]) -> Traced:
@@ -86,7 +87,8 @@ class Converted:
         found = self._programs.get(key)
         if found is None:
             try:
-                made = self.traced([a if i in self._fixed else spec_of(a.shape, a.dtype) for i, a in enumerate(arrays)])
+                given = (a if i in self._fixed else spec_of(a.shape, a.dtype) for i, a in enumerate(arrays))
+                made = self.traced(list(given))
             except NoRuleError as error:
                 return self._without_program(error, inputs)
             found = self._programs[key] = executor(made.graph), made.checks
@@ -118,13 +120,16 @@ class Converted:
     def by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the outputs, computed by the ops' own Python code."""
         if self._python is None:
-            linker = PerformLinker().accept(self.fgraph.clone(), no_recycling=[])
-            self._python = linker.make_function(unpack_single=False)
-        found: Sequence[Any] = self._python(*inputs)
-        return found
+            linker = VMLinker(use_cloop=False, c_thunks=False).accept(self.fgraph.clone(), no_recycling=[])
+            self._python = linker.make_thunk()
+        run, given, made = self._python
+        for container, value in zip(given, inputs, strict=True):
+            container.storage[0] = value
+        run()
+        return [container.storage[0] for container in made]
 
 
-class WengertLinker(JITLinker):
+class WengertLinker(JITLinker):  # type: ignore[misc]
     """The linker of the mode "WENGERT".
 
     A function in which there is an op without a rule (random variables, sparse matrices, scans) is run by PyTensor's
@@ -139,6 +144,8 @@ class WengertLinker(JITLinker):
         "inplace",
         "local_careduce_fusion",
         "scan_save_mem_prealloc",
+        # A determinant beside several solves would be made of their factors, without the sign of the pivots.
+        "reuse_decomposition_multiple_solves",
     )
 
     def fgraph_convert(self, fgraph: FunctionGraph, **_: Any) -> Converted:
@@ -194,7 +201,7 @@ def _is_convertible(node: Apply) -> bool:
 
 def _reduces(op: Any, node: Any) -> bool:
     try:
-        shapes.funcify(op, node, Walk())
+        funcify(op, node, Walk())
     except NoRuleError:
         return False
     return True
