@@ -47,9 +47,24 @@ def check(build: Callable[..., Any], *values: Any, rtol: float = 1e-12, is_compi
 
 
 ELEMENTWISE = (
-    "exp log log1p expm1 log2 log10 sqrt sqr reciprocal neg abs sign floor ceil trunc sin cos tan arctan sinh cosh tanh "
-    "arcsinh sigmoid softplus erf erfc gammaln psi tri_gamma i0 i1 isnan isinf exp2 deg2rad rad2deg round"
-).split()
+    *("exp", "log", "log1p", "expm1", "log2", "log10", "sqrt", "sqr", "reciprocal", "neg", "abs", "sign", "floor"),
+    *(
+        "ceil",
+        "trunc",
+        "round",
+        "sin",
+        "cos",
+        "tan",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "arcsinh",
+        "sigmoid",
+        "softplus",
+    ),
+    *("erf", "erfc", "gammaln", "psi", "tri_gamma", "i0", "i1", "isnan", "isinf", "exp2", "deg2rad", "rad2deg"),
+)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
@@ -84,9 +99,12 @@ def test_of_two_operands_and_their_dtypes() -> None:
 def test_reductions() -> None:
     def build(x: Any) -> list[Any]:
         return [
-            x.sum(), x.sum(axis=0), x.prod(axis=1), x.max(axis=(0, 1)), x.min(axis=1), pt.all(x > -9), pt.any(x > 9, axis=0),
-            x.mean(axis=1), x.var(axis=0), pt.argmax(x, axis=1), pt.argmax(x), (x > 0).sum(axis=0), pt.logsumexp(x, axis=1),
-            pt.special.softmax(x, axis=-1), pt.special.log_softmax(x, axis=0), pt.cumsum(x, axis=1), pt.cumprod(x, axis=0),
+            x.sum(), x.sum(axis=0), x.prod(axis=1), x.max(axis=(0, 1)), x.min(axis=1), pt.all(x > -9), pt.any(x > 9,
+            axis=0),
+            x.mean(axis=1), x.var(axis=0), pt.argmax(x, axis=1), pt.argmax(x), (x > 0).sum(axis=0), pt.logsumexp(x,
+            axis=1),
+            pt.special.softmax(x, axis=-1), pt.special.log_softmax(x, axis=0), pt.cumsum(x, axis=1), pt.cumprod(x,
+            axis=0),
             pt.cumsum(x),
         ]  # fmt: skip
 
@@ -97,10 +115,12 @@ def test_reductions() -> None:
 def test_shapes() -> None:
     def build(x: Any, y: Any) -> list[Any]:
         return [
-            x.T, x.dimshuffle(1, "x", 0), x.reshape((2, 6)), x.reshape((x.shape[1], -1)), x.flatten(), x.shape, x.shape[0] * 2,
+            x.T, x.dimshuffle(1, "x", 0), x.reshape((2, 6)), x.reshape((x.shape[1], -1)), x.flatten(), x.shape,
+            x.shape[0] * 2,
             pt.concatenate([x, y], axis=1), pt.stack([x, y]), *pt.split(x, [1, 3], axis=1), pt.ones_like(x) * y,
             pt.zeros((x.shape[0], 2)), pt.full((2, 2), x[0, 0]), pt.eye(3) + x[:3, :3], pt.arange(x.shape[1]) * x,
-            pt.diagonal(x), pt.diag(x[0]), pt.repeat(x, 2, axis=1), pt.tile(x, (2, 1)), pt.sort(x, axis=1), pt.argsort(x, axis=0),
+            pt.diagonal(x), pt.diag(x[0]), pt.repeat(x, 2, axis=1), pt.tile(x, (2, 1)), pt.sort(x, axis=1),
+            pt.argsort(x, axis=0),
             pt.specify_shape(x, (3, None)), pt.dot(x, y.T), x @ y[0], pt.dot(x[0], y[0]), pt.tril(x), pt.diagonal(x, 1),
         ]  # fmt: skip
 
@@ -131,7 +151,8 @@ def test_linear_algebra() -> None:
     def build(a: Any, b: Any) -> list[Any]:
         c = pt.linalg.cholesky(a)
         return [
-            c, pt.linalg.solve_triangular(c, b, lower=True), pt.linalg.solve_triangular(c, b[:, 0], lower=True, trans=1),
+            c, pt.linalg.solve_triangular(c, b, lower=True), pt.linalg.solve_triangular(c, b[:, 0], lower=True,
+            trans=1),
             pt.linalg.solve(b, a), pt.linalg.solve(b, a[:, 0]), pt.linalg.cho_solve((c, True), b), pt.linalg.inv(b),
             pt.linalg.det(b), *pt.linalg.slogdet(b), pt.grad(pt.linalg.slogdet(a)[1], a), pt.grad(c.sum(), a),
             pt.linalg.cholesky(a, lower=False),
@@ -167,7 +188,7 @@ def test_checks_raise_their_errors() -> None:
 
 def test_operands_that_do_not_broadcast() -> None:
     function = pytensor.function([x := pt.matrix(), y := pt.matrix()], x + y, mode="WENGERT")
-    with pytest.raises(ValueError, match="[Bb]roadcast"):
+    with pytest.raises(ValueError, match=r"[Bb]roadcast"):
         function(np.ones((3, 1)), np.ones((3, 4)))
 
 

@@ -80,7 +80,7 @@ def _solve(op: Any, node: Any, walk: Walk) -> Run:
 
 @funcify.register(CholeskySolve)
 def _cholesky_solve(op: Any, node: Any, walk: Walk) -> Run:
-    return _right(lambda c, b: wg.linalg.cho_solve(b, c, upper=not op.lower), op.b_ndim, dtype_of(node))
+    return _right(lambda c, b: wg.linalg.cho_solve(c, b, upper=not op.lower), op.b_ndim, dtype_of(node))
 
 
 @funcify.register(MatrixInverse)
