@@ -20,11 +20,19 @@ Run = Callable[..., Any]
 
 @funcify.register(Blockwise)
 def _blockwise(op: Any, node: Any, walk: Walk) -> Run:
-    """Return the core op's rule: the functions that it is made of take leading axes, and broadcast them."""
+    """Return the core op's rule, which takes leading axes, or is mapped over them."""
     core = op.core_op
-    if not isinstance(core, STACKED):
-        raise NoRuleError(f"no rule for PyTensor's {op}")
-    run = funcify(core, node, walk)
+    if isinstance(core, STACKED):
+        run = funcify(core, node, walk)
+    else:
+        of_one = funcify(core, op._create_dummy_core_node(node.inputs), walk)
+
+        def run(*xs: Any) -> Any:
+            lead = xs[0].shape[: xs[0].ndim - len(op.inputs_sig[0])]
+            rows = (wg.reshape(x, (-1, *x.shape[len(lead) :])) for x in xs)
+            found = wg.vmap(of_one)(*rows)
+            results = found if isinstance(found, (list, tuple)) else [found]
+            return [wg.reshape(r, (*lead, *r.shape[1:])) for r in results]
 
     def batched(*xs: Any) -> Any:
         tensors = list(map(tensor, xs))

@@ -25,7 +25,6 @@ from ...core.spec import spec_of
 from ...execute.jit.executor import Executor, executor
 from . import indexing, linalg, shapes  # noqa: F401 (rules are registered by loading them)
 from .convert import Check, NoRuleError, Walk, funcify, has_rule
-from .linalg import STACKED
 from .scalars import has_scalar_rule
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -189,13 +188,16 @@ def why_not(fgraph: FunctionGraph) -> str:
     return ""
 
 
+_NOTHING = FunctionGraph([], [])
+
+
 def _is_convertible(node: Apply) -> bool:
     """Return whether there is a rule for a node, whose inputs depend on the function's."""
     op = node.op
     if isinstance(op, Elemwise):
         return has_scalar_rule(op.scalar_op)
     if isinstance(op, Blockwise):
-        return isinstance(op.core_op, STACKED)
+        return has_rule(op.core_op) and not why_not(getattr(op.core_op, "fgraph", _NOTHING))
     return _reduces(op, node) if isinstance(op, CAReduce) else has_rule(op)
 
 
