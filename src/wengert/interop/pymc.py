@@ -14,12 +14,18 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import pymc
+import pytensor
+import pytensor.tensor as pt
+from pymc.initial_point import make_initial_point_fn
+from pytensor.compile.mode import Mode
 
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.spec import spec_of
 from ..core.state import locks
 from .nutpie import Variable, model_of
+from .pytensor import MODE, Converted, NoRuleError, why_not
 
 
 def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: bool = True) -> Any:
@@ -30,14 +36,6 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
 
     Raises GraphError where a part of the model has no native code (it is named), ImportError without PyMC or nutpie.
     """
-    import pymc
-    import pytensor
-    import pytensor.tensor as pt
-    from pymc.initial_point import make_initial_point_fn
-    from pytensor.compile.mode import Mode
-
-    from . import pytensor as _mode  # noqa: F401 (registers the mode)
-
     with model:
         free = [model.rvs_to_values[rv] for rv in model.free_RVs]
         # Called once for each chain: Python code is the quickest to make.
@@ -51,9 +49,9 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
         outputs, row = pymc.pytensorf.join_nonshared_inputs(point, [model.logp(), *rest], free)
         logp, *kept = outputs
         size = sum(int(np.size(point[v.name])) for v in free)
-        density = pymc.pytensorf.compile([row], [logp, pytensor.grad(logp, row)], mode="WENGERT")
+        density = pymc.pytensorf.compile([row], [logp, pytensor.grad(logp, row)], mode=MODE)
         values = [pt.cast(v, "float64") for v in kept]
-        expansion = pymc.pytensorf.compile([row], [row, *values], mode="WENGERT")
+        expansion = pymc.pytensorf.compile([row], [row, *values], mode=MODE)
     expanded = _graph(expansion, size, model)
     variables = [Variable(v.name, tuple(np.shape(point[v.name]))) for v in free]
     shapes = [tuple(n.spec.shape) for n in expanded.outputs[1:]]
@@ -78,8 +76,6 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
 
 def _graph(function: Any, size: int, model: Any) -> Graph:
     """Return the graph of a PyTensor function of a row of numbers, its other inputs as constants."""
-    from .pytensor import Converted, NoRuleError, why_not
-
     converted = getattr(function.vm, "jit_fn", None)
     if not isinstance(converted, Converted):
         found = why_not(function.maker.fgraph)

@@ -29,7 +29,7 @@ def rhat(draws: Any) -> Any:
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(4, 500))
     >>> round(rhat(draws), 2), round(rhat(draws + np.arange(4)[:, None]), 2)
-    (1.0, 1.64)
+    (1.0, 1.54)
     """
 
     def one(x: Array) -> float:

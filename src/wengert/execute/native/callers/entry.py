@@ -44,7 +44,7 @@ class Form(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """What a C function computes."""
+    """The kinds of C functions, by what they compute."""
 
     VALUE = "value"
     VALUE_AND_GRAD = "value_and_grad"

@@ -209,7 +209,7 @@ class Program:
 
     @cached_property
     def standing(self) -> Standing:
-        """What does not change between calls, for those that are made without Python and by one thread."""
+        """The part that no call changes, for calls that are made without Python and by one thread."""
         return Standing(
             self._steps([0.0] * len(self.plan.steps), 1),
             ctypes.cast(self._driver.run, ctypes.c_void_p).value or 0,  # type: ignore[arg-type]
