@@ -277,6 +277,21 @@ def test_refusals() -> None:
         functions(lambda x: (x, None, 3), VECTOR)
 
 
+def test_without_gradients() -> None:
+    with wg.no_grad():
+        lowered = functions(rosenbrock, VECTOR)
+    x = np.full(10, 0.5)
+    assert lowered.value.ctypes()(10, doubles(x), None) == float(rosenbrock(wg.asarray(x)))
+    with pytest.raises(GradientError, match="no gradient flows to its result"):
+        lowered.hvp
+    recorded = wg.jit(rosenbrock).lower(VECTOR).compile()
+    gradient = np.zeros(10)
+    with wg.no_grad():
+        both = recorded.address().value_and_grad.ctypes()
+    both(10, doubles(x), doubles(gradient), None)
+    np.testing.assert_allclose(gradient, wg.grad(rosenbrock)(wg.asarray(x)).numpy(), rtol=1e-12)
+
+
 def test_a_decision_is_refused() -> None:
     def fn(x: Any) -> Any:
         return x * 2 if scale > 1.0 else x

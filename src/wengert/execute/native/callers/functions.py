@@ -10,6 +10,7 @@ import numpy as np
 
 from ....core.errors import DTypeError, GradientError, GraphError, fail
 from ....core.graph.graph import Graph
+from ....core.ops.op import TABLE
 from ....core.spec import Spec, category
 from ....transforms.derivatives.functional import value_and_grad
 from ....transforms.derivatives.tangents import jvp
@@ -191,6 +192,12 @@ class CFunctions:
                 GradientError,
                 f"the gradient of {self._name}({given}) -> {', '.join(map(str, outputs))} as a C function",
                 "It has to return one real number, and take floating tensors.",
+            )
+        if self._graph.outputs[0].op is TABLE["stop_gradient"]:
+            fail(
+                GradientError,
+                f"the gradient of {self._name} as a C function: no gradient flows to its result",
+                "It ends in stop_gradient, or was lowered inside wg.no_grad(): lower it outside.",
             )
         return found
 
