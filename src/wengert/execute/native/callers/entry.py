@@ -2,8 +2,9 @@
 
 An entry point is a function of its own, written as LLVM IR around one plan. It makes what a call needs (the block that
 the driver reads, the table of addresses, the arena) on its stack, or by `malloc` where that is large, so any number of
-threads may be in it at once. The calling thread does all of the work; nothing of Python is touched. What does not
-change (the steps and their records, constants) is read where the program keeps it.
+threads may be in it at once. (One block is left to the next call: fresh pages cost more than small programs.) The
+calling thread does all of the work; nothing of Python is touched. What does not change (the steps and their records,
+constants) is read where the program keeps it.
 
 The innermost function takes arrays, as `Form.ARRAYS` does; the other forms call it.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import itertools
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -104,8 +106,17 @@ class Entry:
         name = f"wengert_entry_{next(_numbers)}"
         self._kept = (program, inner)
         self.address: int
-        text = _Writer(program, name).text(form, kind, 0 if inner is None else inner.address)
-        self.address = machine.load(machine.compile_ir(text, machine.host()), name)
+        # The block of memory that the last call left to the next one, 0 where there is none.
+        spare = np.zeros(1, np.int64)
+        text = _Writer(program, name, spare.ctypes.data).text(form, kind, 0 if inner is None else inner.address)
+        code = machine.compile_ir(text, machine.host())
+        self.address, drop = machine.load_all([code], [name, f"{name}_drop"])
+        weakref.finalize(self, _dropped, ctypes.CFUNCTYPE(None)(drop), spare).atexit = False
+
+
+def _dropped(drop: Any, spare: Any) -> None:
+    """Free the block of an entry point that nobody has any more; `spare`, where it is noted, lives until then."""
+    drop()
 
 
 _numbers = itertools.count()
@@ -114,8 +125,9 @@ _numbers = itertools.count()
 class _Writer:
     """The writer of one entry point's text."""
 
-    def __init__(self, program: Program, name: str) -> None:
+    def __init__(self, program: Program, name: str, spare: int) -> None:
         self.program, self.name = program, name
+        self.spare = f"inttoptr (i64 {spare} to ptr)"
         self.plan: Plan = program.plan
         self.lines: list[str] = []
         self.count = 0
@@ -125,6 +137,10 @@ class _Writer:
         self.of_arrays(inner, "" if form is Form.ARRAYS else "internal ")
         if form is not Form.ARRAYS:
             _WRAPPERS[form, kind](self, inner, value)
+        self.lines.append(f"define void @{self.name}_drop() {{")
+        self.do(f"call void @free(ptr {self.exchanged('null')})")
+        self.do("ret void")
+        self.lines.append("}")
         return "\n".join([f'target triple = "{machine.host().triple}"', _DECLARATIONS, *self.lines])
 
     def value(self, text: str) -> str:
@@ -208,9 +224,14 @@ class _Writer:
         """Return aligned memory; code after it runs only where there is some."""
         if nbytes <= ON_STACK:
             return self.value(f"alloca [{max(1, nbytes)} x i8], align {ALIGN}")
-        self.raw = self.value(f"call ptr @malloc(i64 {nbytes + ALIGN})")
-        none = self.value(f"icmp eq ptr {self.raw}, null")
-        self.do(f"br i1 {none}, label %poor, label %rich")
+        left = self.exchanged("null")
+        self.do(f"br i1 {self.value(f'icmp eq ptr {left}, null')}, label %more, label %enough")
+        self.label("more")
+        made = self.value(f"call ptr @malloc(i64 {nbytes + ALIGN})")
+        self.do(f"br i1 {self.value(f'icmp eq ptr {made}, null')}, label %poor, label %enough")
+        self.label("enough")
+        self.raw = self.value(f"phi ptr [ {left}, %0 ], [ {made}, %more ]")
+        self.do("br label %rich")
         self.label("poor")
         self.do(f"ret i32 {NO_MEMORY}")
         self.label("rich")
@@ -221,7 +242,13 @@ class _Writer:
 
     def release(self, memory: str, nbytes: int) -> None:
         if nbytes > ON_STACK:
-            self.do(f"call void @free(ptr {self.raw})")
+            self.do(f"call void @free(ptr {self.exchanged(self.raw)})")
+
+    def exchanged(self, block: str) -> str:
+        """Leave a block to other calls, and return the one that was left there: one thread gets it."""
+        number = "0" if block == "null" else self.value(f"ptrtoint ptr {block} to i64")
+        before = self.value(f"atomicrmw xchg ptr {self.spare}, i64 {number} acq_rel")
+        return self.value(f"inttoptr i64 {before} to ptr")
 
     def copy(self, source: str, view: View, to: str) -> None:
         """Copy an array, as it lies, to contiguous memory."""

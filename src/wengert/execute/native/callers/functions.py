@@ -28,8 +28,8 @@ class CFunction:
 
     It needs nothing of Python: any number of threads may call it at once, with or without the interpreter's lock, and
     each call does all of its work on the calling thread. Its memory is the caller's, its stack, and where it needs more
-    than 2 KiB a block of `malloc` that it frees. Arrays that it reads and writes are contiguous in C order, aligned as
-    C aligns them, and share no memory with each other.
+    than 2 KiB a block of `malloc`, of which it keeps one. Arrays that it reads and writes are contiguous in C order,
+    aligned as C aligns them, and share no memory with each other.
 
     The code lives as long as this object, and as what `scipy()`, `cffi()` and `ctypes()` return. An address alone
     keeps nothing alive.
