@@ -150,3 +150,15 @@ def test_a_budget_is_kept_and_changes_no_result(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(AssertionError, match="a loss of"):
         module.check(lambda: 1.0, lambda: 1.1, "another")
     sys.modules.pop("memory", None)
+
+
+def test_callers_agree(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("llvmlite", reason="C functions are native code")
+    monkeypatch.syspath_prepend(str(FOLDER.parent))
+    monkeypatch.delitem(sys.modules, "callers", raising=False)
+    module = importlib.import_module("callers")
+    module.main(["--smoke"])
+    assert "kinds of caller agree" in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="Python: "):
+        module.check({"C": lambda times: 1.0, "Python": lambda times: 1.1})
+    sys.modules.pop("callers", None)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from . import constraints
+from . import constraints, mcmc
 from .bijections import (
     ConstraintRegistry,
     CorrCholeskyTransform,
@@ -143,6 +143,7 @@ __all__ = [
     "constraints",
     "identity_transform",
     "kl_divergence",
+    "mcmc",
     "register_kl",
     "score_function",
     "transform_to",

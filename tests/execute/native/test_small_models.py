@@ -280,6 +280,17 @@ def test_components_that_are_zero_without_their_axis() -> None:
     check(lambda y, v: wg.jvp(wg.grad(f), (y,), (v,))[1], normal(5, 3), normal(5, 3))
 
 
+def test_components_of_a_constant_vector_are_scalars() -> None:
+    def f(z: Any, x: Any) -> Any:
+        y = wg.concat([x - x.sum(), wg.asarray(np.zeros(1))])
+        shifted = y - wg.reshape(wg.max(y, axis=-1), (1,))
+        rows = wg.log(wg.abs(z)) + wg.softmax(shifted)
+        top = wg.max(rows, axis=-1)
+        return (top + wg.log(wg.exp(rows - wg.expand_dims(top, axis=-1)).sum(-1))).sum() - wg.log(wg.exp(shifted).sum())
+
+    check(f, normal(500, 3), normal(2))
+
+
 # -- products whose readers reduce short pieces of rows
 
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
+from ...core.spec import Spec, spec_of
+from ...core.tensor import Tensor, wrap
+from ...transforms.tracing.replay import replay
+from ..native.callers.functions import CFunctions
 from ..native.codegen.machine import OLDEST_LLVMLITE
+from .capture.captured import Captures
 from .program import Path
+from .signature import Call, as_array
+from .tracing import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,16 +161,81 @@ class Compiled(Inspected):
     tensor([1., 1.])
     """
 
-    def __init__(self, fn: Callable[..., Any], path: Path, prepare: Prepare) -> None:
+    def __init__(self, fn: Callable[..., Any], path: Path, prepare: Prepare, call: Call, captures: Captures) -> None:
         self._fn = fn
         self._path = path
         self._prepare = prepare
+        # The kinds of the arguments that become inputs, and what the function found outside.
+        self._arguments = tuple(_spec_of(call.leaves[i]) for i in call.positions)
+        self._captures = captures
 
     def _shown(self) -> Path:
         return self._path
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
         return self._prepare(args, kwargs)
+
+    def address(self, form: Literal["arrays", "vector", "number"] | None = None) -> CFunctions:
+        """Return C function pointers: to the value, to value and gradient, to products of the Hessian with vectors.
+
+        `form` says how they are called; None is "vector" where that is possible, else "arrays".
+
+        - "vector": of float64 tensors, which follow each other in `x`, to one float64. `value` is
+          `double f(int n, const double *x, void *user)`, `value_and_grad` is
+          `double f(unsigned n, const double *x, double *grad, void *user)`, and `hvp` is
+          `int f(int n, const double *x, const double *v, double *product, void *user)`.
+        - "number": of one float64 to one. `value` is `double f(double x, void *user)`, `value_and_grad` is
+          `double f(double x, double *derivative, void *user)`, and `hvp` is
+          `double f(double x, double v, void *user)`.
+        - "arrays": of any tensors to any. All are
+          `int f(const void *const *inputs, void *const *outputs, void *user)`.
+
+        `user` is not looked at. What the arrays are, and what tells of errors, is said at :class:`CFunctions`; what
+        callers may rely on at :class:`CFunction`. Tensors that the function finds outside are taken as they are now.
+
+        Raises GraphError for a program that needs Python (a callback, an operation without native code: it is named),
+        that writes to anything outside, draws random numbers, or decides by a tensor's value; DTypeError for a form
+        that does not fit.
+
+        >>> import wengert as wg
+        >>> compiled = wg.jit(lambda x: (x**2).sum()).lower(wg.spec((2,), "float64")).compile()
+        >>> functions = compiled.address()
+        >>> functions.value_and_grad.signature
+        'double value_and_grad(unsigned n, const double *x, double *grad, void *user)'
+        """
+        traced = self._path.traced
+        name = traced.graph.name or getattr(self._fn, "__name__", "the function")
+        if not hasattr(self._path.executor, "plan"):
+            fail(GraphError, f"C functions of {name}: it runs through the interpreter", "They are native code.")
+        for what, found in (
+            ("decides by a tensor's value", traced.guards),
+            ("writes to what is outside, or draws random numbers", self._path.writes),
+            ("prints or calls back", traced.has_effects),
+            ("reads gradients of its arguments", [s for s in traced.sources if s.kind.endswith("gradient")]),
+            ("returns what is no tensor", [r for r in traced.results if output_of(r) is None]),
+        ):
+            if found:
+                where = traced.guards[0].where if traced.guards else None
+                fail(
+                    GraphError,
+                    f"a C function of {name}, which {what}",
+                    "A C function computes, and that is all.",
+                    where,
+                )
+        outside = {
+            k: wrap(np.array(as_array(self._captures.cells[s.number].get())))
+            for k, s in enumerate(traced.sources)
+            if s.kind == "cell"
+        }
+        outputs = [k for r in traced.results if (k := output_of(r)) is not None]
+
+        def fn(*xs: Any) -> list[Any]:
+            feeds = [outside[k] if k in outside else xs[s.number] for k, s in enumerate(traced.sources)]
+            found = replay(traced.graph, feeds)
+            return [found[k] for k in outputs]
+
+        names = [f"argument {i}" for i in range(len(self._arguments))]
+        return CFunctions(fn, self._arguments, names, name, form)
 
     def __reduce__(self) -> Any:
         fail(
@@ -173,6 +247,16 @@ class Compiled(Inspected):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; its program is ready."""
         return self._fn(*args, **kwargs)
+
+
+def _spec_of(leaf: Any) -> Spec:
+    """Return the kind of an argument: a spec, a tensor, an array or a number."""
+    if isinstance(leaf, Spec):
+        return leaf
+    if isinstance(leaf, Tensor):
+        return leaf.spec
+    value = as_array(leaf)
+    return spec_of(value.shape, value.dtype)
 
 
 class Lowered:

@@ -489,7 +489,7 @@ class Jit(Inspected, Native):
         def compile() -> Compiled:
             path = self._path(traced, call)
             self._add(found.program, path)
-            return Compiled(self, path, self._prepared)
+            return Compiled(self, path, self._prepared, call, found.captures)
 
         return Lowered(traced.graph, compile)
 

@@ -212,7 +212,7 @@ class _TakenApart:
             whole = self._of(node)
             if whole.op is CONSTANT:
                 value = np.asarray(whole.attrs["value"])
-                found = [_constant(np.ascontiguousarray(value[..., i]), node) for i in range(value.shape[-1])]
+                found = [_constant(np.array(value[..., i], order="C"), node) for i in range(value.shape[-1])]
             elif whole.spec.shape[-1] == 1:
                 found = [build("reshape", (whole,), node, shape=whole.spec.shape[:-1])]
             else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from operator import setitem
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ class _Layout(NamedTuple):
 class Program:
     """A plan that can be called."""
 
-    def __init__(self, plan: Plan, folder: str = "") -> None:
+    def __init__(self, plan: Plan, folder: str = "", is_guarded: bool = True) -> None:
         if not plan.is_arranged:
             plan.claim_outputs()
             plan.arrange()
@@ -139,7 +139,7 @@ class Program:
         # The folder, and the entry, of the file that values are spilled to, which lies outside of guarded memory.
         self._folder = folder
         self._file_entry = FIRST + len(self._entries)
-        self._guard = guard.Guard(plan, self._entries) if guard.is_on() and not plan.spill else None
+        self._guard = guard.Guard(plan, self._entries) if is_guarded and guard.is_on() and not plan.spill else None
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
@@ -178,10 +178,21 @@ class Program:
         """Return the steps as the driver reads them, divided by their times as far as these are known."""
         generation, team = threads.generation, threads.team() if has_threads() else None
         count = team.threads if team is not None else 1
-        steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
-        is_shared = False
-        base = self._records.ctypes.data
         known = [t if t != UNTIMED else least_time(s) for s, t in zip(self.plan.steps, self.times.tolist())]
+        steps = self._steps(known, count)
+        is_shared = any(steps[i, STEP_CHUNK] for i, s in enumerate(self.plan.steps) if isinstance(s.kernel, Kernel))
+        if not is_shared:
+            team, count = None, 1
+        timed = has_threads() and self._timed_calls < TIMED_CALLS
+        short = sum(known) < HELD_BELOW and not self.plan.loops
+        entry = self._driver.held_start if not timed and short else self._driver.start
+        iterations = min(MOST_ITERATIONS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
+        return _Layout(generation, team, count, steps, timed, iterations, entry)
+
+    def _steps(self, known: Sequence[float], count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the steps as the driver reads them, for so many threads, where they are known to take these times."""
+        steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
+        base = self._records.ctypes.data
         long = [t for s, t in zip(self.plan.steps, known) if t >= SHARED_FROM and isinstance(s.kernel, Kernel)]
         share = sum(long) >= ALL_SHARED_FROM
         for row, step, start, time in zip(steps, self.plan.steps, self._starts, known):
@@ -190,18 +201,25 @@ class Program:
                 row[: STEP_CHUNK + 1] = 0, record, step.kernel.target, 1
             elif isinstance(step.kernel, Kernel):
                 chunk = chunk_of(step.units, step.grain, time, count) if share else 0
-                is_shared |= chunk > 0
                 guess = first_guess(time, count)
                 row[:] = step.kernel.address, record, step.units, chunk, *guess, 0, scheduler.INTERVAL
             else:
                 row[: STEP_CHUNK + 1] = 0, record, step.units, 0
-        if not is_shared:
-            team, count = None, 1
-        timed = has_threads() and self._timed_calls < TIMED_CALLS
-        short = sum(known) < HELD_BELOW and not self.plan.loops
-        entry = self._driver.held_start if not timed and short else self._driver.start
-        iterations = min(MOST_ITERATIONS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
-        return _Layout(generation, team, count, steps, timed, iterations, entry)
+        return steps
+
+    @cached_property
+    def standing(self) -> Standing:
+        """The part that no call changes, for calls that are made without Python and by one thread."""
+        return Standing(
+            self._steps([0.0] * len(self.plan.steps), 1),
+            ctypes.cast(self._driver.run, ctypes.c_void_p).value or 0,  # type: ignore[arg-type]
+            tuple(self._entries[v.buffer] for v in self.plan.inputs),
+            tuple(self._entries[v.buffer] if make else None for v, make in zip(self.plan.outputs, self._makers)),
+            tuple((self._entries[buffer], buffer.array.ctypes.data) for buffer in self.plan.constants),
+            self._file_entry,
+            scratch_stride(self._scratch),
+            self._place,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -557,6 +575,24 @@ class Program:
             return None
         handed.add(source.index)
         return inputs[source.index]
+
+
+class Standing(NamedTuple):
+    """A program's part that calls share: its steps for one thread, and what stands in the table of addresses.
+
+    `run` is the address of the driver's function, `inputs`, `outputs` (None: no array of its own) and `constants` (each
+    with its address) are entries of the table, of which there are `entries`; `scratch` bytes come after the arena.
+    `place` gives the entry of a view, and the bytes from there.
+    """
+
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    run: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int | None, ...]
+    constants: tuple[tuple[int, int], ...]
+    entries: int
+    scratch: int
+    place: Callable[[View], tuple[int, int]]
 
 
 class Seat(NamedTuple):

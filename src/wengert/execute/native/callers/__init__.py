@@ -1,0 +1,1 @@
+"""C function pointers to programs, for callers without Python."""

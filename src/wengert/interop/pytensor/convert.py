@@ -1,0 +1,119 @@
+"""From PyTensor's graphs to Wengert's: the walk over nodes, and what rules for single ops are given.
+
+A value is either known, an array that every run would compute alike (constants, and what follows from them and from
+shapes), or a tensor. A node with known inputs alone is computed by its own `perform`; for all others there is a rule,
+registered with :func:`funcify` for the op's class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.fg import FunctionGraph
+
+import wengert as wg
+
+
+class NoRuleError(NotImplementedError):
+    """An error: there is no rule for an op, or not for what it is given."""
+
+
+class Check:
+    """A condition that a run computes, and the op that raises where it does not hold."""
+
+    def __init__(self, op: Any, conditions: Sequence[wg.Tensor]) -> None:
+        self.op = op
+        self.conditions = list(conditions)
+
+
+class Walk:
+    """One conversion, for inputs of known shapes: it collects the checks that runs have to make."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+
+    def run(self, fgraph: FunctionGraph, inputs: Sequence[Any]) -> list[Any]:
+        """Return the values of a graph's outputs for those of its inputs."""
+        values: dict[Any, Any] = dict(zip(fgraph.inputs, inputs, strict=True))
+        for node in fgraph.toposort():
+            given = [value_of(values, v) for v in node.inputs]
+            values |= dict(zip(node.outputs, self.node(node, given), strict=True))
+        return [value_of(values, v) for v in fgraph.outputs]
+
+    def node(self, node: Apply, given: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of a node's outputs."""
+        if not any(isinstance(v, wg.Tensor) for v in given):
+            storage: list[list[Any]] = [[None] for _ in node.outputs]
+            node.op.perform(node, list(given), storage)
+            return [cell[0] for cell in storage]
+        found = funcify(node.op, node, self)(*given)
+        return found if isinstance(found, (list, tuple)) else [found]
+
+
+def value_of(values: dict[Any, Any], variable: Any) -> Any:
+    """Return a variable's value; what was not computed is a constant."""
+    return values[variable] if variable in values else variable.data  # noqa: SIM401 (only a constant has data)
+
+
+@singledispatch
+def funcify(op: Any, node: Apply, walk: Walk) -> Callable[..., Any]:
+    """Return the function on tensors that an op is: PyTensor's public way to teach a backend an op is to register here.
+
+    The function is given the values of the node's inputs, arrays where they are known, and returns that of its output,
+    or a list where it has several. A rule of one's own is registered by class:
+
+        @wengert.interop.pytensor.funcify.register(MyOp)
+        def my_op(op, node, walk):
+            return lambda x: wg.exp(x)
+
+    Raises NoRuleError where no rule is registered.
+    """
+    raise NoRuleError(f"no rule for PyTensor's {op}")
+
+
+def has_rule(op: Any) -> bool:
+    """Return whether a rule is registered for an op."""
+    return funcify.dispatch(type(op)) is not funcify.dispatch(object)
+
+
+def tensor(value: Any, dtype: Any = None) -> wg.Tensor:
+    """Return a value as a tensor, of a dtype where one is given."""
+    found: wg.Tensor = wg.asarray(value)
+    return found if dtype is None or found.dtype == np.dtype(dtype) else found.astype(dtype)
+
+
+def known(value: Any, what: str) -> Any:
+    """Return a value that has to be known, and NumPy's array of it. Raises NoRuleError where it is a tensor."""
+    if isinstance(value, wg.Tensor):
+        raise NoRuleError(f"{what} depends on values, and is not known before a run")
+    return np.asarray(value)
+
+
+def sizes(values: Sequence[Any], what: str) -> tuple[int, ...]:
+    """Return sizes that have to be known."""
+    return tuple(int(known(v, what)) for v in values)
+
+
+def dtype_of(node: Apply, index: int = 0) -> np.dtype[Any]:
+    """Return the dtype of a node's output."""
+    found: np.dtype[Any] = np.dtype(node.outputs[index].type.dtype)
+    return found
+
+
+__all__ = [
+    "Check",
+    "Constant",
+    "NoRuleError",
+    "Walk",
+    "dtype_of",
+    "funcify",
+    "has_rule",
+    "known",
+    "sizes",
+    "tensor",
+    "value_of",
+]

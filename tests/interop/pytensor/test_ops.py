@@ -1,0 +1,259 @@
+"""PyTensor's ops in the mode "WENGERT", against PyTensor's own Python code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+pytensor = pytest.importorskip("pytensor", reason="pytensor is an extra")
+
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+
+import wengert as wg
+from wengert.interop.pytensor import MODE, Converted, NoRuleError, funcify, why_not
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
+POSITIVE = np.abs(X) + 0.1
+SQUARE = RNG.normal(size=(5, 4, 4))
+DEFINITE = SQUARE @ np.swapaxes(SQUARE, 1, 2) + 4 * np.eye(4)
+
+
+def both(build: Callable[..., Any], *values: Any) -> tuple[list[Any], list[Any], Any]:
+    """Return the results of the mode, and of PyTensor's Python code; and the mode's function."""
+    inputs = [pt.as_tensor(v).type() for v in map(np.asarray, values)]
+    outputs = build(*inputs)
+    outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    ours = pytensor.function(inputs, outputs, mode="WENGERT", on_unused_input="ignore")
+    theirs = pytensor.function(inputs, outputs, mode=Mode("py", "fast_compile"), on_unused_input="ignore")
+    return ours(*values), theirs(*values), ours
+
+
+def check(build: Callable[..., Any], *values: Any, rtol: float = 1e-12, is_compiled: bool = True) -> None:
+    found, wanted, function = both(build, *values)
+    for a, b in zip(found, wanted, strict=True):
+        assert (np.shape(a), np.asarray(a).dtype) == (np.shape(b), np.asarray(b).dtype)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+    if is_compiled:
+        converted = function.vm.jit_fn
+        assert isinstance(converted, Converted)
+        assert not converted._is_dynamic
+
+
+ELEMENTWISE = (
+    *("exp", "log", "log1p", "expm1", "log2", "log10", "sqrt", "sqr", "reciprocal", "neg", "abs", "sign", "floor"),
+    *(
+        "ceil",
+        "trunc",
+        "round",
+        "sin",
+        "cos",
+        "tan",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "arcsinh",
+        "sigmoid",
+        "softplus",
+    ),
+    *("erf", "erfc", "gammaln", "psi", "tri_gamma", "i0", "i1", "isnan", "isinf", "exp2", "deg2rad", "rad2deg"),
+)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_of_elements(name: str) -> None:
+    check(getattr(pt, name), POSITIVE, rtol=1e-11)
+
+
+def test_of_elements_within_their_domains() -> None:
+    inside = np.linspace(-0.9, 0.9, 7)
+    check(lambda x: [pt.arcsin(x), pt.arccos(x), pt.arctanh(x), pt.erfinv(x), pt.erfcinv(x + 1)], inside, rtol=1e-11)
+    check(lambda x: [pt.log1mexp(-x), pt.arccosh(x + 1)], POSITIVE, rtol=1e-11)
+    check(
+        lambda a, x: [pt.gammainc(a, x), pt.gammaincc(a, x), pt.betainc(a, x + 1, x / (1 + x))],
+        POSITIVE,
+        POSITIVE[::-1].copy(),
+    )
+
+
+def test_of_two_operands_and_their_dtypes() -> None:
+    whole = np.array([[3, -2, 5, 7]], np.int32)
+
+    def build(x: Any, n: Any) -> list[Any]:
+        return [
+            x + n, x - n, x * n, x / n, x**2, n // 2, n % 3, n / 2, pt.maximum(x, n), pt.minimum(x, n), x < n, x >= n,
+            pt.eq(x, n), pt.neq(n, 3), pt.switch(x > 0, x, n), pt.clip(x, -0.5, 0.5), pt.cast(x, "int64"),
+            pt.cast(n, "float32") * 2, pt.and_(x > 0, n > 0), pt.or_(x > 0, n > 0), ~(x > 0), pt.arctan2(x, n),
+        ]  # fmt: skip
+
+    check(build, X, whole)
+
+
+def test_reductions() -> None:
+    def build(x: Any) -> list[Any]:
+        return [
+            x.sum(), x.sum(axis=0), x.prod(axis=1), x.max(axis=(0, 1)), x.min(axis=1), pt.all(x > -9), pt.any(x > 9,
+            axis=0),
+            x.mean(axis=1), x.var(axis=0), pt.argmax(x, axis=1), pt.argmax(x), (x > 0).sum(axis=0), pt.logsumexp(x,
+            axis=1),
+            pt.special.softmax(x, axis=-1), pt.special.log_softmax(x, axis=0), pt.cumsum(x, axis=1), pt.cumprod(x,
+            axis=0),
+            pt.cumsum(x),
+        ]  # fmt: skip
+
+    check(build, X)
+    check(lambda x: [x.sum(axis=0), x.prod(axis=0), pt.all(x > 0, axis=0)], np.zeros((0, 3)))
+
+
+def test_shapes() -> None:
+    def build(x: Any, y: Any) -> list[Any]:
+        return [
+            x.T, x.dimshuffle(1, "x", 0), x.reshape((2, 6)), x.reshape((x.shape[1], -1)), x.flatten(), x.shape,
+            x.shape[0] * 2,
+            pt.concatenate([x, y], axis=1), pt.stack([x, y]), *pt.split(x, [1, 3], axis=1), pt.ones_like(x) * y,
+            pt.zeros((x.shape[0], 2)), pt.full((2, 2), x[0, 0]), pt.eye(3) + x[:3, :3], pt.arange(x.shape[1]) * x,
+            pt.diagonal(x), pt.diag(x[0]), pt.repeat(x, 2, axis=1), pt.tile(x, (2, 1)), pt.sort(x, axis=1),
+            pt.argsort(x, axis=0),
+            pt.specify_shape(x, (3, None)), pt.dot(x, y.T), x @ y[0], pt.dot(x[0], y[0]), pt.tril(x), pt.diagonal(x, 1),
+        ]  # fmt: skip
+
+    check(build, X, Y)
+
+
+def test_indices() -> None:
+    rows, columns = np.array([2, 0, 2]), np.array([1, 1, 1])
+
+    def build(x: Any, i: Any, j: Any) -> list[Any]:
+        return [
+            x[1], x[-1, 2:], x[::-2], x[i], x[i, j], x[:, j], x[i[0]], x[pt.as_tensor([0, 2])], x[:, None, 1],
+            pt.inc_subtensor(x[1:], 2.0), pt.set_subtensor(x[0, 1], 9.0), pt.inc_subtensor(x[i], 1.0),
+            pt.inc_subtensor(x[i, j], 1.0), pt.set_subtensor(x[i[:2]], 0.5), pt.set_subtensor(x[:, 1:3], x[:, :2]),
+            pt.inc_subtensor(x[:, j], x[:, :3]), pt.grad((x[i] ** 2).sum(), x),
+        ]  # fmt: skip
+
+    check(build, X, rows, columns)
+    ours = pytensor.function([a := pt.vector(), k := pt.lvector()], a[k] * 2, mode="WENGERT")
+    with pytest.raises(IndexError):
+        ours(np.arange(3.0), np.array([3]))
+    check(lambda x, m: x[m.nonzero()], np.arange(3.0), np.array([True, False, True]), is_compiled=False)
+
+
+def test_linear_algebra() -> None:
+    a, b = DEFINITE[0], SQUARE[0]
+
+    def build(a: Any, b: Any) -> list[Any]:
+        c = pt.linalg.cholesky(a)
+        return [
+            c, pt.linalg.solve_triangular(c, b, lower=True), pt.linalg.solve_triangular(c, b[:, 0], lower=True,
+            trans=1),
+            pt.linalg.solve(b, a), pt.linalg.solve(b, a[:, 0]), pt.linalg.cho_solve((c, True), b), pt.linalg.inv(b),
+            pt.linalg.det(b), *pt.linalg.slogdet(b), pt.grad(pt.linalg.slogdet(a)[1], a), pt.grad(c.sum(), a),
+            pt.linalg.cholesky(a, lower=False),
+        ]  # fmt: skip
+
+    check(build, a, b, rtol=1e-9)
+    check(build_stacks, DEFINITE, SQUARE, rtol=1e-9)
+    one_sided = a + np.triu(np.ones((4, 4)), 1)  # whose upper triangle is not looked at
+    check(lambda x: pt.linalg.cholesky(x), one_sided)
+
+
+def build_stacks(a: Any, b: Any) -> list[Any]:
+    c = pt.linalg.cholesky(a)
+    return [c, pt.linalg.solve_triangular(c, b[0], lower=True), pt.linalg.inv(b), pt.matmul(a, b), pt.grad(c.sum(), a)]
+
+
+def test_a_matrix_without_a_factor_gives_nan() -> None:
+    function = pytensor.function([x := pt.matrix()], pt.linalg.cholesky(x).sum(), mode="WENGERT")
+    assert np.isfinite(function(np.eye(3)))
+    assert np.isnan(function(-np.eye(3)))
+    assert np.isfinite(function(2 * np.eye(3)))
+
+
+def test_checks_raise_their_errors() -> None:
+    from pytensor.raise_op import Assert
+
+    function = pytensor.function([x := pt.vector()], Assert("x is not positive")(x, pt.all(x > 0)) * 2, mode="WENGERT")
+    assert function([1.0, 2.0]).tolist() == [2.0, 4.0]
+    with pytest.raises(AssertionError, match="x is not positive"):
+        function([1.0, -2.0])
+    assert function([3.0]).tolist() == [6.0]
+
+
+def test_operands_that_do_not_broadcast() -> None:
+    function = pytensor.function([x := pt.matrix(), y := pt.matrix()], x + y, mode="WENGERT")
+    with pytest.raises(ValueError, match=r"[Bb]roadcast"):
+        function(np.ones((3, 1)), np.ones((3, 4)))
+
+
+def test_shared_variables_and_updates() -> None:
+    state = pytensor.shared(np.zeros(3), name="state")
+    step = pytensor.function([x := pt.vector()], state.sum(), updates={state: state + x}, mode="WENGERT")
+    for _ in range(7):
+        last = step(np.array([1.0, 2.0, 3.0]))
+    assert (float(last), state.get_value().tolist()) == (36.0, [7.0, 14.0, 21.0])
+
+
+def test_sizes_that_are_inputs() -> None:
+    n = pytensor.shared(3, name="n")
+    function = pytensor.function([x := pt.scalar()], pt.zeros((n,)) + x, mode="WENGERT")
+    assert function(2.0).tolist() == [2.0, 2.0, 2.0]
+    n.set_value(1)
+    assert function(2.0).tolist() == [2.0]
+    assert not function.vm.jit_fn._is_dynamic
+
+
+def test_shapes_that_depend_on_values_run_by_python() -> None:
+    function = pytensor.function([x := pt.vector()], x[: pt.cast(x[0], "int64")] * 2, mode="WENGERT")
+    with pytest.warns(RuntimeWarning, match="runs by Python: no rule for a slice"):
+        assert function([2.0, 3.0, 4.0]).tolist() == [4.0, 6.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert function([1.0, 3.0, 4.0]).tolist() == [2.0]
+
+
+def test_random_numbers_and_scans_run_by_python() -> None:
+    draws = pt.random.normal(size=(3,), rng=pytensor.shared(np.random.default_rng(0)))
+    function = pytensor.function([], draws, mode="WENGERT")
+    assert function().shape == (3,)
+    assert why_not(function.maker.fgraph)
+    powers = pytensor.scan(lambda a: a * 2.0, outputs_info=[x := pt.scalar()], n_steps=3, return_updates=False)
+    assert pytensor.function([x], powers, mode="WENGERT")(1.0).tolist() == [2.0, 4.0, 8.0]
+
+
+def test_a_rule_of_ones_own() -> None:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
+    class Doubled(Op):
+        __props__ = ()
+
+        def make_node(self, x: Any) -> Any:
+            return Apply(self, [pt.as_tensor(x)], [pt.vector()])
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            outputs[0][0] = inputs[0] * 2.0
+
+    x = pt.vector()
+    function = pytensor.function([x], Doubled()(x), mode="WENGERT")
+    assert "Doubled" in why_not(function.maker.fgraph)
+    assert function([1.0]).tolist() == [2.0]
+    with pytest.raises(NoRuleError, match="no rule for PyTensor's Doubled"):
+        funcify(Doubled(), None, None)
+    funcify.register(Doubled, lambda op, node, walk: lambda x: wg.multiply(x, 2.0))
+    function = pytensor.function([x], Doubled()(x), mode="WENGERT")
+    assert isinstance(function.vm.jit_fn, Converted)
+    assert function([1.0]).tolist() == [2.0]
+
+
+def test_the_configured_mode() -> None:
+    with pytensor.config.change_flags(mode=MODE):
+        function = pytensor.function([x := pt.vector()], pt.exp(x).sum())
+    assert isinstance(function.vm.jit_fn, Converted)
+    assert function(np.zeros(4)) == 4.0

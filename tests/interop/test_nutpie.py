@@ -1,0 +1,121 @@
+"""Densities and PyMC's models as nutpie's, whose sampler calls C functions."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+nutpie = pytest.importorskip("nutpie", reason="nutpie is an extra")
+
+import wengert as wg
+from wengert.core.errors import DTypeError, GraphError
+from wengert.interop import nutpie as ours
+
+COVARIANCE = np.array([[1.0, 0.5], [0.5, 2.0]])
+SETTINGS: dict[str, Any] = {"draws": 300, "tune": 300, "chains": 2, "cores": 1, "progress_bar": False, "seed": 1}
+
+
+def gaussian(x: Any) -> Any:
+    return -0.5 * (x @ (wg.asarray(np.linalg.inv(COVARIANCE)) @ x))
+
+
+def called(model: Any, x: np.ndarray) -> tuple[int, float, np.ndarray]:
+    """Return what the C function of a log density gives: its status, value and gradient."""
+    gradient, value = np.empty_like(x), np.empty(())
+    pointers = [a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (x, gradient, value)]
+    status = model.compiled_logp_func.ctypes()(len(x), *pointers, None)
+    return status, float(value), gradient
+
+
+def test_a_function_of_a_vector() -> None:
+    model = ours.compile(gaussian, 2)
+    status, value, gradient = called(model, np.array([1.0, 2.0]))
+    t = wg.tensor([1.0, 2.0], dtype=wg.float64)
+    assert status == 0
+    assert value == pytest.approx(float(gaussian(t)), rel=1e-13)
+    np.testing.assert_allclose(gradient, wg.grad(gaussian)(t).numpy(), rtol=1e-12)
+    trace = nutpie.sample(model, **SETTINGS)
+    assert trace.posterior["x"].shape == (2, 300, 2)
+    found = np.cov(trace.posterior["x"].values.reshape(-1, 2).T)
+    np.testing.assert_allclose(found, COVARIANCE, atol=0.5)
+
+
+def test_positions_that_are_pytrees_and_what_is_kept() -> None:
+    start = {"a": wg.zeros((), dtype=wg.float64), "b": wg.zeros(3, dtype=wg.float64)}
+    model = ours.compile(
+        lambda p: -0.5 * p["a"] ** 2 - 0.5 * (p["b"] ** 2).sum(),
+        start,
+        expand=lambda p: {"scale": wg.exp(p["a"]), "b": p["b"]},
+        dims={"b": ["place"]},
+        coords={"place": ["u", "v", "w"]},
+    )
+    assert (model.n_dim, model.shapes) == (4, {"scale": (), "b": (3,)})
+    trace = nutpie.sample(model, **SETTINGS)
+    assert (trace.posterior["scale"] > 0).all()
+    assert trace.posterior["b"].dims == ("chain", "draw", "place")
+    assert trace.posterior["place"].values.tolist() == ["u", "v", "w"]
+
+
+def test_points_without_a_density() -> None:
+    model = ours.compile(lambda x: wg.log(x).sum(), 2)
+    assert called(model, np.array([1.0, 2.0]))[0] == 0
+    assert called(model, np.array([1.0, -2.0]))[0] in (3, 4)
+    assert called(model, np.array([1.0, 0.0]))[0] in (3, 4)
+    assert called(model, np.array([1.0]))[0] == -2
+
+
+def test_refusals() -> None:
+    with pytest.raises(DTypeError, match="at a position of float32") as caught:
+        ours.compile(lambda x: x.sum(), wg.zeros(2))
+    assert os.path.basename(__file__) in str(caught.value)
+    with pytest.raises(GraphError, match="is computed by Python"):
+        ours.compile(lambda x: wg.linalg.eigvalsh(wg.outer(x, x)).sum(), 3)
+
+
+@pytest.fixture(scope="module")
+def eight_schools() -> Any:
+    pymc = pytest.importorskip("pymc", reason="pymc is an extra")
+    y, sigma = np.array([28.0, 8, -3, 7, -1, 1, 18, 12]), np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+    with pymc.Model(coords={"school": list("abcdefgh")}) as model:
+        mu, tau, z = pymc.Normal("mu", 0, 5), pymc.HalfCauchy("tau", 5), pymc.Normal("z", 0, 1, dims="school")
+        theta = pymc.Deterministic("theta", mu + tau * z, dims="school")
+        pymc.Normal("y", theta, sigma, observed=y)
+    return model
+
+
+def test_a_pymc_model(eight_schools: Any) -> None:
+    from wengert.interop import pymc as ours
+
+    model = ours.compile(eight_schools)
+    reference = eight_schools.compile_logp()
+    at = {"mu": np.array(1.0), "tau_log__": np.array(0.5), "z": np.linspace(-1, 1, 8)}
+    status, value, _ = called(model, np.concatenate([np.ravel(v) for v in at.values()]))
+    assert status == 0
+    assert value == pytest.approx(float(reference(at)), rel=1e-12)
+    trace = nutpie.sample(model, **SETTINGS)
+    assert trace.posterior["theta"].dims == ("chain", "draw", "school")
+    assert abs(float(trace.posterior["mu"].mean()) - 4.4) < 1.5
+    np.testing.assert_allclose(trace.posterior["tau"], np.exp(trace.posterior["tau_log__"]))
+    kept = ours.compile(eight_schools, var_names=["tau"])
+    assert set(kept.shapes) == {"mu", "tau_log__", "z", "tau"}
+
+
+def test_gradients_in_the_mode(eight_schools: Any) -> None:
+    import pytensor
+    from pymc.blocking import DictToArrayBijection
+
+    from wengert.interop.pytensor import Converted
+
+    found = eight_schools.logp_dlogp_function(ravel_inputs=True, mode="WENGERT")
+    wanted = eight_schools.logp_dlogp_function(ravel_inputs=True, mode=pytensor.compile.mode.Mode("py", "fast_compile"))
+    at = DictToArrayBijection.map(eight_schools.initial_point())
+    for function in (found, wanted):
+        function.set_extra_values({})
+    for a, b in zip(found(at), wanted(at), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    assert isinstance(found._pytensor_function.vm.jit_fn, Converted)
