@@ -1,0 +1,7 @@
+"""Models from and to ONNX: `load` gives a module, `save` writes a graph, `check` compares with onnxruntime."""
+
+from . import operators  # noqa: F401  declares the rules
+from .errors import OnnxError
+from .model import Model, Value, load
+
+__all__ = ["Model", "OnnxError", "Value", "load"]
