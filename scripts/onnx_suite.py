@@ -47,7 +47,8 @@ def node_modules() -> list[str]:
     """Return the names of the modules that make the node cases, as they are imported."""
     import onnx.backend.test.case.node as package
 
-    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return sorted(m.name for m in found if not m.ispkg and not m.name.rpartition(".")[2].startswith("_"))
 
 
 def node_cases(modules: Iterable[str]) -> Iterator[Case]:
@@ -59,7 +60,7 @@ def node_cases(modules: Iterable[str]) -> Iterator[Case]:
         before = len(found)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            importlib.import_module(f"{package.__name__}.{name}")
+            importlib.import_module(name)
         made = found[before:]
         if not made:
             made = [c for c in found if getattr(c, "module", None) == name]

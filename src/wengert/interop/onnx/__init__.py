@@ -1,6 +1,6 @@
 """Models from and to ONNX: `load` gives a module, `save` writes a graph, `check` compares with onnxruntime."""
 
-from . import operators  # noqa: F401  declares the rules
+from . import domains, operators  # noqa: F401  they declare the rules
 from .errors import OnnxError
 from .model import Model, Value, load
 

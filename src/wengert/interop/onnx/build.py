@@ -11,7 +11,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown, title
 from .program import _ABSENT, Body, Context, Program, Step
-from .registry import Rule, find
+from .registry import TRAINING, Rule, find
 from .values import Known, array_of, element_type, holds, package
 
 _AI = ("", "ai.onnx")
@@ -61,7 +61,7 @@ class Builder:
                 refuse(f"function {shown(proto.name)!r} is nested too deep")
             opsets = {**self.opsets, **_versions(proto.opset_import)}
             scope = _Scope(self, None, opsets, bound, name)
-            made = scope.build(list(proto.input), list(proto.output), proto.node, {})
+            made = scope.build(list(proto.input), list(proto.output), proto.node, {}, partial=True)
         finally:
             self.depth.pop()
         self.made[made_key] = made
@@ -117,6 +117,7 @@ class _Scope:
         self.constants: list[tuple[int, Any]] = []
         self.constant_of: dict[int, Any] = {}
         self.steps: list[Step] = []
+        self.nodes: list[Any] = []
 
     def new(self, name: str) -> int:
         slot = self.count
@@ -141,18 +142,26 @@ class _Scope:
         return found
 
     def build(
-        self, inputs: Sequence[str], outputs: Sequence[str], nodes: Sequence[Any], initial: Mapping[str, Known]
+        self,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        nodes: Sequence[Any],
+        initial: Mapping[str, Known],
+        partial: bool = False,
     ) -> Program:
-        """Return the program."""
+        """Return the program. With `partial` an output that nothing gives is absent, as in functions' definitions."""
         if len(set(inputs)) != len(inputs):
             refuse(f"{shown(self.name)} names an input twice")
         entered = tuple(self.new(n) for n in inputs)
         loaded = {self.new(n): n for n in initial}
         for node in nodes:
             self.node(node)
+            self.nodes.append(node)
         ends = []
         for name in outputs:
             found = self.slot(name)
+            if found is None and partial:
+                found = self.new(name)
             if found is None:
                 refuse(f"output {shown(name)!r} of {shown(self.name)} is the result of no node")
             ends.append(found)
@@ -236,8 +245,25 @@ class _Scope:
             self.expand(step, node, domain, version, protos, what)
         else:
             self.values_of(step, rule, protos, what)
+        if (domain, node.op_type) == (TRAINING, "Gradient"):
+            step.bodies["function"] = self.body(self.between(step.attributes))
         step.results = self.results(node, what)
         self.steps.append(step)
+
+    def between(self, attributes: Mapping[str, Any]) -> Any:
+        """Return the graph from the tensors that a Gradient node names to the one that it differentiates."""
+        starts = (*attributes.get("xs", ()), *attributes.get("zs", ()))
+        wanted, nodes = {str(attributes.get("y"))}, []
+        for node in reversed(self.nodes):
+            given = set(node.output) - {""}
+            if given & wanted and not given & set(starts):
+                nodes.append(node)
+                wanted = wanted - given | set(node.input)
+        graph = self.builder.onnx.GraphProto(name="the function of a gradient")
+        graph.node.extend(reversed(nodes))
+        graph.input.extend(self.builder.onnx.ValueInfoProto(name=n) for n in starts)
+        graph.output.extend([self.builder.onnx.ValueInfoProto(name=str(attributes.get("y")))])
+        return graph
 
     def results(self, node: Any, what: str) -> tuple[int, ...]:
         names = list(node.output)

@@ -3,9 +3,16 @@
 from . import (  # noqa: F401
     casts,
     contract,
+    control,
     elementwise,
+    images,
     index,
     normalize,
+    quantized,
+    recurrent,
     reduce,
+    sequences,
+    signal,
     structure,
+    text,
 )
