@@ -2,6 +2,7 @@
 
 from . import domains, operators  # noqa: F401  they declare the rules
 from .errors import OnnxError
+from .export import check, save
 from .model import Model, Value, load
 
-__all__ = ["Model", "OnnxError", "Value", "load"]
+__all__ = ["Model", "OnnxError", "Value", "check", "load", "save"]
