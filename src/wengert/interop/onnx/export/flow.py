@@ -9,7 +9,6 @@ import numpy as np
 
 from ....core.graph.graph import Graph
 from ....core.spec import spec_of
-from ..errors import refuse
 from .writer import Call, Writer, form
 
 
@@ -46,8 +45,6 @@ def switch(g: Writer, n: Call, index: str, *operands: str) -> Any:
 @form("scan")
 def scan(g: Writer, n: Call, *operands: str) -> Any:
     carries, sequences = n["carries"], n["sequences"]
-    if n["keeps"]:
-        refuse("a scan that keeps its states for a derivative has no form", "Export the derivative of an unrolled loop.")
     body: Graph = n["body"]
     states = operands[:carries]
     rows = operands[carries : carries + sequences]

@@ -194,15 +194,24 @@ def slice_(g: Writer, n: Call, x: str) -> str:
     return x
 
 
-def _put(g: Writer, base: str, shape: Any, lead: int, places: Any, values: str, add: bool = False) -> str:
-    """Return a tensor whose last axes have values put, or added, at flat places; the axes before are a stack."""
+def added(g: Writer, shape: Any, axis: int, index: str, rows: str, dtype: Any) -> str:
+    """Return zeros with rows added at indices along an axis; of booleans, whether any is true."""
+    if dtype.kind == "b":
+        sums = added(g, shape, axis, index, g.cast(rows, np.int32), np.dtype(np.int32))
+        return g.cast(sums, np.bool_)
+    zeros = g.expand(g.like(0, dtype), shape)
+    return str(g("ScatterElements", zeros, index, rows, axis=axis, reduction="add"))
+
+
+def _put(g: Writer, base: str, shape: Any, lead: int, places: Any, values: str) -> str:
+    """Return a tensor whose last axes have values put at flat places; the axes before are a stack."""
     rest = _known(product(shape[lead:]), "an update")
     flat = g.reshape(base, (*shape[:lead], rest))
     spread = np.asarray(places).reshape(-1)
     rows = g.reshape(values, (*shape[:lead], spread.size))
     index = g.const(spread.reshape((1,) * lead + (-1,)).astype(np.int64))
     index = g.expand(index, (*shape[:lead], spread.size)) if lead else index
-    out = g("ScatterElements", flat, index, rows, axis=lead, reduction="add" if add else None)
+    out = g("ScatterElements", flat, index, rows, axis=lead)
     return g.reshape(out, shape)
 
 
@@ -288,40 +297,36 @@ def index(g: Writer, n: Call, x: str, *indices: str) -> str:
     return str(g("Gather", wide, _flat(g, list(indices), sizes), axis=axis))
 
 
-def _rows(g: Writer, n: Call, indices: tuple[str, ...], base: str, shape: Any, axis: int, values: str, mode: Any) -> str:
-    """Return a tensor with rows put, or added, at indices over neighbouring axes."""
-    count = len(indices)
+def _rows(g: Writer, n: Call, indices: tuple[str, ...], axis: int, values: str) -> tuple[Any, str, str]:
+    """Return the shape with neighbouring axes as one, and indices and rows as they go with it."""
+    shape, count = n.shape, len(indices)
     lead, sizes, tail = shape[:axis], shape[axis : axis + count], shape[axis + count :]
-    together = np.broadcast_shapes(*(tuple(n.operand(len(n.node.inputs) - count + i).shape) for i in range(count)))
-    rest = product(sizes)
-    flat = g.reshape(_flat(g, list(indices), sizes), (math.prod(together),)) if count > 1 or together else ""
-    if not flat:
-        flat = g.reshape(_flat(g, list(indices), sizes), (1,))
-    if count > 1:
-        flat = g.reshape(g.expand(_flat(g, list(indices), sizes), together), (math.prod(together),))
+    together = _together(n, count)
     k = math.prod(together)
-    spread = g.reshape(flat, (*(1,) * axis, k, *(1,) * len(tail)))
-    spread = g.expand(spread, (*lead, k, *tail))
-    wide = g.reshape(base, (*lead, rest, *tail))
-    rows = g.reshape(values, (*lead, k, *tail))
-    return g.reshape(g("ScatterElements", wide, spread, rows, axis=axis, reduction=mode), shape)
+    flat = g.reshape(g.expand(_flat(g, list(indices), sizes), together), (k,))
+    spread = g.expand(g.reshape(flat, (*(1,) * axis, k, *(1,) * len(tail))), (*lead, k, *tail))
+    return (*lead, product(sizes), *tail), spread, g.reshape(values, (*lead, k, *tail))
+
+
+def _together(n: Call, count: int) -> tuple[int, ...]:
+    """Return the common shape of the last operands, which are indices."""
+    return np.broadcast_shapes(*(tuple(n.operand(len(n.node.inputs) - 1 - i).shape) for i in range(count)))
 
 
 @form("index_transpose", since=16)
 def index_transpose(g: Writer, n: Call, ct: str, *indices: str) -> str:
-    shape = n.shape
-    zeros = g.expand(g.like(0, n.dtype), shape)
-    return _rows(g, n, indices, zeros, shape, n["axis"] + len(shape), ct, "add")
+    axis = n["axis"] + len(n.shape)
+    wide, spread, rows = _rows(g, n, indices, axis, ct)
+    return g.reshape(added(g, wide, axis, spread, rows, n.dtype), n.shape)
 
 
 @form("index_update", since=13)
 def index_update(g: Writer, n: Call, x: str, v: str, *indices: str) -> str:
-    shape = n.shape
+    shape, count = n.shape, len(indices)
     axis = n["axis"] + len(shape)
-    count = len(indices)
-    together = np.broadcast_shapes(*(tuple(n.operand(2 + i).shape) for i in range(count)))
-    values = g.expand(v, (*shape[:axis], *together, *shape[axis + count :]))
-    return _rows(g, n, indices, x, shape, axis, values, None)
+    values = g.expand(v, (*shape[:axis], *_together(n, count), *shape[axis + count :]))
+    wide, spread, rows = _rows(g, n, indices, axis, values)
+    return g.reshape(g("ScatterElements", g.reshape(x, wide), spread, rows, axis=axis), shape)
 
 
 @form("gather")
@@ -345,8 +350,7 @@ def gather_transpose(g: Writer, n: Call, ct: str, indices: str) -> str:
     want = n.operand(0).shape
     index = g.cast(indices, np.int64)
     index = g.expand(index, want) if tuple(n.operand(1).shape) != tuple(want) else index
-    zeros = g.expand(g.like(0, n.dtype), shape)
-    return str(g("ScatterElements", zeros, _positive(g, index, n["size"]), ct, axis=axis + len(shape), reduction="add"))
+    return added(g, shape, axis + len(shape), _positive(g, index, n["size"]), ct, n.dtype)
 
 
 @form("diagonal")
@@ -371,9 +375,8 @@ def sum_runs(g: Writer, n: Call, x: str) -> str:
     shape, axis = n.operand(0).shape, n["axis"]
     size = _known(n.shape[axis], "a sum of runs")
     places = np.repeat(np.arange(size), n["repeats"])
-    wide = g.expand(g.like(0, n.dtype), n.shape)
     index = g.expand(g.const(places.reshape((-1, *(1,) * (-axis - 1)))), shape)
-    return str(g("ScatterElements", wide, index, x, axis=axis + len(shape), reduction="add"))
+    return added(g, n.shape, axis + len(shape), index, x, n.dtype)
 
 
 @form("one_hot")

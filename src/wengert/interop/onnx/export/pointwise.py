@@ -272,3 +272,35 @@ def cast(g: Writer, n: Call, x: str) -> str:
     if n.dtype.kind == "b":
         return str(g("Not", g("Equal", x, g.like(0, source))))
     return g.cast(x, n.dtype)
+
+
+@form("class_index")
+def class_index(g: Writer, n: Call, target: str) -> str:
+    # That the others are classes is not checked: where one is read, a runtime refuses what lies outside.
+    ignored, info = n["ignore_index"], np.iinfo(n.dtype)
+    if not info.min <= ignored <= info.max:
+        return target
+    return str(g("Where", g("Equal", target, g.like(ignored, n.dtype)), g.like(0, n.dtype), target))
+
+
+# erfc(|x|) = t exp(-x^2 + P(t)) with t = 1 / (1 + |x|/2), off by 1.2e-7 of itself at most (Press et al., Numerical
+# Recipes, 6.2).
+_ERFC = (
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223,
+    0.17087277,
+)  # fmt: skip
+
+
+@form("erfc")
+def erfc(g: Writer, n: Call, x: str) -> str:
+    if n.dtype == np.float64:
+        refuse("erfc in float64 has no form: 1 - Erf(x) loses its accuracy", "Export it in float32.")
+    wide = np.dtype(np.float64)
+    size = g("Abs", g.cast(x, wide))
+    t = g("Reciprocal", g("Add", g("Mul", size, g.like(0.5, wide)), g.like(1, wide)))
+    total = g.like(_ERFC[-1], wide)
+    for c in _ERFC[-2::-1]:
+        total = g("Add", g("Mul", total, t), g.like(c, wide))
+    tail = g("Mul", t, g("Exp", g("Sub", total, g("Mul", size, size))))
+    below = g("Less", x, g.like(0, n.dtype))
+    return g.cast(g("Where", below, g("Sub", g.like(2, wide), tail), tail), n.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.spec import category
-from .moves import _known, _taken, padded
+from .moves import _known, _taken, added, padded
 from .writer import Call, Writer, form, product
 
 
@@ -100,6 +100,13 @@ def cumulative_sum(g: Writer, n: Call, x: str) -> str:
     return str(g("CumSum", x, g.const(n["axis"], np.int64), reverse=int(n["reverse"])))
 
 
+@form("cumulative_prod", since=26)
+def cumulative_prod(g: Writer, n: Call, x: str) -> str:
+    return str(
+        g("CumProd", x, g.const(n["axis"], np.int64), exclusive=int(n["exclusive"]), reverse=int(n["reverse"]))
+    )
+
+
 # -- products
 
 
@@ -155,12 +162,19 @@ def _pads(padding: Any) -> list[int]:
     return [p[0] for p in padding] + [p[1] for p in padding]
 
 
+def _cut(g: Writer, x: str, padding: Any, dtype: Any) -> tuple[str, list[int]]:
+    """Return an operand without what negative padding takes away, and the padding that is left."""
+    before, after = [min(p[0], 0) for p in padding], [min(p[1], 0) for p in padding]
+    return padded(g, x, [0, 0, *before], [0, 0, *after], dtype), [max(v, 0) for v in _pads(padding)]
+
+
 @form("convolve")
 def convolve(g: Writer, n: Call, x: str, w: str) -> str:
     ndim = len(n["stride"])
     wide, lead = _as_batch(g, x, n.operand(0).shape, ndim)
+    wide, pads = _cut(g, wide, n["padding"], n.dtype)
     out = g(
-        "Conv", wide, w, strides=list(n["stride"]), pads=_pads(n["padding"]), dilations=list(n["dilation"]), group=n["groups"],
+        "Conv", wide, w, strides=list(n["stride"]), pads=pads, dilations=list(n["dilation"]), group=n["groups"],
         kernel_shape=[int(k) for k in n.operand(1).shape[2:]],
     )  # fmt: skip
     return out if len(lead) == 1 else g.reshape(out, n.shape)
@@ -188,6 +202,7 @@ def convolve_kernel(g: Writer, n: Call, x: str, y: str) -> str:
     # change places, and so do strides and dilations.
     ndim, groups = len(n["stride"]), n["groups"]
     wide, _ = _as_batch(g, x, n.operand(0).shape, ndim)
+    wide, pads = _cut(g, wide, n["padding"], n.dtype)
     high, _ = _as_batch(g, y, n.operand(1).shape, ndim)
     inner, outer = n.operand(0).shape[-ndim - 1] // groups, n.operand(1).shape[-ndim - 1] // groups
     rest = list(range(2, 2 + ndim))
@@ -196,7 +211,7 @@ def convolve_kernel(g: Writer, n: Call, x: str, y: str) -> str:
         part = g("Slice", wide, g.ints([i * inner]), g.ints([(i + 1) * inner]), g.ints([1])) if groups > 1 else wide
         of = g("Slice", high, g.ints([i * outer]), g.ints([(i + 1) * outer]), g.ints([1])) if groups > 1 else high
         turned, kernel = g("Transpose", part, perm=[1, 0, *rest]), g("Transpose", of, perm=[1, 0, *rest])
-        out = g("Conv", turned, kernel, strides=list(n["dilation"]), dilations=list(n["stride"]), pads=_pads(n["padding"]))
+        out = g("Conv", turned, kernel, strides=list(n["dilation"]), dilations=list(n["stride"]), pads=pads)
         keep = [int(k) for k in n["kernel"]]
         out = g("Slice", out, g.ints([0] * ndim), g.ints(keep), g.ints(rest))
         columns.append(g("Transpose", out, perm=[1, 0, *rest]))
@@ -290,9 +305,8 @@ def pool_scatter(g: Writer, n: Call, y: str, winners: str) -> str:
     first = g.const(np.arange(windows) * places.shape[1])
     at = g("Add", g.reshape(g.cast(winners, np.int64), (*lead, windows)), first)
     index = g("Gather", table, at, axis=0)
-    zeros = g.expand(g.like(0, n.dtype), (*lead, math.prod(n["size"])))
     rows = g.reshape(y, (*lead, windows))
-    return g.reshape(g("ScatterElements", zeros, index, rows, axis=len(lead), reduction="add"), n.shape)
+    return g.reshape(added(g, (*lead, math.prod(n["size"])), len(lead), index, rows, n.dtype), n.shape)
 
 
 @form("spread_pool", since=16)
@@ -306,8 +320,7 @@ def spread_pool(g: Writer, n: Call, y: str) -> str:
     index = g.expand(g.reshape(index, (*(1,) * len(lead), places.size)), (*lead, places.size))
     rows = g("Unsqueeze", g.reshape(y, (*lead, windows)), g.ints([-1]))
     rows = g.reshape(g.expand(rows, (*lead, windows, places.shape[1])), (*lead, places.size))
-    zeros = g.expand(g.like(0, n.dtype), (*lead, size + 1))
-    sums = g("ScatterElements", zeros, index, rows, axis=len(lead), reduction="add")
+    sums = added(g, (*lead, size + 1), len(lead), index, rows, n.dtype)
     return g.reshape(g("Slice", sums, g.ints([0]), g.ints([size]), g.ints([len(lead)])), n.shape)
 
 

@@ -81,7 +81,7 @@ def scattered(x: Tensor, places: Any, updates: Any, reduction: str) -> Tensor:
     if reduction == "none":
         return wg.scatter(x, 0, places, updates)
     if reduction == "add":
-        return wg.scatter_add(x, 0, places, updates)
+        return wg.scatter_add(x, 0, places, updates).astype(x.dtype)
     combine = {"mul": wg.multiply, "max": wg.maximum, "min": wg.minimum}[reduction]
     if not places.is_abstract and len(np.unique(places.detach().numpy())) == places.shape[0]:
         return wg.scatter(x, 0, places, combine(wg.take(x, places, 0), updates))
