@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,6 +58,8 @@ class Model(Module):
     inputs, outputs: what the document says of them (:class:`Value`), by order.
     metadata: the producer, versions, texts and properties that the document brings.
     static_inputs: the names of inputs whose values decide shapes: compiled programs are made for each value.
+    opsets: the versions of operators by domain.
+    fingerprint: the SHA-256 of the document.
     """
 
     def __init__(self, proto: Any, folder: str | None, memory: int | None, size: int) -> None:
@@ -64,6 +67,8 @@ class Model(Module):
         self.inputs: tuple[Value, ...] = ()
         self.outputs: tuple[Value, ...] = ()
         self.metadata = _metadata(proto)
+        # What the program is made of, so that no compiled function takes one model for another.
+        self.fingerprint = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if memory is None else memory
         external = External(folder)
         builder = Builder(proto, folder, limit if memory is not None else max(limit, 1 << 36 if folder else 0), external)
