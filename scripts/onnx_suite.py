@@ -1,8 +1,8 @@
 """Run the backend test suite of the package onnx on our import, and count what passes: eager, and compiled.
 
-    python scripts/onnx_suite.py                     # all cases, eager
-    python scripts/onnx_suite.py --compiled          # and each that passes by wg.jit, at two calls
-    python scripts/onnx_suite.py --area node -k pool # some of them, with what failed
+python scripts/onnx_suite.py                     # all cases, eager
+python scripts/onnx_suite.py --compiled          # and each that passes by wg.jit, at two calls
+python scripts/onnx_suite.py --area node -k pool # some of them, with what failed
 """
 
 from __future__ import annotations
@@ -243,7 +243,10 @@ def main() -> int:
             print("\n".join("  " + line for line in lines))
     print(f"\n{'area':20}{'cases':>8}{'eager':>8}" + (f"{'compiled':>10}{'of':>6}" if args.compiled else ""))
     for area in [*(args.area or AREAS), "all"]:
-        row = [sum(n for (a, k), n in counts.items() if k == kind and area in (a, "all")) for kind in ("all", "eager", "compiled", "compiled tried")]
+        row = [
+            sum(n for (a, k), n in counts.items() if k == kind and area in (a, "all"))
+            for kind in ("all", "eager", "compiled", "compiled tried")
+        ]
         print(f"{area:20}{row[0]:8}{row[1]:8}" + (f"{row[2]:10}{row[3]:6}" if args.compiled else ""))
     print(f"{time.perf_counter() - begun:.1f} s")
     return 1 if any(failed.values()) else 0

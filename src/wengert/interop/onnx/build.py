@@ -171,7 +171,11 @@ class _Scope:
         weights: list[tuple[int, str]] = []
         for slot, name in loaded.items():
             array = initial[name]
-            if slot in static or not _trains(array) or (slot in unseen and array.dtype.kind in "iub" and array.ndim < 2):
+            if (
+                slot in static
+                or not _trains(array)
+                or (slot in unseen and array.dtype.kind in "iub" and array.ndim < 2)
+            ):
                 self.constants.append((slot, array))
             else:
                 weights.append((slot, self.weight(name, array)))
@@ -318,12 +322,8 @@ class _Scope:
         if depth > 30:
             refuse("graphs are nested more than 30 deep")
         inner = _Scope(self.builder, self, self.opsets, self.bound, graph.name or "body")
-        initial = {
-            t.name: self.builder.array(t, f"initializer {shown(t.name)!r}") for t in graph.initializer
-        }
-        program = inner.build(
-            [i.name for i in graph.input], [o.name for o in graph.output], graph.node, initial
-        )
+        initial = {t.name: self.builder.array(t, f"initializer {shown(t.name)!r}") for t in graph.initializer}
+        program = inner.build([i.name for i in graph.input], [o.name for o in graph.output], graph.node, initial)
         return Body(program, tuple(self.slots[n] for n in inner.captured))
 
     def value(self, a: Any, what: str) -> Any:

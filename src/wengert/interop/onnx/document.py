@@ -39,7 +39,9 @@ def read(source: Any) -> tuple[Any, str | None, int]:
         try:
             proto.ParseFromString(data)
         except Exception as e:
-            refuse(f"this is no ONNX model: {shown(str(e), 120)}", "An .onnx file is a protobuf of the type ModelProto.")
+            refuse(
+                f"this is no ONNX model: {shown(str(e), 120)}", "An .onnx file is a protobuf of the type ModelProto."
+            )
     if not proto.HasField("graph") or not proto.opset_import:
         refuse("this is no ONNX model: it has no graph, or imports no operators")
     return proto, folder, size
@@ -65,12 +67,14 @@ class External:
             start, length = int(said.get("offset", 0)), int(said.get("length", needed))
         except ValueError:
             refuse(f"{what} has an offset or a length that is no number")
-        if start < 0 or length != needed or dtype == object:
+        if start < 0 or length != needed or dtype.kind == "O":
             refuse(f"{what} of shape {shape} needs {needed:,} bytes and says {length:,}")
         if start + needed > os.path.getsize(path):
             refuse(f"{what} ends behind the end of {shown(place)!r}")
         if bits % 8 == 0:
-            return np.memmap(path, dtype=dtype, mode="c", offset=start, shape=shape) if needed else np.zeros(shape, dtype)
+            return (
+                np.memmap(path, dtype=dtype, mode="c", offset=start, shape=shape) if needed else np.zeros(shape, dtype)
+            )
         onnx = package()
         with open(path, "rb") as f:
             f.seek(start)

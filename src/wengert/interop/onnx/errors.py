@@ -26,14 +26,16 @@ def refuse(what: str, mend: str = "") -> NoReturn:
     fail(OnnxError, what, mend)
 
 
-def shown(text: str, length: int = 80) -> str:
-    """Return a name of a document as an error may print it."""
+def shown(text: str | bytes, length: int = 80) -> str:
+    """Return a name of a document as an error may print it; one that is no text comes as bytes."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
     plain = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
     return plain if len(plain) <= length else plain[: length - 3] + "..."
 
 
 def title(node: Any) -> str:
     """Return what an error calls a NodeProto: its name, or its first result, and its operator."""
-    domain = f"{node.domain}." if node.domain else ""
+    domain = f"{shown(node.domain)}." if node.domain else ""
     name = node.name or next((o for o in node.output if o), "")
-    return f"node {shown(name)!r} ({shown(domain + node.op_type)})"
+    return f"node {shown(name)!r} ({domain}{shown(node.op_type)})"

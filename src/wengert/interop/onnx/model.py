@@ -17,8 +17,8 @@ from ...nn.parameter import Parameter
 from .build import Builder
 from .document import External, read
 from .errors import OnnxError, refuse, shown
-from .program import Program, Run
-from .values import Known, holds, nbytes, numpy_dtype, package, sizes, tensor
+from .program import FAULTS, Program, Run
+from .values import Known, holds, nbytes, numpy_dtype, tensor
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
 _LEAST_MEMORY = 1 << 30
@@ -71,7 +71,9 @@ class Model(Module):
         self.fingerprint = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if memory is None else memory
         external = External(folder)
-        builder = Builder(proto, folder, limit if memory is not None else max(limit, 1 << 36 if folder else 0), external)
+        builder = Builder(
+            proto, folder, limit if memory is not None else max(limit, 1 << 36 if folder else 0), external
+        )
         initial = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
         self.inputs = tuple(_value(v) for v in proto.graph.input if v.name not in initial)
         self.outputs = tuple(_value(v) for v in proto.graph.output)
@@ -148,7 +150,7 @@ class Model(Module):
         if missing:
             refuse(f"the model is not given its input {shown(missing[0])!r}", f"It takes: {', '.join(names)}.")
         named: dict[str, Any] = {}
-        values = [_input(given.get(v.name), v, named) for v in self.inputs]
+        values = [_converted(given.get(v.name), v, named) for v in self.inputs]
         weights = {n: self._at(path) for n, path in self._places.items()}
         size = self._size + sum(nbytes(v) for v in values)
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if self._memory is None else self._memory
@@ -187,10 +189,26 @@ def load(source: Any, *, memory: int | None = None) -> Model:
     (1, 1000)
     """
     proto, folder, size = read(source)
-    return Model(proto, folder, memory, size)
+    try:
+        return Model(proto, folder, memory, size)
+    except OnnxError:
+        raise
+    except FAULTS as e:
+        refuse(f"this ONNX model is not well formed: {type(e).__name__}: {shown(str(e), 200)}")
 
 
 # -- inputs and outputs
+
+
+def _converted(value: Any, declared: Value, named: dict[str, Any]) -> Any:
+    try:
+        return _input(value, declared, named)
+    except OnnxError:
+        raise
+    except (ValueError, TypeError, OverflowError) as e:
+        refuse(
+            f"input {shown(declared.name)!r} is nothing that the model takes: {shown(str(e).partition(chr(10))[0], 200)}"
+        )
 
 
 def _input(value: Any, declared: Value, named: dict[str, Any]) -> Any:
@@ -248,16 +266,14 @@ def _value(proto: Any) -> Value:
         if name == "optional":
             break
     if kind not in ("tensor_type", "sparse_tensor_type"):
-        return Value(proto.name, None, None, name if kind != "map_type" else name)
+        return Value(proto.name, None, None, name)
     inner = getattr(held, kind)
     if not inner.elem_type:
         return Value(proto.name, None, None, name)
     dtype = numpy_dtype(inner.elem_type, f"value {shown(proto.name)!r}")
     shape: tuple[int | str | None, ...] | None = None
     if inner.HasField("shape") and name == "tensor":
-        shape = tuple(
-            int(d.dim_value) if d.HasField("dim_value") else (d.dim_param or None) for d in inner.shape.dim
-        )
+        shape = tuple(int(d.dim_value) if d.HasField("dim_value") else (d.dim_param or None) for d in inner.shape.dim)
     return Value(proto.name, dtype, shape, name.removesuffix("_tensor"))
 
 
@@ -282,6 +298,3 @@ def _metadata(proto: Any) -> dict[str, Any]:
         "graph": proto.graph.name,
     }
     return {**{k: v for k, v in found.items() if v}, **{p.key: p.value for p in proto.metadata_props}}
-
-
-__all__ = ["Model", "OnnxError", "Value", "load", "package", "sizes"]

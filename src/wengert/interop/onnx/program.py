@@ -19,7 +19,7 @@ from .values import as_known, has_sizes, is_known, known, nbytes, tensor
 
 # What may go wrong in a rule whose operands are not what the operator takes. Anything else is not caught: a compiler's
 # trace, a keyboard.
-_FAULTS = (
+FAULTS = (
     WengertError,
     ValueError,
     TypeError,
@@ -78,7 +78,7 @@ class Run:
         """Refuse an array of so many elements where it does not fit in what the run may use."""
         if count * itemsize > self.limit:
             refuse(
-                f"a value of {int(count):,} elements would take more than the {self.limit:,} bytes that the model may use",
+                f"a value of {int(count):,} elements takes more than the {self.limit:,} bytes that the model may use",
                 "load(..., memory=) sets the limit.",
             )
 
@@ -191,7 +191,7 @@ def _run_step(step: Step, slots: list[Any], run: Run) -> Sequence[Any]:
         if " (" in str(e) and str(e).startswith(("node ", "function ")):
             raise
         refuse(f"{step.title}: {first_line(e)}", _rest(e))
-    except _FAULTS as e:
+    except FAULTS as e:
         said = first_line(e) if isinstance(e, WengertError) else f"{type(e).__name__}: {str(e)[:300]}"
         refuse(f"{step.title}: {said}", _rest(e))
     results = out if isinstance(out, tuple) else (out,)
@@ -256,7 +256,8 @@ def _check_room(
     if reach <= _HARMLESS or rule.raw or step.bodies:
         return
     key = tuple(
-        (v.shape, v.dtype) if isinstance(v, Tensor) else v.tobytes() if isinstance(v, np.ndarray) else None for v in given
+        (v.shape, v.dtype) if isinstance(v, Tensor) else v.tobytes() if isinstance(v, np.ndarray) else None
+        for v in given
     )
     if key in step.seen:
         return

@@ -155,9 +155,10 @@ def array_of(proto: Any, what: str, folder: str | None, limit: int, external: An
     if proto.data_location == onnx.TensorProto.EXTERNAL:
         if external is None:
             refuse(f"{what} stands in another file, and this model was not read from a file")
-        return external(proto, dtype, what, folder)
+        read: Known = external(proto, dtype, what, folder)
+        return read
     try:
-        array = onnx.numpy_helper.to_array(proto)
+        array: Known = onnx.numpy_helper.to_array(proto)
     except OnnxError:
         raise
     except Exception as e:

@@ -151,7 +151,9 @@ def _table(kinds: dict[str, Any], what: str) -> tuple[Sequence[Any], Any]:
     ((kind, values),) = given.items()
     if kind == "tensor":
         return values.ravel().tolist(), values.dtype
-    return list(values), {"floats": np.dtype(np.float32), "int64s": np.dtype(np.int64), "strings": np.dtype(object)}[kind]
+    return list(values), {"floats": np.dtype(np.float32), "int64s": np.dtype(np.int64), "strings": np.dtype(object)}[
+        kind
+    ]
 
 
 @operator("LabelEncoder", domain=ML, raw=True)
@@ -178,9 +180,12 @@ def label_encoder(
         values: Sequence[Any] = list(range(len(classes_strings))) if text else list(classes_strings)
         dtype = np.dtype(np.int64) if text else np.dtype(object)
     else:
-        keys, _ = _table({"floats": keys_floats, "int64s": keys_int64s, "strings": keys_strings, "tensor": keys_tensor}, "keys")
+        keys, _ = _table(
+            {"floats": keys_floats, "int64s": keys_int64s, "strings": keys_strings, "tensor": keys_tensor}, "keys"
+        )
         values, dtype = _table(
-            {"floats": values_floats, "int64s": values_int64s, "strings": values_strings, "tensor": values_tensor}, "values"
+            {"floats": values_floats, "int64s": values_int64s, "strings": values_strings, "tensor": values_tensor},
+            "values",
         )
     if len(keys) != len(values):
         refuse(f"{len(keys)} keys have {len(values)} values")
@@ -201,7 +206,7 @@ def _numbers_encoded(x: Any, keys: Sequence[Any], values: Sequence[Any], fallbac
     """Return numbers for numbers, which needs no values: the place of each in the sorted keys."""
     first = {k: i for i, k in reversed(list(enumerate(keys)))}
     nan = next((values[i] for k, i in first.items() if k != k), None)
-    ordered = sorted((k for k in first if k == k))
+    ordered = sorted(k for k in first if k == k)
     if not ordered:
         out = wg.full(tuple(x.shape), fallback, dtype=dtype)
     else:
@@ -254,7 +259,9 @@ def dict_vectorizer(x: Any, *, int64_vocabulary: Any = (), string_vocabulary: An
     if not isinstance(x, dict):
         refuse(f"the operand is a {type(x).__name__}, where a dictionary is needed")
     values = list(x.values())
-    dtype = np.dtype(np.int64) if values and all(isinstance(v, (int, np.integer)) for v in values) else np.dtype(np.float32)
+    dtype = (
+        np.dtype(np.int64) if values and all(isinstance(v, (int, np.integer)) for v in values) else np.dtype(np.float32)
+    )
     out = np.zeros((1, len(words)), dtype=dtype)
     places = {w: i for i, w in enumerate(words)}
     for key, value in x.items():

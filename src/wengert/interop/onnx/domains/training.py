@@ -38,9 +38,7 @@ def adagrad(
 
 
 @operator("Momentum", domain=TRAINING)
-def momentum(
-    rate: Any, count: Any, *values: Any, alpha: float, beta: float, mode: str, norm_coefficient: float
-) -> Any:
+def momentum(rate: Any, count: Any, *values: Any, alpha: float, beta: float, mode: str, norm_coefficient: float) -> Any:
     if mode not in ("standard", "nesterov"):
         refuse(f"mode is {mode!r}, and neither 'standard' nor 'nesterov'")
     done = []
@@ -65,8 +63,10 @@ def adam(
     done = []
     t = count.astype(rate.dtype)
     # The first update, by whichever number, has no bias to correct.
-    corrected = rate * wg.sqrt(1 - wg.pow(wg.full((), beta, dtype=rate.dtype), t)) / (
-        1 - wg.pow(wg.full((), alpha, dtype=rate.dtype), t)
+    corrected = (
+        rate
+        * wg.sqrt(1 - wg.pow(wg.full((), beta, dtype=rate.dtype), t))
+        / (1 - wg.pow(wg.full((), alpha, dtype=rate.dtype), t))
     )
     step = wg.where(t > 0, corrected, rate)
     for x, g, v, h in _groups(values, 4):

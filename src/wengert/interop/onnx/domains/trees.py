@@ -51,9 +51,9 @@ def _leaves(x: Any, forest: Forest) -> Any:
     """Return the leaf that each row reaches in each tree, (rows, trees)."""
     count = len(forest.modes)
     for part in (forest.yes, forest.no, forest.roots):
-        if part.size and not (0 <= part.min() and part.max() < count):
+        if part.size and not (part.min() >= 0 and part.max() < count):
             refuse("a tree has a branch to a node that it does not have")
-    if forest.features.size and not (0 <= forest.features.min() and forest.features.max() < x.shape[1]):
+    if forest.features.size and not (forest.features.min() >= 0 and forest.features.max() < x.shape[1]):
         refuse(f"a tree asks for a feature that the {x.shape[1]} of the operand do not have")
     features, splits = wg.asarray(forest.features), wg.asarray(forest.splits.astype(x.dtype))
     modes, yes, no = wg.asarray(forest.modes), wg.asarray(forest.yes), wg.asarray(forest.no)
@@ -132,11 +132,14 @@ def tree_ensemble(
     inner, leaves = len(nodes_featureids), len(leaf_targetids)
     if not 0 <= aggregate_function < 4 or not 0 <= post_transform < 5:
         refuse(f"aggregate_function is {aggregate_function} and post_transform {post_transform}")
-    lengths = {len(v) for v in (nodes_falseleafs, nodes_falsenodeids, nodes_modes, nodes_splits, nodes_trueleafs, nodes_truenodeids)}
+    lengths = {
+        len(v)
+        for v in (nodes_falseleafs, nodes_falsenodeids, nodes_modes, nodes_splits, nodes_trueleafs, nodes_truenodeids)
+    }
     if lengths != {inner} or len(leaf_weights) != leaves:
         refuse(f"the lists of {inner} nodes and {leaves} leaves are not of one length")
     targets = _numbers(leaf_targetids)
-    if n_targets < 1 or targets.size and not (0 <= targets.min() and targets.max() < n_targets):
+    if n_targets < 1 or (targets.size and not (targets.min() >= 0 and targets.max() < n_targets)):
         refuse(f"a leaf is of none of {n_targets} targets")
     context.run.room(n_targets * (inner + leaves))
     itself = np.arange(inner, inner + leaves)
@@ -149,7 +152,7 @@ def tree_ensemble(
     voted = np.zeros(votes.shape, dtype=bool)
     voted[itself, targets] = True
     modes = np.concatenate([nodes_modes.astype(np.int64), np.full(leaves, _LEAF)])
-    if inner and not (0 <= modes[:inner].min() and modes[:inner].max() <= 6):
+    if inner and not (modes[:inner].min() >= 0 and modes[:inner].max() <= 6):
         refuse("a node has a comparison that is not defined")
     members: list[Known] = [np.zeros(0)] * (inner + leaves)
     if membership_values is not None:
@@ -245,15 +248,15 @@ def tree_classifier(
     labels = classlabels_strings or classlabels_int64s
     context.run.room(len(labels) * len(lists.get("nodes_nodeids", ())))
     # Where only one of two classes has votes, they are those of the second.
-    binary = len(labels) == 2 and set(lists["class_ids"]) <= {0} or len(labels) == 2 and set(lists["class_ids"]) <= {1}
+    binary = len(labels) == 2 and len(set(lists["class_ids"])) == 1
     if binary:
         lists["class_ids"] = (0,) * len(lists["class_ids"])
     scores = scored(x, _of_lists(lists, "class", 1 if binary else len(labels)), "SUM", _base(lists))
     if not binary:
         chosen = wg.argmax(scores, 1)
-        return labelled(chosen, classlabels_int64s, classlabels_strings), post_transformed(scores, post_transform).astype(
-            wg.float32
-        )
+        return labelled(chosen, classlabels_int64s, classlabels_strings), post_transformed(
+            scores, post_transform
+        ).astype(wg.float32)
     positive = all(v >= 0 for v in lists.get("class_weights", ()))
     threshold = 0.5 if positive and post_transform == "NONE" else 0.0
     chosen = (scores[:, 0] > threshold).astype(wg.int64)
@@ -261,4 +264,6 @@ def tree_classifier(
         both = wg.concat([1 - scores, scores], 1)
     else:
         both = wg.concat([-scores, scores], 1)
-    return labelled(chosen, classlabels_int64s, classlabels_strings), post_transformed(both, post_transform).astype(wg.float32)
+    return labelled(chosen, classlabels_int64s, classlabels_strings), post_transformed(both, post_transform).astype(
+        wg.float32
+    )

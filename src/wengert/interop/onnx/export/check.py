@@ -28,7 +28,13 @@ class Difference(NamedTuple):
 
 
 def check(
-    f: Any, args: Sequence[Any], *, opset: int = DEFAULT_OPSET, rtol: float = 1e-4, atol: float = 1e-5, runtime: str = "onnxruntime"
+    f: Any,
+    args: Sequence[Any],
+    *,
+    opset: int = DEFAULT_OPSET,
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+    runtime: str = "onnxruntime",
 ) -> Difference | None:
     """Export a function and return the first value that another runtime computes differently; None where all agree.
 
@@ -40,8 +46,9 @@ def check(
     rtol, atol: how far a value may be off: `atol + rtol * abs(value)`.
     runtime: "onnxruntime", or "reference" for the evaluator of the package onnx.
 
-    Every value that a node of the graph has is compared, in order, with the graph run by Wengert; the first that differs
-    is named with the user's line. Raises OnnxError where the graph has no form in ONNX, or the runtime refuses it.
+    Every value that a node of the graph has is compared, in order, with the graph run by Wengert; the first that
+    differs is named with the user's line. Raises OnnxError where the graph has no form in ONNX, or the runtime refuses
+    it.
 
     >>> import wengert as wg
     >>> wg.interop.onnx.check(lambda x: wg.exp(x) + 1, [wg.ones((2,))], runtime="reference") is None

@@ -66,7 +66,9 @@ def split(g: Writer, n: Call, x: str) -> Any:
 @form("unstack")
 def unstack(g: Writer, n: Call, x: str) -> tuple[str, ...]:
     axis = n["axis"]
-    return tuple(str(g("Gather", x, g.const(i, np.int64), axis=axis + len(n.operand(0).shape))) for i in range(len(n.specs)))
+    return tuple(
+        str(g("Gather", x, g.const(i, np.int64), axis=axis + len(n.operand(0).shape))) for i in range(len(n.specs))
+    )
 
 
 @form("tile")

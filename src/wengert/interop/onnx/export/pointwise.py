@@ -231,7 +231,12 @@ def _compared(op: str) -> Any:
     return write
 
 
-for _name, _op in (("less", "Less"), ("less_equal", "LessOrEqual"), ("greater", "Greater"), ("greater_equal", "GreaterOrEqual")):
+for _name, _op in (
+    ("less", "Less"),
+    ("less_equal", "LessOrEqual"),
+    ("greater", "Greater"),
+    ("greater_equal", "GreaterOrEqual"),
+):
     form(_name)(_compared(_op))
 
 
@@ -259,7 +264,16 @@ def straight_through(g: Writer, n: Call, *operands: str) -> str:
     return operands[0]
 
 
-@form("scale_gradient", "clip_gradient", "clip_gradient_norm", "stop_gradient", "checkpoint_name", "copy", "positive", "probability")
+@form(
+    "scale_gradient",
+    "clip_gradient",
+    "clip_gradient_norm",
+    "stop_gradient",
+    "checkpoint_name",
+    "copy",
+    "positive",
+    "probability",
+)
 def passed(g: Writer, n: Call, x: str, *_: str) -> str:
     return x
 

@@ -71,7 +71,11 @@ def model_proto(
             if isinstance(size, Dim) and len(size.terms) == 1:
                 w.dimensions.setdefault(repr(size), (name, axis))
     found = w.write(graph, given)
-    ends = [w.name(n) for n in outputs] if outputs is not None else [w.name(f"output_{i}" if len(found) > 1 else "output") for i in range(len(found))]
+    ends = (
+        [w.name(n) for n in outputs]
+        if outputs is not None
+        else [w.name(f"output_{i}" if len(found) > 1 else "output") for i in range(len(found))]
+    )
     for source, end in zip(found, ends):
         w("Identity", source)
         w.nodes[-1].output[0] = end
@@ -113,9 +117,9 @@ def save(
     opset: the version of ONNX's operators, from 13 on.
     names, outputs: the names of inputs and outputs, by order.
 
-    Composites that ONNX has no operator for are written as what they are made of, and derivatives as the operations that
-    compute them. Raises OnnxError, which names the op and its line, for what ONNX cannot say: complex numbers, draws of
-    random numbers, decompositions of matrices. The document is checked by `onnx.checker`.
+    Composites that ONNX has no operator for are written as what they are made of, and derivatives as the operations
+    that compute them. Raises OnnxError, which names the op and its line, for what ONNX cannot say: complex numbers,
+    draws of random numbers, decompositions of matrices. The document is checked by `onnx.checker`.
 
     >>> import wengert as wg
     >>> f = lambda x, w: wg.sum(wg.tanh(x @ w), -1)

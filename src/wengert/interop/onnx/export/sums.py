@@ -12,7 +12,6 @@ from .moves import _known, _taken, added, padded
 from .writer import Call, Writer, form, product
 
 
-
 def _widened(g: Writer, x: str, dtype: Any, wanted: Any) -> str:
     return x if dtype == wanted else g.cast(x, wanted)
 
@@ -102,9 +101,7 @@ def cumulative_sum(g: Writer, n: Call, x: str) -> str:
 
 @form("cumulative_prod", since=26)
 def cumulative_prod(g: Writer, n: Call, x: str) -> str:
-    return str(
-        g("CumProd", x, g.const(n["axis"], np.int64), exclusive=int(n["exclusive"]), reverse=int(n["reverse"]))
-    )
+    return str(g("CumProd", x, g.const(n["axis"], np.int64), exclusive=int(n["exclusive"]), reverse=int(n["reverse"])))
 
 
 # -- products
@@ -189,7 +186,15 @@ def convolve_transpose(g: Writer, n: Call, y: str, w: str) -> str:
     # What the windows do not reach at the end is zeros.
     full = [s * (h - 1) + d * (k - 1) + 1 for s, h, d, k in zip(n["stride"], have, n["dilation"], kernel)]
     short = [z + b - f for z, (b, _), f in zip(n["size"], n["padding"], full)]
-    out = g("ConvTranspose", wide, w, strides=list(n["stride"]), dilations=list(n["dilation"]), group=n["groups"], kernel_shape=kernel)
+    out = g(
+        "ConvTranspose",
+        wide,
+        w,
+        strides=list(n["stride"]),
+        dilations=list(n["dilation"]),
+        group=n["groups"],
+        kernel_shape=kernel,
+    )
     before = [-p[0] for p in n["padding"]]
     if any(before) or any(short):
         out = padded(g, out, [0, 0, *before], [0, 0, *short], n.dtype)
@@ -322,5 +327,3 @@ def spread_pool(g: Writer, n: Call, y: str) -> str:
     rows = g.reshape(g.expand(rows, (*lead, windows, places.shape[1])), (*lead, places.size))
     sums = added(g, (*lead, size + 1), len(lead), index, rows, n.dtype)
     return g.reshape(g("Slice", sums, g.ints([0]), g.ints([size]), g.ints([len(lead)])), n.shape)
-
-

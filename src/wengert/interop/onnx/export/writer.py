@@ -1,4 +1,4 @@
-"""The writer of ONNX nodes, and the forms: what an op becomes in ONNX where its declaration's name alone does not say."""
+"""The writer of ONNX nodes, and the forms: what an op becomes where its declaration's name alone does not say."""
 
 from __future__ import annotations
 
@@ -73,13 +73,14 @@ class Call:
     @property
     def dtype(self) -> DType:
         """The first result's dtype."""
-        return np.dtype(self.specs[0].dtype)
+        found: DType = self.specs[0].dtype
+        return found
 
     def operand(self, i: int) -> Any:
         """Return the spec of an operand. A number has that of a scalar of the dtype that it takes on."""
         e = self.node.inputs[i]
         if isinstance(e, Node):
-            return specs_of(e)[e.attrs["index"] if e.op is OUTPUT else 0] if e.op is not OUTPUT else e.spec
+            return specs_of(e)[0]
         return np.empty((), literal_dtype(self.node, i))
 
 
@@ -88,13 +89,10 @@ def literal_dtype(node: Node, i: int) -> DType:
     found = [e.spec for e in node.inputs if isinstance(e, Node) and not isinstance(e.spec, tuple)]
     typed = [s.dtype for s in found if s.dtype.kind != "b"] or [s.dtype for s in found]
     value = node.inputs[i]
-    if not typed:
-        own: Any = node.spec
-        return np.dtype(own.dtype)
-    if isinstance(value, float) and category(typed[-1]) < 2:
-        own = node.spec
-        return np.dtype(own.dtype)
-    return np.dtype(typed[-1])
+    own: DType = specs_of(node)[0].dtype
+    if not typed or (isinstance(value, float) and category(typed[-1]) < 2):
+        return own
+    return typed[-1]
 
 
 class Writer:
@@ -143,14 +141,16 @@ class Writer:
     def parameter(self, value: Any, name: str) -> str:
         """Return the name of an initializer: what a reader may train. Constants are nodes."""
         made = self.name(name)
-        self.initializers.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), made))
+        self.initializers.append(
+            self.onnx.numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), made)
+        )
         return made
 
     def ints(self, values: Sequence[int]) -> str:
         """Return the name of a constant list of 64-bit integers."""
         return self.const(np.array(list(values), dtype=np.int64).reshape(-1))
 
-    def like(self, value: Any, dtype: DType) -> str:
+    def like(self, value: Any, dtype: Any) -> str:
         """Return the name of a constant number of a dtype."""
         return self.const(np.asarray(value).astype(dtype))
 
@@ -200,7 +200,12 @@ class Writer:
             given = self.ints([-1 if isinstance(n, Dim) else n for n in shape])
         else:
             given = self.shape(shape)
-        out: str = self("Reshape", x, given, allowzero=1 if self.opset >= 14 and 0 in [n for n in shape if not isinstance(n, Dim)] else None)
+        out: str = self(
+            "Reshape",
+            x,
+            given,
+            allowzero=1 if self.opset >= 14 and 0 in [n for n in shape if not isinstance(n, Dim)] else None,
+        )
         return out
 
     def expand(self, x: str, shape: Sequence[Any]) -> str:
@@ -289,7 +294,8 @@ class Writer:
     def operands(self, node: Node) -> list[str]:
         """Return the names of a node's operands; numbers become constants."""
         return [
-            self.of[e][0] if isinstance(e, Node) else self.like(e, literal_dtype(node, i)) for i, e in enumerate(node.inputs)
+            self.of[e][0] if isinstance(e, Node) else self.like(e, literal_dtype(node, i))
+            for i, e in enumerate(node.inputs)
         ]
 
     def narrow(self, node: Node) -> list[str]:
@@ -297,12 +303,13 @@ class Writer:
         names = self.operands(node)
         shape = tuple(specs_of(node)[0].shape)
         full = [
-            isinstance(e, Node) and e.op.name != "broadcast" and tuple(specs_of(e)[0].shape) == shape for e in node.inputs
+            isinstance(e, Node) and e.op.name != "broadcast" and tuple(specs_of(e)[0].shape) == shape
+            for e in node.inputs
         ]
         if any(full):
             for i, e in enumerate(node.inputs):
                 if isinstance(e, Node) and e.op.name == "broadcast":
-                    names[i] = self.of[e.inputs[0]][0]  # type: ignore[index]
+                    names[i] = self.of[e.inputs[0]][0]
         return names
 
     def pointwise(self, op: str, node: Node) -> str:
@@ -318,7 +325,13 @@ class Writer:
         return self.finished(inner, name, names, [s for _, s in given], outputs, [n.spec for n in graph.outputs])
 
     def finished(
-        self, inner: Writer, name: str, names: Sequence[str], specs: Sequence[Any], outputs: Sequence[str], results: Sequence[Any]
+        self,
+        inner: Writer,
+        name: str,
+        names: Sequence[str],
+        specs: Sequence[Any],
+        outputs: Sequence[str],
+        results: Sequence[Any],
     ) -> Any:
         """Return the GraphProto of an inner writer."""
         ends = []

@@ -39,9 +39,9 @@ def cast_to(x: Any, dtype: np.dtype[Any], saturate: int = 1, round_mode: str = "
     source = values_of(x, f"a cast to {dtype.name}")
     if source.dtype == dtype:
         return source
-    if dtype == object:
+    if dtype.kind == "O":
         return _to_text(source)
-    if source.dtype == object:
+    if source.dtype.kind == "O":
         return _from_text(source, dtype)
     with np.errstate(all="ignore"):
         return _between(source, dtype, saturate, round_mode)

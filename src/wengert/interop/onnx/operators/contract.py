@@ -29,7 +29,15 @@ def matmul(x: Any, y: Any) -> Any:
 
 @operator("Gemm")
 def gemm(
-    a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0, broadcast: int = 0
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    broadcast: int = 0,
 ) -> Any:
     if a.ndim != 2 or b.ndim != 2:
         refuse(f"operands of shape {tuple(a.shape)} and {tuple(b.shape)} are not matrices")
@@ -55,6 +63,8 @@ def einsum(*xs: Any, equation: str) -> Any:
 # -- windows
 
 Ints = Sequence[int]
+# Windows are taken apart into their places, one slice for each.
+_MOST_PLACES = 1 << 16
 
 
 def _per_axis(given: Ints | None, ndim: int, default: int, what: str) -> tuple[int, ...]:
@@ -103,9 +113,7 @@ class Windows:
             self.before, self.after = tuple(before), tuple(after)
         else:
             refuse(f"auto_pad is {auto_pad!r}")
-        self.out = tuple(
-            self._count(i, ceil_mode and auto_pad in ("NOTSET", "")) for i in range(n)
-        )
+        self.out = tuple(self._count(i, ceil_mode and auto_pad in ("NOTSET", "")) for i in range(n))
         if any(v < 0 for v in (*self.before, *self.after)):
             refuse(f"pads {(*self.before, *self.after)} are negative")
 
@@ -115,8 +123,10 @@ class Windows:
         if room < 0:
             refuse(f"a window of {reach} does not fit in {self.size[i]} elements with padding")
         count = room // self.strides[i] + 1
-        if up and room % self.strides[i] and room // self.strides[i] * self.strides[i] + self.strides[i] < (
-            self.size[i] + self.before[i]
+        if (
+            up
+            and room % self.strides[i]
+            and room // self.strides[i] * self.strides[i] + self.strides[i] < (self.size[i] + self.before[i])
         ):
             count += 1
         return int(count)
@@ -131,6 +141,8 @@ class Windows:
 
     def offsets(self, x: Any) -> Iterator[Any]:
         """Yield for each place in a window the elements there, of a tensor that is padded."""
+        if math.prod(self.kernel) > _MOST_PLACES:
+            refuse(f"a window of {self.kernel} has more than {_MOST_PLACES:,} elements")
         for place in np.ndindex(*self.kernel):
             index = tuple(
                 slice(p * d, p * d + (o - 1) * s + 1, s)
@@ -185,7 +197,7 @@ def conv(
     same(x, w)
     size = _spatial(x)
     kernel = tuple(w.shape[2:])
-    if kernel_shape is not None and tuple(kernel_shape) != kernel or len(kernel) != len(size):
+    if (kernel_shape is not None and tuple(kernel_shape) != kernel) or len(kernel) != len(size):
         refuse(f"kernel_shape is {kernel_shape}, and the weights have {kernel}")
     return convolved(x, w, b, Windows(size, kernel, strides, dilations, pads, auto_pad), group)
 
@@ -295,7 +307,8 @@ def max_pool(
     whole = math.prod(windows.size)
     first = wg.arange(int(x.shape[0] * x.shape[1])).reshape((*x.shape[:2], *(1,) * ndim)) * whole
     numbers = wg.broadcast_to(places + first, tuple(x.shape))
-    best = where = None
+    best: Any = None
+    where: Any = None
     at = list(windows.offsets(_over(numbers, windows, -1)))
     for value, number in zip(windows.offsets(_over(x, windows, _lowest(x))), at):
         if best is None:
@@ -375,15 +388,20 @@ def global_lp_pool(x: Any, *, p: float = 2) -> Any:
 
 @operator("MaxUnpool", static=(2,))
 def max_unpool(
-    x: Any, places: Any, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None, context: Any
+    x: Any,
+    places: Any,
+    output_shape: Any = None,
+    *,
+    kernel_shape: Any,
+    pads: Any = None,
+    strides: Any = None,
+    context: Any,
 ) -> Any:
     n = len(_spatial(x))
     kernel = _per_axis(kernel_shape, n, 1, "kernel_shape")
     steps = _per_axis(strides, n, 1, "strides")
     around = _per_axis(pads, 2 * n, 0, "pads")
-    inner = [
-        (i - 1) * s - around[a] - around[a + n] + k for a, (i, s, k) in enumerate(zip(x.shape[2:], steps, kernel))
-    ]
+    inner = [(i - 1) * s - around[a] - around[a + n] + k for a, (i, s, k) in enumerate(zip(x.shape[2:], steps, kernel))]
     shape = (*x.shape[:2], *inner)
     context.run.room(math.prod(shape))
     flat = wg.zeros((int(math.prod(shape)),), dtype=x.dtype)

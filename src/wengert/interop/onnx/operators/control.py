@@ -25,9 +25,7 @@ Call = Callable[..., list[Any]]
 
 
 def _is_traced(values: Sequence[Any]) -> bool:
-    return any(
-        v.is_abstract if isinstance(v, Tensor) else isinstance(v, list) and _is_traced(v) for v in values
-    )
+    return any(v.is_abstract if isinstance(v, Tensor) else isinstance(v, list) and _is_traced(v) for v in values)
 
 
 def _truth(value: Any) -> bool | None:
@@ -67,7 +65,9 @@ def loop(count: Any = None, condition: Any = None, *states: Any, context: Any) -
     kept = len(states)
     rows = len(program.outputs) - 1 - kept
     if rows < 0 or len(program.inputs) != kept + 2:
-        refuse(f"the body takes {len(program.inputs)} inputs and gives {len(program.outputs)} outputs for {kept} states")
+        refuse(
+            f"the body takes {len(program.inputs)} inputs and gives {len(program.outputs)} outputs for {kept} states"
+        )
     turns = None
     if count is not None and not (isinstance(count, Tensor) and count.is_abstract):
         turns = max(int(np.asarray(count.detach().numpy() if isinstance(count, Tensor) else count).reshape(())), 0)
@@ -212,7 +212,9 @@ def _scanned(
     kept = len(values) - count
     rows = len(program.outputs) - kept
     if count < 1 or kept < 0 or rows < 0 or len(program.inputs) != len(values):
-        refuse(f"the body takes {len(program.inputs)} inputs and gives {len(program.outputs)} outputs for {kept} states")
+        refuse(
+            f"the body takes {len(program.inputs)} inputs and gives {len(program.outputs)} outputs for {kept} states"
+        )
     backward = _directions(directions, count, "scan_input_directions")
     along = _directions(axes, count, "scan_input_axes")
     prepended = _directions(out_directions, rows, "scan_output_directions")

@@ -91,7 +91,11 @@ def celu(x: Any, *, alpha: float = 1.0) -> Any:
 
 @operator("Selu")
 def selu(
-    x: Any, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875, consumed_inputs: Any = None
+    x: Any,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
+    consumed_inputs: Any = None,
 ) -> Any:
     return gamma * wg.nn.functional.elu(x, alpha)
 
@@ -191,7 +195,9 @@ _binary("Div", divide, _divide_sizes)
 _binary("And", wg.logical_and)
 _binary("Or", wg.logical_or)
 _binary("Xor", wg.logical_xor)
-_binary("Equal", wg.equal, lambda x, y: np.array([a == b for a, b in np.broadcast(x, y)]).reshape(np.broadcast(x, y).shape))
+_binary(
+    "Equal", wg.equal, lambda x, y: np.array([a == b for a, b in np.broadcast(x, y)]).reshape(np.broadcast(x, y).shape)
+)
 _binary("Greater", wg.greater)
 _binary("GreaterOrEqual", wg.greater_equal)
 _binary("Less", wg.less)
@@ -201,7 +207,12 @@ _binary("BitwiseOr", wg.bitwise_or)
 _binary("BitwiseXor", wg.bitwise_xor)
 
 
-@operator("Equal", since=19, raw=True, symbolic=lambda x, y: np.array([a == b for a, b in np.broadcast(x, y)]).reshape(np.broadcast(x, y).shape))
+@operator(
+    "Equal",
+    since=19,
+    raw=True,
+    symbolic=lambda x, y: np.array([a == b for a, b in np.broadcast(x, y)]).reshape(np.broadcast(x, y).shape),
+)
 def equal(x: Any, y: Any) -> Any:
     if isinstance(x, np.ndarray) and x.dtype == object and isinstance(y, np.ndarray):
         return np.asarray(x == y, dtype=np.bool_)
@@ -224,9 +235,11 @@ def power(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any
     if x.dtype == y.dtype and category(x.dtype) >= 2:
         return wg.pow(x, y)
     if category(x.dtype) == 1 and category(y.dtype) == 1:
-        return wg.pow(x.astype(wg.int64), y.astype(wg.int64)).astype(x.dtype) if _nonnegative(y) else wg.trunc(
-            wg.pow(x.astype(wg.float64), y.astype(wg.float64))
-        ).astype(x.dtype)
+        return (
+            wg.pow(x.astype(wg.int64), y.astype(wg.int64)).astype(x.dtype)
+            if _nonnegative(y)
+            else wg.trunc(wg.pow(x.astype(wg.float64), y.astype(wg.float64))).astype(x.dtype)
+        )
     if category(x.dtype) == 1:
         return wg.trunc(wg.pow(x.astype(wg.float64), y.astype(wg.float64))).astype(x.dtype)
     return wg.pow(x, y.astype(x.dtype))
@@ -300,11 +313,15 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 @operator("Clip")
-def clip(x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: Any = None, consumed_inputs: Any = None) -> Any:
+def clip(
+    x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: Any = None, consumed_inputs: Any = None
+) -> Any:
     # With a lower bound above the upper one all elements are the upper one.
     lowest, highest = (low if low is not None else min), (high if high is not None else max)
     if lowest is not None:
         x = wg.maximum(x, lowest.astype(x.dtype) if isinstance(lowest, Tensor) else wg.full((), lowest, dtype=x.dtype))
     if highest is not None:
-        x = wg.minimum(x, highest.astype(x.dtype) if isinstance(highest, Tensor) else wg.full((), highest, dtype=x.dtype))
+        x = wg.minimum(
+            x, highest.astype(x.dtype) if isinstance(highest, Tensor) else wg.full((), highest, dtype=x.dtype)
+        )
     return x

@@ -101,7 +101,7 @@ def resized(
     """Return `x` with each axis resized."""
     if mode not in ("nearest", "linear", "cubic"):
         refuse(f"mode is {mode!r}, and none of nearest, linear, cubic")
-    wide = x if category(x.dtype) == 2 and x.dtype.itemsize >= 4 or mode == "nearest" else x.astype(wg.float32)
+    wide = x if (category(x.dtype) == 2 and x.dtype.itemsize >= 4) or mode == "nearest" else x.astype(wg.float32)
     shown: Any = None
     for axis, (n, m, scale) in enumerate(zip(x.shape, out, scales)):
         if n == m and scale == 1 and coordinates != "tf_crop_and_resize":
@@ -285,9 +285,7 @@ def _cubic_tensor(distance: Any, a: float = -0.75) -> Any:
 
 
 @operator("GridSample")
-def grid_sample(
-    x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Any:
+def grid_sample(x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> Any:
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     ndim = x.ndim - 2
     if mode not in ("nearest", "linear", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
@@ -362,7 +360,9 @@ def roi_align(
     spatial_scale: float = 1.0,
     context: Any,
 ) -> Any:
-    half = (coordinate_transformation_mode or ("half_pixel" if context.opset >= 16 else "output_half_pixel")) == "half_pixel"
+    half = (
+        coordinate_transformation_mode or ("half_pixel" if context.opset >= 16 else "output_half_pixel")
+    ) == "half_pixel"
     if mode not in ("avg", "max") or output_height < 1 or output_width < 1 or sampling_ratio < 0 or rois.ndim != 2:
         refuse(f"mode is {mode!r} for {output_height} x {output_width}")
     out = []
@@ -409,8 +409,10 @@ def _pooled(x: Any, taps: Any, bins: Sequence[int], height: int, width: int, mod
 
 
 @operator("MaxRoiPool", static=(1,))
-def max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float = 1.0) -> Any:
+def max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float = 1.0, context: Any) -> Any:
     height, width = pooled_shape
+    if not 0 < height * width <= 1 << 16 or not np.isfinite(rois).all():
+        refuse(f"regions of {height} x {width} cells")
     out = []
     for batch, *corners in rois:
         left, top, right, bottom = (round(float(v) * spatial_scale) for v in corners)
@@ -420,8 +422,13 @@ def max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float
         cells = []
         for i in range(height):
             for j in range(width):
-                y0, y1 = (min(max(v, 0), x.shape[2]) for v in (top + i * rows // height, top + -(-(i + 1) * rows // height)))
-                x0, x1 = (min(max(v, 0), x.shape[3]) for v in (left + j * columns // width, left + -(-(j + 1) * columns // width)))
+                y0, y1 = (
+                    min(max(v, 0), x.shape[2]) for v in (top + i * rows // height, top + -(-(i + 1) * rows // height))
+                )
+                x0, x1 = (
+                    min(max(v, 0), x.shape[3])
+                    for v in (left + j * columns // width, left + -(-(j + 1) * columns // width))
+                )
                 part = x[int(batch), :, y0:y1, x0:x1]
                 cells.append(wg.max(part, (1, 2)) if y1 > y0 and x1 > x0 else wg.zeros((x.shape[1],), dtype=x.dtype))
         out.append(wg.stack(cells, 1).reshape((x.shape[1], height, width)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 import wengert as wg
 
 from ....core.spec import category
@@ -66,7 +65,11 @@ def layer_norm(
 ) -> Any:
     start = axis_of(axis, x.ndim)
     axes = tuple(range(start, x.ndim))
-    wide = x.astype(numpy_dtype(stash_type, "attribute 'stash_type'")) if category(x.dtype) == 2 and x.dtype != wg.float64 else x
+    wide = (
+        x.astype(numpy_dtype(stash_type, "attribute 'stash_type'"))
+        if category(x.dtype) == 2 and x.dtype != wg.float64
+        else x
+    )
     mean = wg.mean(wide, axes, True)
     centred = wide - mean
     inverse = 1 / wg.sqrt(wg.mean(centred * centred, axes, True) + epsilon)
@@ -104,7 +107,7 @@ def local_response(x: Any, *, alpha: float = 1e-4, beta: float = 0.75, bias: flo
     widths[1] = (min(before, channels), min(size - 1 - before, channels))
     around = wg.pad(squares, widths)
     skipped = before - widths[1][0]
-    total = None
+    total: Any = None
     for i in range(skipped, min(size, skipped + widths[1][0] + widths[1][1] + 1)):
         part = around[:, i - skipped : i - skipped + channels]
         total = part if total is None else total + part
@@ -130,7 +133,11 @@ def dropout_old(x: Any, *, ratio: float = 0.5, is_test: int = 1, consumed_inputs
 @operator("Dropout", since=12, prefers=(1, 2))
 def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None) -> Any:
     rate = 0.5 if ratio is None else ratio
-    if training is None or not bool(training) or (not isinstance(rate, float) and not rate.is_abstract and float(rate) == 0):
+    if (
+        training is None
+        or not bool(training)
+        or (not isinstance(rate, float) and not rate.is_abstract and float(rate) == 0)
+    ):
         return x, wg.ones_like(x, dtype=wg.bool)
     key = {} if seed is None else {"generator": wg.random.Generator(abs(int(seed)))}
     kept = wg.random.uniform(x.shape, dtype=wg.float32, **key) >= rate
@@ -140,9 +147,10 @@ def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None
 # -- losses
 
 
-def _weights_of(labels: Any, weight: Any, ignored: int | None, dtype: Any) -> Any:
-    counted = wg.ones_like(labels, dtype=dtype) if weight is None else wg.take(weight, labels.reshape((-1,)), 0).reshape(labels.shape)
-    return counted
+def _weights_of(labels: Any, weight: Any, dtype: Any) -> Any:
+    if weight is None:
+        return wg.ones_like(labels, dtype=dtype)
+    return wg.take(weight, labels.reshape((-1,)), 0).reshape(labels.shape)
 
 
 def _likelihood(log_p: Any, labels: Any, weight: Any, ignore_index: int | None, reduction: str) -> Any:
@@ -152,7 +160,7 @@ def _likelihood(log_p: Any, labels: Any, weight: Any, ignore_index: int | None, 
     classes = labels if left_out is None else wg.where(left_out, wg.zeros_like(labels), labels)
     classes = wg.where(classes < 0, classes + log_p.shape[1], classes)
     chosen = wg.take_along_axis(log_p, wg.expand_dims(classes, 1), 1).reshape(labels.shape)
-    counted = _weights_of(classes, weight, ignore_index, log_p.dtype)
+    counted = _weights_of(classes, weight, log_p.dtype)
     if left_out is not None:
         counted = wg.where(left_out, wg.zeros_like(counted), counted)
         chosen = wg.where(left_out, wg.zeros_like(chosen), chosen)
@@ -177,5 +185,3 @@ def softmax_cross_entropy(
 ) -> Any:
     log_p = wg.log_softmax(x, 1)
     return _likelihood(log_p, labels, weight, ignore_index, reduction), log_p
-
-

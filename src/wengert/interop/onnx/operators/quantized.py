@@ -68,21 +68,33 @@ def quantize(
     precision: int = 0,
     saturate: int = 1,
 ) -> Any:
-    dtype = zero.dtype if zero is not None else numpy_dtype(output_dtype, "output_dtype") if output_dtype else np.dtype(np.uint8)
+    dtype = (
+        zero.dtype
+        if zero is not None
+        else numpy_dtype(output_dtype, "output_dtype")
+        if output_dtype
+        else np.dtype(np.uint8)
+    )
     if zero is not None and output_dtype and numpy_dtype(output_dtype, "output_dtype") != zero.dtype:
         refuse(f"output_dtype is not the zero point's {zero.dtype.name}")
     x = tensor(x)
     given = _numbers(scale)
-    wide = numpy_dtype(precision, "attribute 'precision'") if precision else given.dtype if category(x.dtype) == 1 else x.dtype
+    wide = (
+        numpy_dtype(precision, "attribute 'precision'")
+        if precision
+        else given.dtype
+        if category(x.dtype) == 1
+        else x.dtype
+    )
     if category(wide) != 2 or wide == wg.float16 or wide.name == "bfloat16":
         wide = np.dtype(np.float32)
     scaled = x.astype(wide) / _per(given.astype(wide), x, axis, block_size)
     shift = None if zero is None else _per(_numbers(zero).astype(wide), x, axis, block_size)
     if not _is_integer(dtype):
         # Narrow floats have no zero point but 0.
-        out = values_of(scaled if shift is None else scaled + shift, f"a {dtype.name}")
+        known = values_of(scaled if shift is None else scaled + shift, f"a {dtype.name}")
         with np.errstate(all="ignore"):
-            return to_float8(out, dtype, saturate) if dtype.name.startswith("float8") else saturated(out, dtype)
+            return to_float8(known, dtype, saturate) if dtype.name.startswith("float8") else saturated(known, dtype)
     low, high = _range(dtype)
     rounded = wg.round(scaled)
     out = wg.clip(rounded if shift is None else rounded + shift, low, high)
@@ -140,7 +152,9 @@ def _one(x: Any) -> Any:
 
 
 @operator("QLinearMatMul", raw=True)
-def qlinear_matmul(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any) -> Any:
+def qlinear_matmul(
+    a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any
+) -> Any:
     if not holds(y_zero.dtype) or not all(holds(v.dtype) for v in (a, b)):
         refuse(f"products of {a.dtype.name} and {b.dtype.name} are not supported")
     a, b, a_zero, b_zero, y_zero = (tensor(v) for v in (a, b, a_zero, b_zero, y_zero))
@@ -208,5 +222,3 @@ def qlinear_conv(
     factor = (_one(x_scale) * weights / _one(y_scale)).astype(wg.float64)
     low, high = _range(y_zero.dtype)
     return wg.clip(wg.round(sums * factor) + _one(y_zero).astype(wg.float64), low, high).astype(y_zero.dtype)
-
-

@@ -96,18 +96,20 @@ def _recur(
         rows: Any = _turned(x, ends, at) if back and ends is not None else wg.flip(x, 0) if back else x
         parts = wg.matmul(rows, w[d].mT)
 
-        def turn(state: tuple[Any, ...], row: Any, d: int = d) -> Any:
+        def always(state: tuple[Any, ...], part: Any, d: int = d) -> Any:
+            new = step(d, part, state)
+            return new, new[0]
+
+        def while_alive(state: tuple[Any, ...], row: Any, d: int = d) -> Any:
             part, alive = row
             new = step(d, part, state)
-            if alive is None:
-                return new, new[0]
             kept = tuple(wg.where(alive, n, s) for n, s in zip(new, state))
             return kept, wg.where(alive, new[0], wg.zeros_like(new[0]))
 
         if ends is None:
-            end, ys = wg.scan(lambda s, p, turn=turn: turn(s, (p, None)), first, parts)
+            end, ys = wg.scan(always, first, parts)
         else:
-            end, ys = wg.scan(turn, first, (parts, wg.less(at, ends)))
+            end, ys = wg.scan(while_alive, first, (parts, wg.less(at, ends)))
         if back:
             ys = _turned(ys, ends, at) if ends is not None else wg.flip(ys, 0)
         hidden.append(ys)

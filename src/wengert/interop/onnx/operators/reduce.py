@@ -96,7 +96,8 @@ def _declare(name: str, function: Function, input_since: int) -> None:
         return by_attribute(x, axes=given or None, keepdims=keepdims)
 
     def sizes(x: Known, axes: Any = None, *, keepdims: int = 1, **_: Any) -> Any:
-        return np.multiply.reduce(x, axis=None if axes is None else ints(axes) if isinstance(axes, np.ndarray) else axes, keepdims=bool(keepdims))
+        along: Any = tuple(ints(axes)) if isinstance(axes, np.ndarray) else axes
+        return np.multiply.reduce(x, axis=along, keepdims=bool(keepdims))
 
     symbolic = sizes if name == "ReduceProd" else None
     operator(name, symbolic=symbolic)(by_attribute)

@@ -40,7 +40,9 @@ def _transformed(x: Any, length: int | None, axis: int, inverse: int, onesided: 
     if n < have:
         values = values[(slice(None),) * axis + (slice(0, n),)]
     elif n > have:
-        values = padded(values, (0,) * values.ndim, tuple(n - have if i == axis else 0 for i in range(values.ndim)), "constant", 0)
+        values = padded(
+            values, (0,) * values.ndim, tuple(n - have if i == axis else 0 for i in range(values.ndim)), "constant", 0
+        )
     out = wg.fft.ifft(values, axis=axis) if inverse else wg.fft.fft(values, axis=axis)
     if onesided:
         out = out[(slice(None),) * axis + (slice(0, n // 2 + 1),)]
@@ -120,13 +122,17 @@ def _drawn(kind: str, shape: Any, first: float, second: float, dtype: Any, seed:
 
 
 @operator("RandomUniform", raw=True, draws=True)
-def random_uniform(*, dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float | None = None, shape: Any, context: Any) -> Any:
+def random_uniform(
+    *, dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float | None = None, shape: Any, context: Any
+) -> Any:
     context.run.room(int(np.prod([max(int(n), 0) for n in shape], dtype=object)))
     return _drawn("uniform", shape, low, high, numpy_dtype(dtype, "attribute 'dtype'"), seed)
 
 
 @operator("RandomNormal", raw=True, draws=True)
-def random_normal(*, dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None, shape: Any, context: Any) -> Any:
+def random_normal(
+    *, dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None, shape: Any, context: Any
+) -> Any:
     context.run.room(int(np.prod([max(int(n), 0) for n in shape], dtype=object)))
     return _drawn("normal", shape, mean, scale, numpy_dtype(dtype, "attribute 'dtype'"), seed)
 
@@ -136,12 +142,16 @@ def _like(x: Any, dtype: int | None) -> Any:
 
 
 @operator("RandomUniformLike", draws=True)
-def random_uniform_like(x: Any, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0, seed: float | None = None) -> Any:
+def random_uniform_like(
+    x: Any, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0, seed: float | None = None
+) -> Any:
     return _drawn("uniform", x.shape, low, high, _like(x, dtype), seed)
 
 
 @operator("RandomNormalLike", draws=True)
-def random_normal_like(x: Any, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float | None = None) -> Any:
+def random_normal_like(
+    x: Any, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
+) -> Any:
     return _drawn("normal", x.shape, mean, scale, _like(x, dtype), seed)
 
 

@@ -126,8 +126,10 @@ def transpose(x: Any, *, perm: Any = None) -> Any:
 @operator("Expand", static=(1,))
 def expand(x: Any, shape: Known) -> Any:
     target = ints(shape)
-    return wg.broadcast_to(x, wg.broadcast_shapes(tuple(x.shape), target)) if not _has_dims(target, x.shape) else (
-        wg.broadcast_to(x, _broadcast_dims(tuple(x.shape), target))
+    return (
+        wg.broadcast_to(x, wg.broadcast_shapes(tuple(x.shape), target))
+        if not _has_dims(target, x.shape)
+        else (wg.broadcast_to(x, _broadcast_dims(tuple(x.shape), target)))
     )
 
 
@@ -167,11 +169,10 @@ def concat(*xs: Any, axis: int = 1) -> Any:
 
 def parts_of(total: Any, parts: int, what: str) -> list[int]:
     """Return sizes of equal parts, of which the last may be smaller."""
-    if parts < 1:
+    if not 1 <= parts <= max(int(total), 1 << 16):
         refuse(f"{what} is parted into {parts}")
     each = -(-int(total) // parts)
-    out = [min(each, max(0, int(total) - i * each)) for i in range(parts)]
-    return out
+    return [min(each, max(0, int(total) - i * each)) for i in range(parts)]
 
 
 @operator("Split", static=(1,), raw=True)
@@ -205,7 +206,11 @@ def tile(x: Any, repeats: Any, tiles: Any = None) -> Any:
 
 
 def _slices(
-    shape: Sequence[Any], starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
+    shape: Sequence[Any],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
 ) -> tuple[slice, ...]:
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
@@ -219,9 +224,11 @@ def _slices(
         if isinstance(n, Dim) or isinstance(start, Dim) or isinstance(end, Dim):
             if step != 1:
                 refuse("a slice of a size that is not known has a step")
-            index[axis] = slice(start if start != 0 else None, None if not isinstance(end, Dim) and end > 2**31 or end == n else end)
+            index[axis] = slice(
+                start if start != 0 else None, None if end == n or (not isinstance(end, Dim) and end > 2**31) else end
+            )
             continue
-        start = min(max(start + n if start < 0 else start, 0 if step > 0 else 0), n if step > 0 else n - 1)
+        start = min(max(start + n if start < 0 else start, 0), n if step > 0 else n - 1)
         if end < 0:
             end += n
         end = min(max(end, 0 if step > 0 else -1), n)
@@ -393,8 +400,9 @@ def arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1, con
     context.run.room(count, start.dtype.itemsize)
     if start.dtype.kind in "iu":
         return (first + step * np.arange(count, dtype=np.int64)).astype(start.dtype)
-    wide = np.float64 if start.dtype == np.float64 else np.float32
-    return (wide(first) + np.arange(count).astype(wide) * wide(step)).astype(start.dtype)
+    wide = np.dtype(np.float64 if start.dtype == np.float64 else np.float32)
+    steps = np.arange(count).astype(wide)
+    return (wide.type(first) + steps * wide.type(step)).astype(start.dtype)
 
 
 @operator("EyeLike", spec_only=True)

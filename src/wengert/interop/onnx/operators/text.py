@@ -108,7 +108,11 @@ def tf_idf(
     for n, (start, end) in enumerate(zip(ngram_counts, ends), start=1):
         for i in range(start, end - n + 1, n):
             grams[tuple(pool[i : i + n])] = len(grams)
-    if len(grams) != len(ngram_indexes) or (weights and len(weights) != len(grams)) or any(i < 0 for i in ngram_indexes):
+    if (
+        len(grams) != len(ngram_indexes)
+        or (weights and len(weights) != len(grams))
+        or any(i < 0 for i in ngram_indexes)
+    ):
         refuse(f"{len(grams)} n-grams have {len(ngram_indexes)} indexes and {len(weights)} weights")
     found = values_of(x, "a count of n-grams")
     rows = found.reshape((1, -1)) if found.ndim < 2 else found
