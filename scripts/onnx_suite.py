@@ -24,9 +24,41 @@ import onnx
 from onnx import numpy_helper
 
 import wengert as wg
+from wengert.core.spec import NATIVE
 from wengert.interop import onnx as wengert_onnx
 
 AREAS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+
+# What is refused, or differs, and why. A name stands for the cases that begin with it.
+REFUSED = {
+    "eager": {
+        "test_attention_4d_causal_fp16": "two of 192 numbers are off by the last bit of float16, where the sums differ",
+        "test_attention_4d_causal_fp16_expanded": "the same",
+        "test_training_dropout": "its draws are those of NumPy's old generator, for a seed that means nothing elsewhere",
+        "test_training_dropout_default": "the same",
+        "test_training_dropout_default_mask": "the same",
+        "test_training_dropout_mask": "the same",
+    },
+    "compiled": {
+        "test_bvlc_alexnet": "logits of 1e12 that differ by rounding alone decide the softmax",
+        "test_image_decoder": "an image's size is in its bytes",
+        "test_nonmaxsuppression": "the number of boxes that are kept depends on values",
+        "test_nonzero": "the number of places depends on values",
+        "test_resnet50": "logits of 1e19 that differ by rounding alone decide the softmax",
+        "test_unique": "the number of different elements depends on values",
+        "test_vgg19": "logits of 1e31 that differ by rounding alone decide the softmax",
+        "test_zfnet512": "logits of 1e12 that differ by rounding alone decide the softmax",
+    },
+}
+
+
+def refused(kind: str, name: str) -> str:
+    """Return why a case is refused, "" where it is not. Those of compiled functions stand for all that begin so."""
+    table = REFUSED[kind]
+    if kind == "eager":
+        return table.get(name, "")
+    return next((why for start, why in table.items() if name.startswith(start)), "")
+
 
 # Draws: only shapes and dtypes of results can be compared.
 RANDOM = ("test_bernoulli", "test_random")
@@ -180,7 +212,7 @@ def run_eager(case: Case) -> None:
 def is_numeric(case: Case) -> bool:
     """Return whether all that goes in and comes out are tensors of dtypes that tensors can hold."""
     return all(
-        isinstance(v, (np.ndarray, np.generic)) and (v.dtype.kind in "iufbc" or v.dtype.name == "bfloat16")
+        isinstance(v, (np.ndarray, np.generic)) and (v.dtype in NATIVE or v.dtype.name == "bfloat16")
         for inputs, outputs in case.data
         for v in (*inputs, *outputs)
     )
@@ -215,6 +247,7 @@ def main() -> int:
     os.environ.setdefault("ONNX_HOME", "/nonexistent")
     counts: Counter[tuple[str, str]] = Counter()
     failed: dict[str, list[str]] = {"eager": [], "compiled": []}
+    unexpected = 0
     begun = time.perf_counter()
     for area in args.area or AREAS:
         for case in cases(area):
@@ -231,7 +264,10 @@ def main() -> int:
                     counts[area, kind] += 1
                 except Exception as e:
                     text = (str(e).strip() or repr(e)).splitlines()
-                    failed[kind].append(f"{case.name}: {type(e).__name__}: {' '.join(text)[:220]}")
+                    why = refused(kind, case.name)
+                    unexpected += not why
+                    mark = f"[{why}] " if why else "UNEXPECTED "
+                    failed[kind].append(f"{mark}{case.name}: {type(e).__name__}: {' '.join(text)[:220]}")
                     if args.v:
                         traceback.print_exception(e)
                     break
@@ -249,7 +285,7 @@ def main() -> int:
         ]
         print(f"{area:20}{row[0]:8}{row[1]:8}" + (f"{row[2]:10}{row[3]:6}" if args.compiled else ""))
     print(f"{time.perf_counter() - begun:.1f} s")
-    return 1 if any(failed.values()) else 0
+    return 1 if unexpected else 0
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ class Model(Module):
             owner.register_buffer(last, wg.tensor(array))
         self._places[name] = (*path[:-1], last)
 
-    def weight(self, name: str) -> Tensor:
+    def initializer(self, name: str) -> Tensor:
         """Return the parameter or buffer of an initializer, by the initializer's name in the document."""
         found: Any = self
         if name not in self._places:

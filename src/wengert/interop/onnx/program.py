@@ -11,11 +11,12 @@ import numpy as np
 
 import wengert as wg
 
+from ...core.dims import Dim
 from ...core.errors import WengertError, first_line
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse
 from .registry import Rule
-from .values import as_known, has_sizes, is_known, known, nbytes, tensor
+from .values import as_known, as_sizes, has_sizes, is_known, known, nbytes, tensor
 
 # What may go wrong in a rule whose operands are not what the operator takes. Anything else is not caught: a compiler's
 # trace, a keyboard.
@@ -76,7 +77,7 @@ class Run:
 
     def room(self, count: Any, itemsize: int = 8) -> None:
         """Refuse an array of so many elements where it does not fit in what the run may use."""
-        if count * itemsize > self.limit:
+        if not isinstance(count, Dim) and count * itemsize > self.limit:
             refuse(
                 f"a value of {int(count):,} elements takes more than the {self.limit:,} bytes that the model may use",
                 "load(..., memory=) sets the limit.",
@@ -216,9 +217,10 @@ def _call(step: Step, operands: tuple[Any, ...], context: Context) -> Any:
         else:
             given.append(value)
     call = rule.function
+    sized = False
     all_known = not rule.draws and all(is_known(v) for v in given) and bool(given)
     if (all_known or rule.static) and any(has_sizes(v) for v in given) and rule.symbolic is not None:
-        call = rule.symbolic
+        call, sized = rule.symbolic, True
     elif not rule.raw:
         given = [
             v if v is None or i in rule.static else tensor(v) if not isinstance(v, list) else v
@@ -232,6 +234,8 @@ def _call(step: Step, operands: tuple[Any, ...], context: Context) -> Any:
     if step.reach > 1 or rule.static or len(given) > 1:
         _check_room(step, call, given, attributes, context.run)
     out = call(*given, **attributes)
+    if sized:
+        return tuple(as_sizes(v) for v in out) if isinstance(out, tuple) else as_sizes(out)
     if all_known:
         return tuple(as_known(v) for v in out) if isinstance(out, tuple) else as_known(out)
     return out

@@ -113,6 +113,15 @@ def has_sizes(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == object and any(isinstance(e, Dim) for e in value.flat)
 
 
+def as_sizes(value: Any) -> Any:
+    """Return what NumPy gave of sizes as an array: of objects where one has no number, else of integers."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value
+    out = np.empty(np.shape(value), dtype=object)
+    out[...] = value
+    return out if has_sizes(out) else out.astype(np.int64)
+
+
 def sizes(shape: Sequence[Any]) -> Known:
     """Return a shape as the tensor that ONNX makes of it; sizes without a number make it an array of objects."""
     if any(isinstance(n, Dim) for n in shape):

@@ -189,10 +189,10 @@ def label_encoder(
         )
     if len(keys) != len(values):
         refuse(f"{len(keys)} keys have {len(values)} values")
-    fallback: Any = default_string if dtype == object else default_int64 if dtype.kind in "iu" else default_float
+    fallback: Any = default_string if dtype.kind == "O" else default_int64 if dtype.kind in "iu" else default_float
     if default_tensor is not None:
         fallback = default_tensor.reshape(-1)[0]
-    if not (isinstance(x, np.ndarray) and x.dtype == object) and dtype != object:
+    if not (isinstance(x, np.ndarray) and x.dtype == object) and dtype.kind != "O":
         return _numbers_encoded(tensor(x), keys, values, fallback, dtype)
     found = dict(zip(keys, values))
     source = values_of(x, "a label")

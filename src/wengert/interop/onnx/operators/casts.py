@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,17 @@ def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -
 @operator("BitCast", raw=True)
 def bit_cast(x: Any, *, to: int) -> Any:
     dtype = numpy_dtype(to, "attribute 'to'")
-    source = values_of(x, "a cast of bits")
-    if source.dtype.itemsize != dtype.itemsize:
-        refuse(f"bits of {source.dtype.name} are no {dtype.name}: the widths differ")
-    return np.ascontiguousarray(source).view(dtype).reshape(source.shape)
+    if x.dtype.itemsize != dtype.itemsize:
+        refuse(f"bits of {x.dtype.name} are no {dtype.name}: the widths differ")
+
+    def view(source: Known) -> Known:
+        return np.ascontiguousarray(source).view(dtype).reshape(source.shape)
+
+    return by_values(view, tuple(x.shape), dtype, x, "a cast of bits")
+
+
+def by_values(function: Callable[[Known], Known], shape: Any, dtype: np.dtype[Any], x: Any, what: str) -> Any:
+    """Return a function of an array of which shape and dtype are known: while traced it is a step that NumPy runs."""
+    if isinstance(x, Tensor) and x.is_abstract and holds(dtype):
+        return wg.callback(function, wg.spec(shape, dtype), x)
+    return function(values_of(x, what))

@@ -11,6 +11,7 @@ import numpy as np
 
 import wengert as wg
 
+from ....core.dims import Dim
 from ....core.spec import category
 from ....core.tensor import Tensor
 from ..errors import refuse
@@ -117,7 +118,7 @@ class Windows:
         if any(v < 0 for v in (*self.before, *self.after)):
             refuse(f"pads {(*self.before, *self.after)} are negative")
 
-    def _count(self, i: int, up: bool) -> int:
+    def _count(self, i: int, up: bool) -> Any:
         reach = self.dilations[i] * (self.kernel[i] - 1) + 1
         room = self.size[i] + self.before[i] + self.after[i] - reach
         if room < 0:
@@ -129,7 +130,12 @@ class Windows:
             and room // self.strides[i] * self.strides[i] + self.strides[i] < (self.size[i] + self.before[i])
         ):
             count += 1
-        return int(count)
+        return count if isinstance(count, Dim) else int(count)
+
+    def fits(self, run: Any, rows: int) -> None:
+        """Refuse windows of which the results, or the padded operand, have more elements than a run has room for."""
+        run.room(math.prod(self.out) * max(rows, 1))
+        run.room(math.prod(n + b + a for n, b, a in zip(self.size, self.before, self.after)) * max(rows, 1))
 
     def padding(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the padding on both sides that the last windows need."""
@@ -193,13 +199,16 @@ def conv(
     kernel_shape: Any = None,
     pads: Any = None,
     strides: Any = None,
+    context: Any,
 ) -> Any:
     same(x, w)
     size = _spatial(x)
     kernel = tuple(w.shape[2:])
     if (kernel_shape is not None and tuple(kernel_shape) != kernel) or len(kernel) != len(size):
         refuse(f"kernel_shape is {kernel_shape}, and the weights have {kernel}")
-    return convolved(x, w, b, Windows(size, kernel, strides, dilations, pads, auto_pad), group)
+    windows = Windows(size, kernel, strides, dilations, pads, auto_pad)
+    windows.fits(context.run, x.shape[0])
+    return convolved(x, w, b, windows, group)
 
 
 @operator("ConvTranspose")
@@ -291,6 +300,7 @@ def max_pool(
     context: Any,
 ) -> Any:
     windows = Windows(_spatial(x), kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
+    windows.fits(context.run, x.shape[0] * x.shape[1])
     ndim = len(windows.size)
     before, after = windows.padding()
     simple = before == after and all(2 * p <= k for p, k in zip(before, windows.kernel))
@@ -331,8 +341,10 @@ def average_pool(
     kernel_shape: Any,
     pads: Any = None,
     strides: Any = None,
+    context: Any,
 ) -> Any:
     windows = Windows(_spatial(x), kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
+    windows.fits(context.run, x.shape[0] * x.shape[1])
     total = reduce(wg.add, windows.offsets(_over(x, windows, 0)))
     counts = wg.asarray(_counts(windows, bool(count_include_pad)).astype(x.dtype), copy=False)
     return total / counts
@@ -361,8 +373,10 @@ def lp_pool(
     p: float = 2,
     pads: Any = None,
     strides: Any = None,
+    context: Any,
 ) -> Any:
     windows = Windows(_spatial(x), kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
+    windows.fits(context.run, x.shape[0] * x.shape[1])
     powers = wg.pow(wg.abs(_over(x, windows, 0)), p)
     return wg.pow(reduce(wg.add, windows.offsets(powers)), 1 / p)
 

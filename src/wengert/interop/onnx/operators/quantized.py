@@ -166,12 +166,13 @@ def qlinear_matmul(
     return wg.clip(wg.round(product * factor) + _one(y_zero).astype(wg.float64), low, high).astype(y_zero.dtype)
 
 
-def _integer_convolution(x: Any, w: Any, attributes: dict[str, Any]) -> Any:
+def _integer_convolution(x: Any, w: Any, attributes: dict[str, Any], context: Any) -> Any:
     """Return the correlation of 32-bit integers, by float64, which has each of them."""
     size, kernel = tuple(x.shape[2:]), tuple(w.shape[2:])
     windows = Windows(
         size, kernel, attributes["strides"], attributes["dilations"], attributes["pads"], attributes["auto_pad"]
     )
+    windows.fits(context.run, x.shape[0])
     return convolved(x.astype(wg.float64), w.astype(wg.float64), None, windows, attributes["group"])
 
 
@@ -188,9 +189,10 @@ def conv_integer(
     kernel_shape: Any = None,
     pads: Any = None,
     strides: Any = None,
+    context: Any,
 ) -> Any:
     given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    return _integer_convolution(_centred(x, x_zero), _centred(w, w_zero, 0), given).astype(wg.int32)
+    return _integer_convolution(_centred(x, x_zero), _centred(w, w_zero, 0), given, context).astype(wg.int32)
 
 
 @operator("QLinearConv")
@@ -211,9 +213,10 @@ def qlinear_conv(
     kernel_shape: Any = None,
     pads: Any = None,
     strides: Any = None,
+    context: Any,
 ) -> Any:
     given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    sums = _integer_convolution(_centred(x, x_zero), _centred(w, w_zero, 0), given)
+    sums = _integer_convolution(_centred(x, x_zero), _centred(w, w_zero, 0), given, context)
     lead = (-1, *(1,) * (x.ndim - 2))
     if b is not None:
         sums = sums + b.astype(wg.float64).reshape(lead)

@@ -97,7 +97,7 @@ def _declare(name: str, function: Function, input_since: int) -> None:
 
     def sizes(x: Known, axes: Any = None, *, keepdims: int = 1, **_: Any) -> Any:
         along: Any = tuple(ints(axes)) if isinstance(axes, np.ndarray) else axes
-        return np.multiply.reduce(x, axis=along, keepdims=bool(keepdims))
+        return np.prod(x, axis=along, keepdims=bool(keepdims))
 
     symbolic = sizes if name == "ReduceProd" else None
     operator(name, symbolic=symbolic)(by_attribute)

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import refuse
 from ..registry import operator
 from ..values import Known
-from .casts import values_of
+from .casts import by_values
 
 
 def texts(x: Any) -> Known:
@@ -114,22 +114,29 @@ def tf_idf(
         or any(i < 0 for i in ngram_indexes)
     ):
         refuse(f"{len(grams)} n-grams have {len(ngram_indexes)} indexes and {len(weights)} weights")
-    found = values_of(x, "a count of n-grams")
-    rows = found.reshape((1, -1)) if found.ndim < 2 else found
     width = max(ngram_indexes, default=-1) + 1
-    context.run.room(width * max(1, len(rows)))
-    out = np.zeros((len(rows), width), dtype=np.float32)
-    for into, row in zip(out, rows):
-        for gram, times in _grams(row.tolist(), min_gram_length, max_gram_length, max_skip_count, grams).items():
-            weight = weights[gram] if weights else 1.0
-            into[ngram_indexes[gram]] += {"TF": times, "IDF": weight, "TFIDF": times * weight}[mode]
-    return out[0] if found.ndim < 2 else out
+    if x.ndim > 2:
+        refuse(f"rows of words have one or two axes, not {x.ndim}")
+    context.run.room(width * max(1, x.shape[0] if x.ndim == 2 else 1))
+
+    def counted(found: Known) -> Known:
+        rows = found.reshape((1, -1)) if found.ndim < 2 else found
+        out = np.zeros((len(rows), width), dtype=np.float32)
+        for into, row in zip(out, rows):
+            for gram, times in _grams(row.tolist(), min_gram_length, max_gram_length, max_skip_count, grams).items():
+                weight = weights[gram] if weights else 1.0
+                into[ngram_indexes[gram]] += {"TF": times, "IDF": weight, "TFIDF": times * weight}[mode]
+        return out[0] if found.ndim < 2 else out
+
+    shape = (x.shape[0], width) if x.ndim == 2 else (width,)
+    return by_values(counted, shape, np.dtype(np.float32), x, "a count of n-grams")
 
 
 def _grams(row: list[Any], low: int, high: int, skips: int, known: dict[tuple[Any, ...], int]) -> Counter[int]:
     counts: Counter[int] = Counter()
-    for skip in range(1, skips + 2):
-        for n in range(low, high + 1):
+    lengths = sorted({len(gram) for gram in known if low <= len(gram) <= high})
+    for skip in range(1, min(skips + 1, len(row)) + 1):
+        for n in lengths:
             # A single word has nothing between its parts: it counts once.
             if n == 1 and skip > 1:
                 continue
