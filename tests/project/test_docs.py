@@ -37,7 +37,16 @@ CHECKER = doctest.OutputChecker()
 
 
 # What examples need that the tests do not: without it they are skipped.
-NEEDS = {"wengert.interop.einops": "einops", "wengert.interop.sklearn": "sklearn", "scikit-learn.md": "sklearn"}
+NEEDS = {
+    "wengert.interop.einops": "einops",
+    "wengert.interop.onnx": "onnx",
+    "wengert.interop.onnx.errors": "onnx",
+    "wengert.interop.onnx.export.check": "onnx",
+    "wengert.interop.onnx.export.save": "onnx",
+    "wengert.interop.sklearn": "sklearn",
+    "onnx.md": "onnx",
+    "scikit-learn.md": "sklearn",
+}
 
 
 def modules() -> list[str]:

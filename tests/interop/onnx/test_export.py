@@ -61,9 +61,7 @@ def compare(proto: Any, args: list[Any], want: list[Any], reference: bool = True
     if onnxruntime is not None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(
-            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
         agree(want, session.run(None, feeds), "onnxruntime")
 
 
@@ -134,7 +132,11 @@ MODELS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     ),
     "cnn": (
         lambda: nn.Sequential(
-            nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+            nn.Conv2d(3, 8, 3, stride=2, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
             nn.Linear(32, 10),
         ),
         [draw(2, 3, 8, 8)],
@@ -177,9 +179,11 @@ MODELS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
         [draw(3)],
     ),
     "while": (
-        lambda: lambda x: wg.while_loop(
-            lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 2 + x), (wg.zeros((), dtype=wg.int64), x), max_steps=8
-        )[1],
+        lambda: (
+            lambda x: wg.while_loop(
+                lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 2 + x), (wg.zeros((), dtype=wg.int64), x), max_steps=8
+            )[1]
+        ),
         [draw(3)],
     ),
     "batched": (lambda: lambda x: wg.vmap(lambda r: wg.dot(r, r))(x), [draw(4, 3)]),

@@ -252,7 +252,10 @@ def test_values_that_grow_step_by_step_are_refused_too() -> None:
         ([helper.make_node("Relu", ["x"], ["x"], name="a")], "node 'a' .* gives 'x', which has a value already"),
         ([helper.make_node("Relu", ["x"], ["z"])], "output 'y' .* is the result of no node"),
         ([helper.make_node("Relu", ["x"], ["y"], other=3)], "an attribute 'other' that its operator does not have"),
-        ([helper.make_node("Op", ["x"], ["y"], domain="d")], "of the domain 'd', of which the model imports no version"),
+        (
+            [helper.make_node("Op", ["x"], ["y"], domain="d")],
+            "of the domain 'd', of which the model imports no version",
+        ),
     ],
 )
 def test_documents_that_are_no_models(nodes: Any, text: str) -> None:

@@ -235,7 +235,9 @@ class _Scope:
         local = self.builder.functions.get((domain, node.op_type, getattr(node, "overload", "")))
         if local is not None:
             program = self.builder.function(local, protos, f"function {node.op_type!r}")
-            step = Step(what, None, program, None, tuple(operands), self.results(node, what), {}, {}, 0)
+            step = Step(
+                what, shown(node.op_type), None, program, None, tuple(operands), self.results(node, what), {}, {}, 0
+            )
             if len(operands) > len(program.inputs) or len(step.results) > len(program.outputs):
                 refuse(f"{what} has other numbers of inputs or outputs than the function")
             self.steps.append(step)
@@ -244,7 +246,7 @@ class _Scope:
         if version is None:
             refuse(f"{what} is of the domain {shown(domain)!r}, of which the model imports no version")
         rule = find(domain, node.op_type, version)
-        step = Step(what, rule, None, None, tuple(operands), (), {}, {}, version)
+        step = Step(what, shown(node.op_type), rule, None, None, tuple(operands), (), {}, {}, version)
         if rule is None:
             self.expand(step, node, domain, version, protos, what)
         else:

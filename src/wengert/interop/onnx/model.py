@@ -17,7 +17,7 @@ from ...nn.parameter import Parameter
 from .build import Builder
 from .document import External, read
 from .errors import OnnxError, refuse, shown
-from .program import FAULTS, Program, Run
+from .program import FAULTS, Program, Run, walk
 from .values import Known, holds, nbytes, numpy_dtype, tensor
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
@@ -120,6 +120,10 @@ class Model(Module):
             found = getattr(found, part)
         out: Tensor = found
         return out
+
+    def operators(self) -> list[str]:
+        """Return the names of the operators of all nodes, those of graphs and functions inside too."""
+        return [step.operator for program in walk(self._program) for step in program.steps]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the output, or a tuple of the outputs in the document's order."""

@@ -51,6 +51,7 @@ class Step:
     """One node: what computes it, the slots of its operands and results, and the slots that nothing reads after it."""
 
     title: str
+    operator: str
     rule: Rule | None
     function: Program | None
     generic: Callable[[Context, tuple[Any, ...]], Any] | None

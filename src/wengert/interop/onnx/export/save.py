@@ -62,7 +62,7 @@ def model_proto(
             value = graph.bound[node].detach().numpy()
             if value.dtype.kind == "c":
                 refuse(f"parameter {graph.names[node]!r} is of {value.dtype.name}, and ONNX takes no complex numbers")
-            given.append(w.parameter(value, graph.names[node]))
+            given.append(w.parameter(value, node.attrs.get("name") or graph.names[node]))
             continue
         name = w.name(wanted.get(node, graph.names[node]))
         given.append(name)
