@@ -1,8 +1,8 @@
 """Mutated ONNX models, read and run: `python scripts/fuzz_onnx.py --count 100000`.
 
-A model is one of the backend suite's, changed in its bytes or in its structure. It may run or be refused with OnnxError;
-any other exception, a crash, too much memory or time is a failure. Models run in processes of their own with a limit of
-address space.
+A model is one of the backend suite's, changed in its bytes or in its structure. It may run or be refused with
+OnnxError; any other exception, a crash, too much memory or time is a failure. Models run in processes of their own with
+a limit of address space.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ REFUSED = {
     "eager": {
         "test_attention_4d_causal_fp16": "two of 192 numbers are off by the last bit of float16, where the sums differ",
         "test_attention_4d_causal_fp16_expanded": "the same",
-        "test_training_dropout": "its draws are those of NumPy's old generator, for a seed that means nothing elsewhere",
+        "test_training_dropout": "draws by NumPy's old generator, for a seed that means nothing elsewhere",
         "test_training_dropout_default": "the same",
         "test_training_dropout_default_mask": "the same",
         "test_training_dropout_mask": "the same",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-import wengert as wg
-from wengert.interop.onnx import Model, OnnxError, load
+import wengert as wg  # noqa: E402
+from wengert.interop.onnx import Model, OnnxError, load  # noqa: E402
 
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
 
@@ -98,7 +99,8 @@ def test_sizes_follow_from_the_shape_of_what_is_traced() -> None:
     ]
     given = {"zero": np.int64(0), "zeros": np.array([0]), "rest": np.array([-1])}
     m = load(model(nodes, [value("x", ["n", 2, 3])], [value("y", ["n", 6])], given))
-    assert not list(m.parameters()) and not list(m.buffers())
+    assert not list(m.parameters())
+    assert not list(m.buffers())
     assert m(np.zeros((4, 2, 3), np.float32)).shape == (4, 6)
     graph = wg.graph(lambda x: m(x))(m.inputs[0].spec)
     assert str(graph.outputs[0].spec) == "f32[n,6]"
@@ -291,3 +293,19 @@ def test_integers_are_divided_towards_zero() -> None:
         assert m(np.array([-7, 7, 7, -7]), np.array([2, 2, -2, -2])).tolist() == (
             want if op == "Div" else [1, 1, -1, -1]
         )
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(OnnxError, match=r"needs the package onnx(.|\n)*wengert\[onnx\]"):
+        load(b"")
+    with pytest.raises(OnnxError, match=r"needs the package onnx"):
+        wg.interop.onnx.save(wg.exp, wg.spec((2,)), None)
+
+
+def test_names_that_a_module_has_are_others() -> None:
+    node = helper.make_node("Add", ["x", "forward"], ["y"])
+    m = load(model([node], [value("x", [2])], [value("y", [2])], {"forward": np.ones(2, np.float32)}))
+    assert [n for n, _ in m.named_parameters()] == ["forward_"]
+    assert m.initializer("forward").tolist() == [1.0, 1.0]
+    assert m(np.ones(2, np.float32)).tolist() == [2.0, 2.0]

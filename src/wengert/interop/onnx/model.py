@@ -210,9 +210,8 @@ def _converted(value: Any, declared: Value, named: dict[str, Any]) -> Any:
     except OnnxError:
         raise
     except (ValueError, TypeError, OverflowError) as e:
-        refuse(
-            f"input {shown(declared.name)!r} is nothing that the model takes: {shown(str(e).partition(chr(10))[0], 200)}"
-        )
+        said = shown(str(e).partition("\n")[0], 200)
+        refuse(f"input {shown(declared.name)!r} is nothing that the model takes: {said}")
 
 
 def _input(value: Any, declared: Value, named: dict[str, Any]) -> Any:
