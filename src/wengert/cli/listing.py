@@ -1,4 +1,4 @@
-"""What commands print lists with: tables, shapes, and texts of files that a terminal can be given."""
+"""Lists on a terminal: tables, shapes, and texts of files that may be printed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _MOST_EXPANSIONS = 200
 
 
 class Builder:
-    """What is common to the programs of one document: versions, functions, weights."""
+    """The maker of the programs of one document, with what they have in common: versions, functions, weights."""
 
     def __init__(self, model: Any, folder: str | None, limit: int, external: Any) -> None:
         self.onnx = package()

@@ -26,7 +26,7 @@ _MEMORY_FACTOR = 64
 
 
 class Value(NamedTuple):
-    """What the document says of an input or an output.
+    """An input or an output, as the document describes it.
 
     `shape` has ints, names of sizes that are not known, and None where nothing is said; it is None for any rank.
     `dtype` is None for what is no tensor; `kind` is "tensor", "sequence", "optional", "sparse" or "map".

@@ -86,7 +86,7 @@ class Run:
 
 
 class Context:
-    """What a rule may ask of the run: the node's results, its version, and its bodies."""
+    """The run as a rule sees it: the node's results, its version, and its bodies."""
 
     __slots__ = ("run", "step", "slots")
 

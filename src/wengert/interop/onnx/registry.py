@@ -15,7 +15,7 @@ TRAINING = "ai.onnx.preview.training"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What computes an operator.
+    """A rule: the function that computes an operator, and how it takes its operands.
 
     Operands come by position: a tensor for each, None for one that is left out. Those in `static` come as NumPy arrays
     with their values, and a `raw` rule gets all as they are (arrays of any dtype, text, lists). Attributes come by

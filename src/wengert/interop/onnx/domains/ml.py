@@ -44,18 +44,18 @@ def _features(values: Sequence[float], x: Any) -> Any:
 
 
 @operator("Binarizer", domain=ML)
-def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
+def _binarizer(x: Any, *, threshold: float = 0.0) -> Any:
     return (x > threshold).astype(x.dtype)
 
 
 @operator("Scaler", domain=ML)
-def scaler(x: Any, *, offset: Any = (0.0,), scale: Any = (1.0,)) -> Any:
+def _scaler(x: Any, *, offset: Any = (0.0,), scale: Any = (1.0,)) -> Any:
     x = _float(x)
     return ((x - _features(offset, x)) * _features(scale, x)).astype(wg.float32)
 
 
 @operator("Normalizer", domain=ML)
-def normalizer(x: Any, *, norm: str = "MAX") -> Any:
+def _normalizer(x: Any, *, norm: str = "MAX") -> Any:
     x = _float(x)
     if norm == "MAX":
         by = wg.max(wg.abs(x), -1, keepdims=True)
@@ -69,7 +69,7 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
 
 
 @operator("Imputer", domain=ML)
-def imputer(
+def _imputer(
     x: Any,
     *,
     imputed_value_floats: Any = (),
@@ -89,19 +89,19 @@ def imputer(
 
 
 @operator("FeatureVectorizer", domain=ML)
-def feature_vectorizer(*xs: Any, inputdimensions: Any = None) -> Any:
+def _feature_vectorizer(*xs: Any, inputdimensions: Any = None) -> Any:
     rows = [x.reshape((1, -1)) if x.ndim == 1 else x.reshape((x.shape[0], -1)) for x in xs]
     return wg.concat([r.astype(wg.float32) for r in rows], 1)
 
 
 @operator("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(x: Any, places: Any) -> Any:
+def _array_feature_extractor(x: Any, places: Any) -> Any:
     out = wg.take(x, places.reshape((-1,)), -1)
     return out.reshape((1, -1)) if x.ndim == 1 else out
 
 
 @operator("LinearRegressor", domain=ML)
-def linear_regressor(
+def _linear_regressor(
     x: Any, *, coefficients: Any, intercepts: Any = (), post_transform: str = "NONE", targets: int = 1
 ) -> Any:
     x = _float(x).astype(wg.float32)
@@ -110,7 +110,7 @@ def linear_regressor(
 
 
 @operator("LinearClassifier", domain=ML)
-def linear_classifier(
+def _linear_classifier(
     x: Any,
     *,
     classlabels_ints: Any = (),
@@ -157,7 +157,7 @@ def _table(kinds: dict[str, Any], what: str) -> tuple[Sequence[Any], Any]:
 
 
 @operator("LabelEncoder", domain=ML, raw=True)
-def label_encoder(
+def _label_encoder(
     x: Any,
     *,
     default_float: float = -0.0,
@@ -220,7 +220,7 @@ def _numbers_encoded(x: Any, keys: Sequence[Any], values: Sequence[Any], fallbac
 
 
 @operator("CategoryMapper", domain=ML, raw=True)
-def category_mapper(
+def _category_mapper(
     x: Any, *, cats_int64s: Any, cats_strings: Any, default_int64: int = -1, default_string: str = "_Unused"
 ) -> Any:
     if len(cats_int64s) != len(cats_strings):
@@ -235,7 +235,7 @@ def category_mapper(
 
 
 @operator("OneHotEncoder", domain=ML, raw=True)
-def one_hot_encoder(x: Any, *, cats_int64s: Any = (), cats_strings: Any = (), zeros: int = 1) -> Any:
+def _one_hot_encoder(x: Any, *, cats_int64s: Any = (), cats_strings: Any = (), zeros: int = 1) -> Any:
     if cats_strings:
         found: Known = values_of(x, "a category")
         out = np.asarray(found[..., None] == np.array(cats_strings, dtype=object))
@@ -254,7 +254,7 @@ def one_hot_encoder(x: Any, *, cats_int64s: Any = (), cats_strings: Any = (), ze
 
 
 @operator("DictVectorizer", domain=ML, raw=True)
-def dict_vectorizer(x: Any, *, int64_vocabulary: Any = (), string_vocabulary: Any = ()) -> Any:
+def _dict_vectorizer(x: Any, *, int64_vocabulary: Any = (), string_vocabulary: Any = ()) -> Any:
     words = string_vocabulary or int64_vocabulary
     if not isinstance(x, dict):
         refuse(f"the operand is a {type(x).__name__}, where a dictionary is needed")
@@ -272,7 +272,7 @@ def dict_vectorizer(x: Any, *, int64_vocabulary: Any = (), string_vocabulary: An
 
 
 @operator("ZipMap", domain=ML, raw=True)
-def zip_map(x: Any, *, classlabels_int64s: Any = (), classlabels_strings: Any = ()) -> Any:
+def _zip_map(x: Any, *, classlabels_int64s: Any = (), classlabels_strings: Any = ()) -> Any:
     labels = list(classlabels_strings or classlabels_int64s)
     rows = values_of(x, "a dictionary")
     if rows.ndim == 1:

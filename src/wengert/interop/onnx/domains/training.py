@@ -25,7 +25,7 @@ def _together(updated: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 @operator("Adagrad", domain=TRAINING)
-def adagrad(
+def _adagrad(
     rate: Any, count: Any, *values: Any, decay_factor: float = 0.0, epsilon: float = 1e-6, norm_coefficient: float = 0.0
 ) -> Any:
     done = []
@@ -38,7 +38,9 @@ def adagrad(
 
 
 @operator("Momentum", domain=TRAINING)
-def momentum(rate: Any, count: Any, *values: Any, alpha: float, beta: float, mode: str, norm_coefficient: float) -> Any:
+def _momentum(
+    rate: Any, count: Any, *values: Any, alpha: float, beta: float, mode: str, norm_coefficient: float
+) -> Any:
     if mode not in ("standard", "nesterov"):
         refuse(f"mode is {mode!r}, and neither 'standard' nor 'nesterov'")
     done = []
@@ -50,7 +52,7 @@ def momentum(rate: Any, count: Any, *values: Any, alpha: float, beta: float, mod
 
 
 @operator("Adam", domain=TRAINING)
-def adam(
+def _adam(
     rate: Any,
     count: Any,
     *values: Any,
@@ -79,7 +81,7 @@ def adam(
 
 
 @operator("Gradient", domain=TRAINING)
-def gradient(*values: Any, xs: Any, y: str, zs: Any = (), context: Any) -> Any:
+def _gradient(*values: Any, xs: Any, y: str, zs: Any = (), context: Any) -> Any:
     function = context.body("function")
     count = len(xs)
     if len(values) != count + len(zs):

@@ -108,7 +108,7 @@ def _numbers(given: Any, dtype: Any = np.int64) -> Known:
 
 
 @operator("TreeEnsemble", since=5, domain=ML)
-def tree_ensemble(
+def _tree_ensemble(
     x: Any,
     *,
     aggregate_function: int = 1,
@@ -227,7 +227,7 @@ def _base(a: dict[str, Any]) -> Any:
 
 
 @operator("TreeEnsembleRegressor", domain=ML)
-def tree_regressor(
+def _tree_regressor(
     x: Any, *, n_targets: int, aggregate_function: str = "SUM", post_transform: str = "NONE", context: Any, **lists: Any
 ) -> Any:
     context.run.room(n_targets * len(lists.get("nodes_nodeids", ())))
@@ -236,7 +236,7 @@ def tree_regressor(
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
-def tree_classifier(
+def _tree_classifier(
     x: Any,
     *,
     classlabels_int64s: Any = (),

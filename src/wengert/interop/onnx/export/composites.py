@@ -9,27 +9,27 @@ from .writer import Call, Writer, form, product
 
 
 @form("softmax", "log_softmax")
-def softmax(g: Writer, n: Call, x: str) -> str:
+def _softmax(g: Writer, n: Call, x: str) -> str:
     return str(g("Softmax" if n.node.op.name == "softmax" else "LogSoftmax", x, axis=n["axis"]))
 
 
 @form("gelu", since=20)
-def gelu(g: Writer, n: Call, x: str) -> str:
+def _gelu(g: Writer, n: Call, x: str) -> str:
     return str(g("Gelu", x, approximate=n["approximate"]))
 
 
 @form("elu", "celu")
-def elu(g: Writer, n: Call, x: str) -> str:
+def _elu(g: Writer, n: Call, x: str) -> str:
     return str(g("Elu" if n.node.op.name == "elu" else "Celu", x, alpha=float(n["alpha"])))
 
 
 @form("leaky_relu")
-def leaky_relu(g: Writer, n: Call, x: str) -> str:
+def _leaky_relu(g: Writer, n: Call, x: str) -> str:
     return str(g("LeakyRelu", x, alpha=float(n["slope"])))
 
 
 @form("softplus")
-def softplus(g: Writer, n: Call, x: str) -> str:
+def _softplus(g: Writer, n: Call, x: str) -> str:
     beta = n["beta"]
     if beta == 1:
         return str(g("Softplus", x))
@@ -37,37 +37,37 @@ def softplus(g: Writer, n: Call, x: str) -> str:
 
 
 @form("logsigmoid")
-def logsigmoid(g: Writer, n: Call, x: str) -> str:
+def _logsigmoid(g: Writer, n: Call, x: str) -> str:
     return str(g("Neg", g("Softplus", g("Neg", x))))
 
 
 @form("softsign")
-def softsign(g: Writer, n: Call, x: str) -> str:
+def _softsign(g: Writer, n: Call, x: str) -> str:
     return str(g("Softsign", x))
 
 
 @form("hardswish", since=14)
-def hardswish(g: Writer, n: Call, x: str) -> str:
+def _hardswish(g: Writer, n: Call, x: str) -> str:
     return str(g("HardSwish", x))
 
 
 @form("mish", since=18)
-def mish(g: Writer, n: Call, x: str) -> str:
+def _mish(g: Writer, n: Call, x: str) -> str:
     return str(g("Mish", x))
 
 
 @form("hardtanh")
-def hardtanh(g: Writer, n: Call, x: str) -> str:
+def _hardtanh(g: Writer, n: Call, x: str) -> str:
     return str(g("Clip", x, g.like(n["low"], n.dtype), g.like(n["high"], n.dtype)))
 
 
 @form("silu")
-def silu(g: Writer, n: Call, x: str) -> str:
+def _silu(g: Writer, n: Call, x: str) -> str:
     return str(g("Mul", x, g("Sigmoid", x)))
 
 
 @form("linear")
-def linear(g: Writer, n: Call, x: str, weight: str, *bias: str) -> str:
+def _linear(g: Writer, n: Call, x: str, weight: str, *bias: str) -> str:
     if len(n.operand(0).shape) == 2:
         return str(g("Gemm", x, weight, *bias, transB=1))
     out = g("MatMul", x, g("Transpose", weight, perm=[1, 0]))
@@ -75,7 +75,7 @@ def linear(g: Writer, n: Call, x: str, weight: str, *bias: str) -> str:
 
 
 @form("layer_norm", since=17)
-def layer_norm(g: Writer, n: Call, x: str, *params: str) -> str:
+def _layer_norm(g: Writer, n: Call, x: str, *params: str) -> str:
     axes = n["axes"]
     shape = n.shape[len(n.shape) - axes :]
     scale = params[0] if params else g.expand(g.like(1, n.dtype), shape)
@@ -83,7 +83,7 @@ def layer_norm(g: Writer, n: Call, x: str, *params: str) -> str:
 
 
 @form("batch_norm_fixed")
-def batch_norm_fixed(g: Writer, n: Call, x: str, mean: str, variance: str, *params: str) -> str:
+def _batch_norm_fixed(g: Writer, n: Call, x: str, mean: str, variance: str, *params: str) -> str:
     axis = n["axis"]
     shape = n.shape
     channels = shape[axis]
@@ -97,5 +97,5 @@ def batch_norm_fixed(g: Writer, n: Call, x: str, mean: str, variance: str, *para
 
 
 @form("dropout", "dropout_at")
-def dropout(g: Writer, n: Call, *_: Any) -> str:
+def _dropout(g: Writer, n: Call, *_: Any) -> str:
     refuse("dropout draws random numbers, and ONNX's do not say which", "Export the model in model.eval().")

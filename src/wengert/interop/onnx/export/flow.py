@@ -20,7 +20,7 @@ def _branch(g: Writer, graph: Graph, given: Sequence[str], name: str) -> Any:
 
 
 @form("switch")
-def switch(g: Writer, n: Call, index: str, *operands: str) -> Any:
+def _switch(g: Writer, n: Call, index: str, *operands: str) -> Any:
     branches = n["branches"]
     count = len(n.specs)
 
@@ -43,7 +43,7 @@ def switch(g: Writer, n: Call, index: str, *operands: str) -> Any:
 
 
 @form("scan")
-def scan(g: Writer, n: Call, *operands: str) -> Any:
+def _scan(g: Writer, n: Call, *operands: str) -> Any:
     carries, sequences = n["carries"], n["sequences"]
     body: Graph = n["body"]
     states = operands[:carries]
@@ -68,7 +68,7 @@ def scan(g: Writer, n: Call, *operands: str) -> Any:
 
 
 @form("while_loop")
-def while_loop(g: Writer, n: Call, *operands: str) -> Any:
+def _while_loop(g: Writer, n: Call, *operands: str) -> Any:
     carries = n["carries"]
     states, around = operands[:carries], operands[carries:]
     condition: Graph = n["cond"]

@@ -15,17 +15,17 @@ _LAST = 2**62
 
 
 @form("reshape")
-def reshape(g: Writer, n: Call, x: str) -> str:
+def _reshape(g: Writer, n: Call, x: str) -> str:
     return g.reshape(x, n.shape)
 
 
 @form("broadcast")
-def broadcast(g: Writer, n: Call, x: str) -> str:
+def _broadcast(g: Writer, n: Call, x: str) -> str:
     return g.expand(x, n.shape)
 
 
 @form("permute")
-def permute(g: Writer, n: Call, x: str) -> str:
+def _permute(g: Writer, n: Call, x: str) -> str:
     rank, axes = len(n.shape), n["axes"]
     if not axes:
         return x
@@ -34,29 +34,29 @@ def permute(g: Writer, n: Call, x: str) -> str:
 
 
 @form("expand_dims")
-def expand_dims(g: Writer, n: Call, x: str) -> str:
+def _expand_dims(g: Writer, n: Call, x: str) -> str:
     return str(g("Unsqueeze", x, g.ints([n["axis"] + len(n.shape)])))
 
 
 @form("squeeze")
-def squeeze(g: Writer, n: Call, x: str) -> str:
+def _squeeze(g: Writer, n: Call, x: str) -> str:
     return str(g("Squeeze", x, g.ints(n["axis"]))) if n["axis"] else x
 
 
 @form("concat")
-def concat(g: Writer, n: Call, *xs: str) -> str:
+def _concat(g: Writer, n: Call, *xs: str) -> str:
     return str(g("Concat", *xs, axis=n["axis"] + len(n.shape)))
 
 
 @form("stack")
-def stack(g: Writer, n: Call, *xs: str) -> str:
+def _stack(g: Writer, n: Call, *xs: str) -> str:
     axis = n["axis"] + len(n.shape)
     at = g.ints([axis])
     return str(g("Concat", *(g("Unsqueeze", x, at) for x in xs), axis=axis))
 
 
 @form("split")
-def split(g: Writer, n: Call, x: str) -> Any:
+def _split(g: Writer, n: Call, x: str) -> Any:
     sizes = n["sizes"]
     if not sizes:
         refuse("a split into no parts")
@@ -64,7 +64,7 @@ def split(g: Writer, n: Call, x: str) -> Any:
 
 
 @form("unstack")
-def unstack(g: Writer, n: Call, x: str) -> tuple[str, ...]:
+def _unstack(g: Writer, n: Call, x: str) -> tuple[str, ...]:
     axis = n["axis"]
     return tuple(
         str(g("Gather", x, g.const(i, np.int64), axis=axis + len(n.operand(0).shape))) for i in range(len(n.specs))
@@ -72,19 +72,19 @@ def unstack(g: Writer, n: Call, x: str) -> tuple[str, ...]:
 
 
 @form("tile")
-def tile(g: Writer, n: Call, x: str) -> str:
+def _tile(g: Writer, n: Call, x: str) -> str:
     times = n["repetitions"]
     return str(g("Tile", x, g.ints([1] * (len(n.shape) - len(times)) + list(times)))) if n.shape else x
 
 
 @form("repeat")
-def repeat(g: Writer, n: Call, x: str) -> str:
+def _repeat(g: Writer, n: Call, x: str) -> str:
     size = _known(n.operand(0).shape[n["axis"]], "a repetition")
     return _taken(g, x, np.repeat(np.arange(size), n["repeats"]), n["axis"], len(n.shape))
 
 
 @form("flip")
-def flip(g: Writer, n: Call, x: str) -> str:
+def _flip(g: Writer, n: Call, x: str) -> str:
     axes = n["axis"]
     if not axes:
         return x
@@ -93,7 +93,7 @@ def flip(g: Writer, n: Call, x: str) -> str:
 
 
 @form("roll")
-def roll(g: Writer, n: Call, x: str) -> str:
+def _roll(g: Writer, n: Call, x: str) -> str:
     for by, axis in zip(n["shift"], n["axis"]):
         size = n.shape[axis]
         if not isinstance(size, Dim):
@@ -117,7 +117,7 @@ def _taken(g: Writer, x: str, places: Any, axis: int, rank: int) -> str:
 
 
 @form("pad")
-def pad(g: Writer, n: Call, x: str) -> str:
+def _pad(g: Writer, n: Call, x: str) -> str:
     widths = n["widths"]
     if not widths:
         return x
@@ -137,7 +137,7 @@ def padded(g: Writer, x: str, before: list[int], after: list[int], dtype: Any) -
 
 
 @form("shift")
-def shift(g: Writer, n: Call, x: str) -> str:
+def _shift(g: Writer, n: Call, x: str) -> str:
     axis, by, rank = n["axis"], n["by"], len(n.shape)
     size = _known(n.shape[axis], "a shift")
     by = max(-size, min(size, by))
@@ -147,7 +147,7 @@ def shift(g: Writer, n: Call, x: str) -> str:
 
 
 @form("tril", "triu")
-def triangle(g: Writer, n: Call, x: str) -> str:
+def _triangle(g: Writer, n: Call, x: str) -> str:
     upper = n.node.op.name == "triu"
     if n.dtype.kind == "b":
         return g.cast(g("Trilu", g.cast(x, np.int64), g.const(n["k"], np.int64), upper=int(upper)), np.bool_)
@@ -165,7 +165,7 @@ def _places(entries: Any, shape: Any) -> Any:
 
 
 @form("slice")
-def slice_(g: Writer, n: Call, x: str) -> str:
+def _slice(g: Writer, n: Call, x: str) -> str:
     entries, shape = n["entries"], n.operand(0).shape
     consumed = sum(e is not None for e in entries)
     axis = len(shape) - consumed
@@ -218,7 +218,7 @@ def _put(g: Writer, base: str, shape: Any, lead: int, places: Any, values: str) 
 
 
 @form("slice_transpose", since=13)
-def slice_transpose(g: Writer, n: Call, ct: str) -> str:
+def _slice_transpose(g: Writer, n: Call, ct: str) -> str:
     shape, sizes = n.shape, n["sizes"]
     simple = _as_pads(n["entries"], sizes)
     if simple is not None:
@@ -258,7 +258,7 @@ def _as_pads(entries: Any, sizes: Any) -> Any:
 
 
 @form("slice_update", since=13)
-def slice_update(g: Writer, n: Call, x: str, v: str) -> str:
+def _slice_update(g: Writer, n: Call, x: str, v: str) -> str:
     entries, shape = n["entries"], n.shape
     consumed = sum(e is not None for e in entries)
     lead = len(shape) - consumed
@@ -288,7 +288,7 @@ def _flat(g: Writer, indices: list[str], sizes: Any) -> str:
 
 
 @form("index")
-def index(g: Writer, n: Call, x: str, *indices: str) -> str:
+def _index(g: Writer, n: Call, x: str, *indices: str) -> str:
     shape = n.operand(0).shape
     axis = n["axis"] + len(shape)
     count = len(indices)
@@ -316,14 +316,14 @@ def _together(n: Call, count: int) -> tuple[int, ...]:
 
 
 @form("index_transpose", since=16)
-def index_transpose(g: Writer, n: Call, ct: str, *indices: str) -> str:
+def _index_transpose(g: Writer, n: Call, ct: str, *indices: str) -> str:
     axis = n["axis"] + len(n.shape)
     wide, spread, rows = _rows(g, n, indices, axis, ct)
     return g.reshape(added(g, wide, axis, spread, rows, n.dtype), n.shape)
 
 
 @form("index_update", since=13)
-def index_update(g: Writer, n: Call, x: str, v: str, *indices: str) -> str:
+def _index_update(g: Writer, n: Call, x: str, v: str, *indices: str) -> str:
     shape, count = n.shape, len(indices)
     axis = n["axis"] + len(shape)
     values = g.expand(v, (*shape[:axis], *_together(n, count), *shape[axis + count :]))
@@ -332,7 +332,7 @@ def index_update(g: Writer, n: Call, x: str, v: str, *indices: str) -> str:
 
 
 @form("gather")
-def gather(g: Writer, n: Call, x: str, indices: str) -> str:
+def _gather(g: Writer, n: Call, x: str, indices: str) -> str:
     index = g.cast(indices, np.int64)
     have, want = n.operand(0).shape, n.operand(1).shape
     # ONNX broadcasts neither of them.
@@ -347,7 +347,7 @@ def gather(g: Writer, n: Call, x: str, indices: str) -> str:
 
 
 @form("gather_transpose", since=16)
-def gather_transpose(g: Writer, n: Call, ct: str, indices: str) -> str:
+def _gather_transpose(g: Writer, n: Call, ct: str, indices: str) -> str:
     shape, axis = n.shape, n["axis"]
     want = n.operand(0).shape
     index = g.cast(indices, np.int64)
@@ -356,7 +356,7 @@ def gather_transpose(g: Writer, n: Call, ct: str, indices: str) -> str:
 
 
 @form("diagonal")
-def diagonal(g: Writer, n: Call, x: str) -> str:
+def _diagonal(g: Writer, n: Call, x: str) -> str:
     shape = n.operand(0).shape
     rows, columns = (_known(s, "a diagonal") for s in shape[-2:])
     lead = shape[:-2]
@@ -365,7 +365,7 @@ def diagonal(g: Writer, n: Call, x: str) -> str:
 
 
 @form("embed_diagonal", since=13)
-def embed_diagonal(g: Writer, n: Call, x: str) -> str:
+def _embed_diagonal(g: Writer, n: Call, x: str) -> str:
     shape = n.shape
     rows, columns = (_known(s, "a diagonal") for s in shape[-2:])
     places = np.arange(rows * columns).reshape(rows, columns).diagonal(n["offset"])
@@ -373,7 +373,7 @@ def embed_diagonal(g: Writer, n: Call, x: str) -> str:
 
 
 @form("sum_runs")
-def sum_runs(g: Writer, n: Call, x: str) -> str:
+def _sum_runs(g: Writer, n: Call, x: str) -> str:
     shape, axis = n.operand(0).shape, n["axis"]
     size = _known(n.shape[axis], "a sum of runs")
     places = np.repeat(np.arange(size), n["repeats"])
@@ -382,7 +382,7 @@ def sum_runs(g: Writer, n: Call, x: str) -> str:
 
 
 @form("one_hot")
-def one_hot(g: Writer, n: Call, x: str) -> str:
+def _one_hot(g: Writer, n: Call, x: str) -> str:
     classes = n["num_classes"]
     at = g("Unsqueeze", g.cast(x, np.int64), g.ints([-1]))
     return g.cast(g("Equal", at, g.const(np.arange(classes))), n.dtype)
@@ -396,7 +396,7 @@ def _sorted(g: Writer, x: str, k: Any, axis: int, largest: bool) -> Any:
 
 
 @form("arg_top_k", "top_k")
-def top_k(g: Writer, n: Call, x: str) -> Any:
+def _top_k(g: Writer, n: Call, x: str) -> Any:
     if not n["k"]:
         refuse("the first 0 elements")
     values, places = _sorted(g, x, n["k"], n["axis"], n["largest"])
@@ -404,13 +404,13 @@ def top_k(g: Writer, n: Call, x: str) -> Any:
 
 
 @form("argsort", "sort")
-def argsort(g: Writer, n: Call, x: str) -> str:
+def _argsort(g: Writer, n: Call, x: str) -> str:
     values, places = _sorted(g, x, n.shape[n["axis"]], n["axis"], n["descending"])
     return str(places if n.node.op.name == "argsort" else values)
 
 
 @form("argmax", "argmin")
-def argmax(g: Writer, n: Call, x: str) -> str:
+def _argmax(g: Writer, n: Call, x: str) -> str:
     op = "ArgMax" if n.node.op.name == "argmax" else "ArgMin"
     if n.operand(0).dtype.kind == "b":
         x = g.cast(x, np.int32)
@@ -418,13 +418,13 @@ def argmax(g: Writer, n: Call, x: str) -> str:
 
 
 @form("size")
-def size(g: Writer, n: Call) -> str:
+def _size(g: Writer, n: Call) -> str:
     out = g("Squeeze", g.size(n["dim"]), g.ints([0]))
     return out if n.dtype == np.int64 else g.cast(out, n.dtype)
 
 
 @form("searchsorted")
-def searchsorted(g: Writer, n: Call, ordered: str, values: str) -> str:
+def _searchsorted(g: Writer, n: Call, ordered: str, values: str) -> str:
     # As many of the sorted ones as lie before.
     rows = g("Unsqueeze", values, g.ints([-1]))
     before = g("LessOrEqual" if n["right"] else "Less", ordered, rows)
@@ -435,7 +435,7 @@ def searchsorted(g: Writer, n: Call, ordered: str, values: str) -> str:
 
 
 @form("index_is_last")
-def index_is_last(g: Writer, n: Call, *indices: str) -> str:
+def _index_is_last(g: Writer, n: Call, *indices: str) -> str:
     sizes = n["sizes"]
     shape = n.shape
     if not is_whole(shape):

@@ -28,14 +28,14 @@ for _name, _op in (("ceil", "Ceil"), ("floor", "Floor"), ("round", "Round")):
 
 
 @form("relu")
-def relu(g: Writer, n: Call, x: str) -> str:
+def _relu(g: Writer, n: Call, x: str) -> str:
     if category(n.dtype) == 2 or g.opset >= 14:
         return str(g("Relu", x))
     return str(g("Max", x, g.like(0, n.dtype)))
 
 
 @form("isnan", "isinf")
-def is_special(g: Writer, n: Call, x: str) -> str:
+def _is_special(g: Writer, n: Call, x: str) -> str:
     if category(n.operand(0).dtype) < 2:
         return g.expand(g.const(False), n.shape)
     # ONNX tests no infinity in other dtypes before version 20.
@@ -44,7 +44,7 @@ def is_special(g: Writer, n: Call, x: str) -> str:
 
 
 @form("isfinite")
-def isfinite(g: Writer, n: Call, x: str) -> str:
+def _isfinite(g: Writer, n: Call, x: str) -> str:
     if category(n.operand(0).dtype) < 2:
         return g.expand(g.const(True), n.shape)
     wide = x if n.operand(0).dtype in (np.float32, np.float64) else g.cast(x, np.float32)
@@ -52,28 +52,28 @@ def isfinite(g: Writer, n: Call, x: str) -> str:
 
 
 @form("square")
-def square(g: Writer, n: Call, x: str) -> str:
+def _square(g: Writer, n: Call, x: str) -> str:
     return str(g("Mul", x, x))
 
 
 @form("rsqrt")
-def rsqrt(g: Writer, n: Call, x: str) -> str:
+def _rsqrt(g: Writer, n: Call, x: str) -> str:
     return str(g("Reciprocal", g("Sqrt", x)))
 
 
 @form("not_equal")
-def not_equal(g: Writer, n: Call, *_: str) -> str:
+def _not_equal(g: Writer, n: Call, *_: str) -> str:
     return str(g("Not", g("Equal", *g.narrow(n.node))))
 
 
 @form("log2", "log10")
-def log_of(g: Writer, n: Call, x: str) -> str:
+def _log_of(g: Writer, n: Call, x: str) -> str:
     base = 2.0 if n.node.op.name == "log2" else 10.0
     return str(g("Mul", g("Log", x), g.like(1 / math.log(base), n.dtype)))
 
 
 @form("expm1")
-def expm1(g: Writer, n: Call, x: str) -> str:
+def _expm1(g: Writer, n: Call, x: str) -> str:
     # exp(x) - 1 = 2 tanh(x/2) exp(x) / (exp(x) + 1) = tanh(x/2) (exp(x) + 1), which is accurate near 0.
     half = g("Tanh", g("Mul", x, g.like(0.5, n.dtype)))
     near = g("Mul", half, g("Add", g("Exp", x), g.like(1, n.dtype)))
@@ -83,7 +83,7 @@ def expm1(g: Writer, n: Call, x: str) -> str:
 
 
 @form("log1p")
-def log1p(g: Writer, n: Call, x: str) -> str:
+def _log1p(g: Writer, n: Call, x: str) -> str:
     # With u = 1 + x rounded, log(u) x / (u - 1) makes up for what the rounding lost (Goldberg 1991, theorem 4).
     one = g.like(1, n.dtype)
     u = g("Add", x, one)
@@ -96,7 +96,7 @@ def log1p(g: Writer, n: Call, x: str) -> str:
 
 
 @form("hypot")
-def hypot(g: Writer, n: Call, *_: str) -> str:
+def _hypot(g: Writer, n: Call, *_: str) -> str:
     x, y = (g("Abs", v) for v in g.narrow(n.node))
     top, low = g("Max", x, y), g("Min", x, y)
     empty = g("Equal", top, g.like(0, n.dtype))
@@ -105,27 +105,27 @@ def hypot(g: Writer, n: Call, *_: str) -> str:
 
 
 @form("logaddexp")
-def logaddexp(g: Writer, n: Call, *_: str) -> str:
+def _logaddexp(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
     top = g("Max", x, y)
     apart = g("Abs", g("Sub", x, y))
     same = g("Equal", x, y)
     gap = g("Where", same, g.like(0, n.dtype), apart)
-    return str(g("Add", top, log1p(g, n, g("Exp", g("Neg", gap)))))
+    return str(g("Add", top, _log1p(g, n, g("Exp", g("Neg", gap)))))
 
 
 @form("xlogy", "xlog1py")
-def xlogy(g: Writer, n: Call, *_: str) -> str:
+def _xlogy(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
     zero = g("Equal", x, g.like(0, n.dtype))
-    logarithm = g("Log", y) if n.node.op.name == "xlogy" else log1p(g, n, y)
+    logarithm = g("Log", y) if n.node.op.name == "xlogy" else _log1p(g, n, y)
     product = g("Where", zero, g.like(0, n.dtype), g("Mul", x, logarithm))
     # NaN beside 0 stays.
     return str(g("Where", g("IsNaN", y), y, product) if n.dtype in (np.float32, np.float64) else product)
 
 
 @form("trunc")
-def trunc(g: Writer, n: Call, x: str) -> str:
+def _trunc(g: Writer, n: Call, x: str) -> str:
     if category(n.dtype) < 2:
         return x
     negative = g("Less", x, g.like(0, n.dtype))
@@ -133,7 +133,7 @@ def trunc(g: Writer, n: Call, x: str) -> str:
 
 
 @form("floor_divide")
-def floor_divide(g: Writer, n: Call, *_: str) -> str:
+def _floor_divide(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
     quotient = g("Div", x, y)
     if category(n.dtype) == 2:
@@ -150,7 +150,7 @@ def floor_divide(g: Writer, n: Call, *_: str) -> str:
 
 
 @form("remainder")
-def remainder(g: Writer, n: Call, *_: str) -> str:
+def _remainder_operator(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
     return _remainder(g, n, x, y) if category(n.dtype) == 2 else str(g("Mod", x, y, fmod=0))
 
@@ -164,7 +164,7 @@ def _remainder(g: Writer, n: Call, x: str, y: str) -> str:
 
 
 @form("divide")
-def divide(g: Writer, n: Call, *_: str) -> str:
+def _divide(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
     if category(n.operand(0).dtype) < 2:
         x, y = g.cast(x, n.dtype), g.cast(y, n.dtype)
@@ -172,12 +172,12 @@ def divide(g: Writer, n: Call, *_: str) -> str:
 
 
 @form("pow")
-def power(g: Writer, n: Call, *_: str) -> str:
+def _power(g: Writer, n: Call, *_: str) -> str:
     return str(g("Pow", *g.narrow(n.node)))
 
 
 @form("maximum", "minimum")
-def extreme(g: Writer, n: Call, *_: str) -> str:
+def _extreme(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
     op = "Max" if n.node.op.name == "maximum" else "Min"
     if n.dtype.kind == "b":
@@ -186,13 +186,13 @@ def extreme(g: Writer, n: Call, *_: str) -> str:
 
 
 @form("clip")
-def clip(g: Writer, n: Call, *_: str) -> str:
+def _clip(g: Writer, n: Call, *_: str) -> str:
     x, low, high = g.narrow(n.node)
     return str(g("Min", g("Max", x, low), high))
 
 
 @form("bitwise_left_shift", "bitwise_right_shift")
-def shift(g: Writer, n: Call, *_: str) -> str:
+def _shift(g: Writer, n: Call, *_: str) -> str:
     if n.dtype.kind != "u":
         refuse("ONNX shifts the bits of unsigned integers only")
     left = n.node.op.name == "bitwise_left_shift"
@@ -200,7 +200,7 @@ def shift(g: Writer, n: Call, *_: str) -> str:
 
 
 @form("bitwise_and", "bitwise_or", "bitwise_xor")
-def bitwise(g: Writer, n: Call, *_: str) -> str:
+def _bitwise(g: Writer, n: Call, *_: str) -> str:
     op = n.node.op.name.removeprefix("bitwise_").capitalize()
     if n.dtype.kind == "b":
         return str(g(op, *g.narrow(n.node)))
@@ -210,14 +210,14 @@ def bitwise(g: Writer, n: Call, *_: str) -> str:
 
 
 @form("bitwise_invert")
-def bitwise_not(g: Writer, n: Call, x: str) -> str:
+def _bitwise_not(g: Writer, n: Call, x: str) -> str:
     if n.dtype.kind != "b" and g.opset < 18:
         refuse(f"ONNX has bits of integers since version 18, and opset={g.opset}")
     return str(g("Not" if n.dtype.kind == "b" else "BitwiseNot", x))
 
 
 @form("equal")
-def equal(g: Writer, n: Call, *_: str) -> str:
+def _equal(g: Writer, n: Call, *_: str) -> str:
     return str(g("Equal", *g.narrow(n.node)))
 
 
@@ -259,7 +259,7 @@ _on_truth("Not", "logical_not")
 
 
 @form("straight_through")
-def straight_through(g: Writer, n: Call, *operands: str) -> str:
+def _straight_through(g: Writer, n: Call, *operands: str) -> str:
     # Its value is the hard one: the soft one is there for the derivative.
     return operands[0]
 
@@ -274,12 +274,12 @@ def straight_through(g: Writer, n: Call, *operands: str) -> str:
     "positive",
     "probability",
 )
-def passed(g: Writer, n: Call, x: str, *_: str) -> str:
+def _passed(g: Writer, n: Call, x: str, *_: str) -> str:
     return x
 
 
 @form("cast")
-def cast(g: Writer, n: Call, x: str) -> str:
+def _cast(g: Writer, n: Call, x: str) -> str:
     source = n.operand(0).dtype
     if source == n.dtype:
         return x
@@ -289,7 +289,7 @@ def cast(g: Writer, n: Call, x: str) -> str:
 
 
 @form("class_index")
-def class_index(g: Writer, n: Call, target: str) -> str:
+def _class_index(g: Writer, n: Call, target: str) -> str:
     # That the others are classes is not checked: where one is read, a runtime refuses what lies outside.
     ignored, info = n["ignore_index"], np.iinfo(n.dtype)
     if not info.min <= ignored <= info.max:
@@ -306,7 +306,7 @@ _ERFC = (
 
 
 @form("erfc")
-def erfc(g: Writer, n: Call, x: str) -> str:
+def _erfc(g: Writer, n: Call, x: str) -> str:
     if n.dtype == np.float64:
         refuse("erfc in float64 has no form: 1 - Erf(x) loses its accuracy", "Export it in float32.")
     wide = np.dtype(np.float64)

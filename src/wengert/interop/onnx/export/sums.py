@@ -17,22 +17,22 @@ def _widened(g: Writer, x: str, dtype: Any, wanted: Any) -> str:
 
 
 @form("sum")
-def sum_(g: Writer, n: Call, x: str) -> str:
+def _sum(g: Writer, n: Call, x: str) -> str:
     return g.axes("ReduceSum", _widened(g, x, n.operand(0).dtype, n.dtype), n["axis"], n["keepdims"])
 
 
 @form("mean")
-def mean(g: Writer, n: Call, x: str) -> str:
+def _mean(g: Writer, n: Call, x: str) -> str:
     return g.axes("ReduceMean", _widened(g, x, n.operand(0).dtype, n.dtype), n["axis"], n["keepdims"])
 
 
 @form("prod")
-def prod(g: Writer, n: Call, x: str) -> str:
+def _prod(g: Writer, n: Call, x: str) -> str:
     return g.axes("ReduceProd", _widened(g, x, n.operand(0).dtype, n.dtype), n["axis"], n["keepdims"])
 
 
 @form("max", "min")
-def extreme(g: Writer, n: Call, x: str) -> str:
+def _extreme(g: Writer, n: Call, x: str) -> str:
     op = "ReduceMax" if n.node.op.name == "max" else "ReduceMin"
     if n.dtype.kind == "b":
         return g.cast(g.axes(op, g.cast(x, np.int32), n["axis"], n["keepdims"]), np.bool_)
@@ -42,7 +42,7 @@ def extreme(g: Writer, n: Call, x: str) -> str:
 
 
 @form("all", "any")
-def truth(g: Writer, n: Call, x: str) -> str:
+def _truth(g: Writer, n: Call, x: str) -> str:
     source = n.operand(0).dtype
     true = x if source.kind == "b" else g("Not", g("Equal", x, g.like(0, source)))
     op = "ReduceMin" if n.node.op.name == "all" else "ReduceMax"
@@ -50,19 +50,19 @@ def truth(g: Writer, n: Call, x: str) -> str:
 
 
 @form("count_nonzero")
-def count_nonzero(g: Writer, n: Call, x: str) -> str:
+def _count_nonzero(g: Writer, n: Call, x: str) -> str:
     source = n.operand(0).dtype
     true = x if source.kind == "b" else g("Not", g("Equal", x, g.like(0, source)))
     return g.axes("ReduceSum", g.cast(true, n.dtype), n["axis"], n["keepdims"])
 
 
 @form("logsumexp")
-def logsumexp(g: Writer, n: Call, x: str) -> str:
+def _logsumexp(g: Writer, n: Call, x: str) -> str:
     return g.axes("ReduceLogSumExp", x, n["axis"], n["keepdims"])
 
 
 @form("l2_norm")
-def l2_norm(g: Writer, n: Call, x: str) -> str:
+def _l2_norm(g: Writer, n: Call, x: str) -> str:
     return g.axes("ReduceL2", x, n["axis"], n["keepdims"])
 
 
@@ -72,7 +72,7 @@ def _deviations(g: Writer, x: str, axes: Any) -> tuple[str, str]:
 
 
 @form("var")
-def var(g: Writer, n: Call, x: str) -> str:
+def _var(g: Writer, n: Call, x: str) -> str:
     count = product([n.operand(0).shape[a] for a in n["axis"]])
     _, squares = _deviations(g, x, n["axis"])
     if not n["correction"]:
@@ -82,7 +82,7 @@ def var(g: Writer, n: Call, x: str) -> str:
 
 
 @form("standardize")
-def standardize(g: Writer, n: Call, x: str) -> tuple[str, ...]:
+def _standardize(g: Writer, n: Call, x: str) -> tuple[str, ...]:
     mean = g.axes("ReduceMean", x, n["axis"], True)
     centred = g("Sub", x, mean)
     spread = g.axes("ReduceMean", g("Mul", centred, centred), n["axis"], True)
@@ -92,7 +92,7 @@ def standardize(g: Writer, n: Call, x: str) -> tuple[str, ...]:
 
 
 @form("cumulative_sum")
-def cumulative_sum(g: Writer, n: Call, x: str) -> str:
+def _cumulative_sum(g: Writer, n: Call, x: str) -> str:
     if n.dtype not in (np.float32, np.float64, np.int32, np.int64):
         wide = np.float32 if category(n.dtype) == 2 else np.int64
         return g.cast(g("CumSum", g.cast(x, wide), g.const(n["axis"], np.int64), reverse=int(n["reverse"])), n.dtype)
@@ -100,7 +100,7 @@ def cumulative_sum(g: Writer, n: Call, x: str) -> str:
 
 
 @form("cumulative_prod", since=26)
-def cumulative_prod(g: Writer, n: Call, x: str) -> str:
+def _cumulative_prod(g: Writer, n: Call, x: str) -> str:
     return str(g("CumProd", x, g.const(n["axis"], np.int64), exclusive=int(n["exclusive"]), reverse=int(n["reverse"])))
 
 
@@ -114,35 +114,35 @@ def _multiplied(g: Writer, n: Call, x: str, y: str) -> str:
 
 
 @form("matmul")
-def matmul(g: Writer, n: Call, x: str, y: str) -> str:
+def _matmul(g: Writer, n: Call, x: str, y: str) -> str:
     return _multiplied(g, n, x, y)
 
 
 @form("matvec")
-def matvec(g: Writer, n: Call, x: str, y: str) -> str:
+def _matvec(g: Writer, n: Call, x: str, y: str) -> str:
     column = g("Unsqueeze", y, g.ints([-1]))
     return str(g("Squeeze", _multiplied(g, n, x, column), g.ints([-1])))
 
 
 @form("vecmat")
-def vecmat(g: Writer, n: Call, x: str, y: str) -> str:
+def _vecmat(g: Writer, n: Call, x: str, y: str) -> str:
     row = g("Unsqueeze", x, g.ints([-2]))
     return str(g("Squeeze", _multiplied(g, n, row, y), g.ints([-2])))
 
 
 @form("dot")
-def dot(g: Writer, n: Call, x: str, y: str) -> str:
+def _dot(g: Writer, n: Call, x: str, y: str) -> str:
     row, column = g("Unsqueeze", x, g.ints([-2])), g("Unsqueeze", y, g.ints([-1]))
     return str(g("Squeeze", _multiplied(g, n, row, column), g.ints([-1, -2])))
 
 
 @form("einsum")
-def einsum(g: Writer, n: Call, *xs: str) -> str:
+def _einsum(g: Writer, n: Call, *xs: str) -> str:
     return str(g("Einsum", *xs, equation=n["subscripts"]))
 
 
 @form("det")
-def det(g: Writer, n: Call, x: str) -> str:
+def _det(g: Writer, n: Call, x: str) -> str:
     return str(g("Det", x))
 
 
@@ -166,7 +166,7 @@ def _cut(g: Writer, x: str, padding: Any, dtype: Any) -> tuple[str, list[int]]:
 
 
 @form("convolve")
-def convolve(g: Writer, n: Call, x: str, w: str) -> str:
+def _convolve(g: Writer, n: Call, x: str, w: str) -> str:
     ndim = len(n["stride"])
     wide, lead = _as_batch(g, x, n.operand(0).shape, ndim)
     wide, pads = _cut(g, wide, n["padding"], n.dtype)
@@ -178,7 +178,7 @@ def convolve(g: Writer, n: Call, x: str, w: str) -> str:
 
 
 @form("convolve_transpose")
-def convolve_transpose(g: Writer, n: Call, y: str, w: str) -> str:
+def _convolve_transpose(g: Writer, n: Call, y: str, w: str) -> str:
     ndim = len(n["stride"])
     wide, lead = _as_batch(g, y, n.operand(0).shape, ndim)
     kernel = [int(k) for k in n.operand(1).shape[2:]]
@@ -202,7 +202,7 @@ def convolve_transpose(g: Writer, n: Call, y: str, w: str) -> str:
 
 
 @form("convolve_kernel")
-def convolve_kernel(g: Writer, n: Call, x: str, y: str) -> str:
+def _convolve_kernel(g: Writer, n: Call, x: str, y: str) -> str:
     # The cotangent in a kernel is a correlation of the operand with the result's cotangent, in which batch and channels
     # change places, and so do strides and dilations.
     ndim, groups = len(n["stride"]), n["groups"]
@@ -235,12 +235,12 @@ def _pooled(g: Writer, n: Call, x: str, op: str, **attributes: Any) -> str:
 
 
 @form("max_pool")
-def max_pool(g: Writer, n: Call, x: str) -> str:
+def _max_pool(g: Writer, n: Call, x: str) -> str:
     return _pooled(g, n, x, "MaxPool", dilations=list(n["dilation"]))
 
 
 @form("sum_pool")
-def sum_pool(g: Writer, n: Call, x: str) -> str:
+def _sum_pool(g: Writer, n: Call, x: str) -> str:
     kernel, shape = n["kernel"], n.operand(0).shape
     ndim = len(kernel)
     channels = product(shape[:-ndim])
@@ -269,7 +269,7 @@ def _window_places(n: Call, size: Any, dilation: Any) -> tuple[Any, Any]:
 
 
 @form("argmax_pool")
-def argmax_pool(g: Writer, n: Call, x: str) -> str:
+def _argmax_pool(g: Writer, n: Call, x: str) -> str:
     ndim = len(n["kernel"])
     shape = n.operand(0).shape
     places, _ = _window_places(n, shape[-ndim:], n["dilation"])
@@ -290,7 +290,7 @@ def _windows(g: Writer, x: str, shape: Any, ndim: int, places: Any, dtype: Any) 
 
 
 @form("pool_select")
-def pool_select(g: Writer, n: Call, x: str, winners: str) -> str:
+def _pool_select(g: Writer, n: Call, x: str, winners: str) -> str:
     ndim = len(n["kernel"])
     shape = n.operand(0).shape
     places, out = _window_places(n, shape[-ndim:], n["dilation"])
@@ -301,7 +301,7 @@ def pool_select(g: Writer, n: Call, x: str, winners: str) -> str:
 
 
 @form("pool_scatter", since=16)
-def pool_scatter(g: Writer, n: Call, y: str, winners: str) -> str:
+def _pool_scatter(g: Writer, n: Call, y: str, winners: str) -> str:
     ndim = len(n["kernel"])
     lead = n.shape[:-ndim]
     places, out = _window_places(n, n["size"], n["dilation"])
@@ -315,7 +315,7 @@ def pool_scatter(g: Writer, n: Call, y: str, winners: str) -> str:
 
 
 @form("spread_pool", since=16)
-def spread_pool(g: Writer, n: Call, y: str) -> str:
+def _spread_pool(g: Writer, n: Call, y: str) -> str:
     ndim = len(n["kernel"])
     lead = n.shape[:-ndim]
     places, out = _window_places(n, n["size"], (1,) * ndim)

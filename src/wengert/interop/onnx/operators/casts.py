@@ -129,7 +129,7 @@ def _cast_sizes(x: Known, *, to: int = 7, **_: Any) -> Any:
 
 
 @operator("Cast", raw=True, symbolic=_cast_sizes)
-def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def _cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     dtype = numpy_dtype(to, "attribute 'to'")
     return cast_to(_widest(x), dtype, saturate, round_mode)
 
@@ -144,12 +144,12 @@ def _cast_like_sizes(x: Known, like: Any, **_: Any) -> Any:
 
 
 @operator("CastLike", raw=True, symbolic=_cast_like_sizes)
-def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def _cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
     return cast_to(_widest(x), like.dtype, saturate, round_mode)
 
 
 @operator("BitCast", raw=True)
-def bit_cast(x: Any, *, to: int) -> Any:
+def _bit_cast(x: Any, *, to: int) -> Any:
     dtype = numpy_dtype(to, "attribute 'to'")
     if x.dtype.itemsize != dtype.itemsize:
         refuse(f"bits of {x.dtype.name} are no {dtype.name}: the widths differ")

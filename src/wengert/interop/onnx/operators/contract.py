@@ -23,13 +23,13 @@ F = wg.nn.functional
 
 
 @operator("MatMul")
-def matmul(x: Any, y: Any) -> Any:
+def _matmul(x: Any, y: Any) -> Any:
     same(x, y)
     return wg.matmul(x, y)
 
 
 @operator("Gemm")
-def gemm(
+def _gemm(
     a: Any,
     b: Any,
     c: Any = None,
@@ -55,7 +55,7 @@ def _scaled(x: Any, by: float) -> Any:
 
 
 @operator("Einsum")
-def einsum(*xs: Any, equation: str) -> Any:
+def _einsum(*xs: Any, equation: str) -> Any:
     if len(equation) > 1000:
         refuse("the equation is longer than 1000 characters")
     return wg.einsum(equation.replace(" ", ""), *xs)
@@ -82,7 +82,7 @@ def _positive(values: Ints, what: str) -> None:
 
 
 class Windows:
-    """How windows lie over the trailing axes: their size, strides, dilations and padding on both sides."""
+    """Windows over the trailing axes: their size, strides, dilations and padding on both sides."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ def convolved(x: Any, w: Any, b: Any, windows: Windows, group: int) -> Any:
 
 
 @operator("Conv")
-def conv(
+def _conv(
     x: Any,
     w: Any,
     b: Any = None,
@@ -212,7 +212,7 @@ def conv(
 
 
 @operator("ConvTranspose")
-def conv_transpose(
+def _conv_transpose(
     x: Any,
     w: Any,
     b: Any = None,
@@ -287,7 +287,7 @@ def _transposed(x: Any, w: Any, steps: Ints, spread: Ints, group: int) -> Any:
 
 
 @operator("MaxPool")
-def max_pool(
+def _max_pool(
     x: Any,
     *,
     auto_pad: str = "NOTSET",
@@ -331,7 +331,7 @@ def max_pool(
 
 
 @operator("AveragePool")
-def average_pool(
+def _average_pool(
     x: Any,
     *,
     auto_pad: str = "NOTSET",
@@ -363,7 +363,7 @@ def _counts(windows: Windows, padded: bool) -> Any:
 
 
 @operator("LpPool")
-def lp_pool(
+def _lp_pool(
     x: Any,
     *,
     auto_pad: str = "NOTSET",
@@ -386,22 +386,22 @@ def _global_axes(x: Any) -> tuple[int, ...]:
 
 
 @operator("GlobalAveragePool")
-def global_average_pool(x: Any) -> Any:
+def _global_average_pool(x: Any) -> Any:
     return wg.mean(x, _global_axes(x), True)
 
 
 @operator("GlobalMaxPool")
-def global_max_pool(x: Any) -> Any:
+def _global_max_pool(x: Any) -> Any:
     return wg.max(x, _global_axes(x), True)
 
 
 @operator("GlobalLpPool")
-def global_lp_pool(x: Any, *, p: float = 2) -> Any:
+def _global_lp_pool(x: Any, *, p: float = 2) -> Any:
     return wg.pow(wg.sum(wg.pow(wg.abs(x), p), _global_axes(x), keepdims=True), 1 / p)
 
 
 @operator("MaxUnpool", static=(2,))
-def max_unpool(
+def _max_unpool(
     x: Any,
     places: Any,
     output_shape: Any = None,
@@ -429,7 +429,7 @@ def max_unpool(
 
 
 @operator("Col2Im", static=(1, 2))
-def col2im(
+def _col2im(
     x: Any, image: Any, block: Any, *, dilations: Any = None, pads: Any = None, strides: Any = None, context: Any
 ) -> Any:
     size, kernel = tuple(int(v) for v in image), tuple(int(v) for v in block)

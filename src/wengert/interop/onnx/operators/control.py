@@ -36,7 +36,7 @@ def _truth(value: Any) -> bool | None:
 
 
 @operator("If", raw=True, prefers=(0,))
-def choose(condition: Any, *, context: Any) -> Any:
+def _choose(condition: Any, *, context: Any) -> Any:
     yes, no = context.body("then_branch"), context.body("else_branch")
     truth = _truth(condition)
     if truth is None:
@@ -59,7 +59,7 @@ def _tensors(values: Sequence[Any]) -> tuple[Tensor, ...]:
 
 
 @operator("Loop", raw=True, prefers=(0, 1))
-def loop(count: Any = None, condition: Any = None, *states: Any, context: Any) -> Any:
+def _loop(count: Any = None, condition: Any = None, *states: Any, context: Any) -> Any:
     body: Call = context.body("body")
     program = context.body_of("body")
     kept = len(states)
@@ -153,11 +153,11 @@ def _directions(given: Any, count: int, what: str) -> tuple[int, ...]:
     return tuple(given)
 
 
+# In version 8 the first axis of everything is a batch.
 @operator("Scan", raw=True)
-def scan_of_batches(
+def _scan_of_batches(
     lengths: Any = None, *values: Any, num_scan_inputs: int, directions: Any = None, body: Any = None, context: Any
 ) -> Any:
-    """Version 8: the first axis of everything is a batch."""
     program = context.body_of("body")
     kept = len(values) - num_scan_inputs
     batch = values[0].shape[0]
@@ -178,7 +178,7 @@ def scan_of_batches(
 
 
 @operator("Scan", since=9, raw=True)
-def scan(
+def _scan(
     *values: Any,
     num_scan_inputs: int,
     scan_input_axes: Any = None,

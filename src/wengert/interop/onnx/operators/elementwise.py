@@ -55,17 +55,17 @@ for _name, _function in {
 
 
 @operator("Relu")
-def relu(x: Any, *, consumed_inputs: Any = None) -> Any:
+def _relu(x: Any, *, consumed_inputs: Any = None) -> Any:
     return wg.relu(x) if category(x.dtype) == 2 else wg.maximum(x, wg.zeros_like(x))
 
 
 @operator("Identity", raw=True, symbolic=lambda x: x)
-def identity(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
 @operator("IsInf")
-def isinf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+def _isinf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     found = wg.isinf(x)
     if not detect_negative:
         found = wg.logical_and(found, x > 0)
@@ -75,22 +75,22 @@ def isinf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
 
 
 @operator("Softplus")
-def softplus(x: Any) -> Any:
+def _softplus(x: Any) -> Any:
     return wg.logaddexp(x, wg.zeros_like(x))
 
 
 @operator("Elu")
-def elu(x: Any, *, alpha: float = 1.0, consumed_inputs: Any = None) -> Any:
+def _elu(x: Any, *, alpha: float = 1.0, consumed_inputs: Any = None) -> Any:
     return wg.nn.functional.elu(x, alpha)
 
 
 @operator("Celu")
-def celu(x: Any, *, alpha: float = 1.0) -> Any:
+def _celu(x: Any, *, alpha: float = 1.0) -> Any:
     return wg.nn.functional.celu(x, alpha)
 
 
 @operator("Selu")
-def selu(
+def _selu(
     x: Any,
     *,
     alpha: float = 1.67326319217681884765625,
@@ -101,44 +101,44 @@ def selu(
 
 
 @operator("LeakyRelu")
-def leaky_relu(x: Any, *, alpha: float = 0.01, consumed_inputs: Any = None) -> Any:
+def _leaky_relu(x: Any, *, alpha: float = 0.01, consumed_inputs: Any = None) -> Any:
     return wg.where(x < 0, x * alpha, x)
 
 
 @operator("ThresholdedRelu")
-def thresholded_relu(x: Any, *, alpha: float = 1.0) -> Any:
+def _thresholded_relu(x: Any, *, alpha: float = 1.0) -> Any:
     return wg.where(x > alpha, x, wg.zeros_like(x))
 
 
 @operator("HardSigmoid")
-def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: Any = None) -> Any:
+def _hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: Any = None) -> Any:
     return wg.clip(alpha * x + beta, 0, 1)
 
 
 @operator("HardSwish")
-def hard_swish(x: Any) -> Any:
+def _hard_swish(x: Any) -> Any:
     return x * wg.clip(x / 6 + 0.5, 0, 1)
 
 
 @operator("Gelu")
-def gelu(x: Any, *, approximate: str = "none") -> Any:
+def _gelu(x: Any, *, approximate: str = "none") -> Any:
     if approximate not in ("none", "tanh"):
         refuse(f"approximate is {approximate!r}, and neither 'none' nor 'tanh'")
     return wg.nn.functional.gelu(x, approximate)
 
 
 @operator("Mish")
-def mish(x: Any) -> Any:
+def _mish(x: Any) -> Any:
     return wg.nn.functional.mish(x)
 
 
 @operator("Swish")
-def swish(x: Any, *, alpha: float = 1.0) -> Any:
+def _swish(x: Any, *, alpha: float = 1.0) -> Any:
     return x * wg.sigmoid(alpha * x)
 
 
 @operator("Shrink")
-def shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+def _shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     zero = wg.zeros_like(x)
     out = wg.where(x < -lambd, x + bias, wg.where(x > lambd, x - bias, zero))
     return out.astype(x.dtype)
@@ -171,7 +171,7 @@ def trunc_divide(x: Any, y: Any) -> Any:
     return down + up.astype(x.dtype)
 
 
-def divide(x: Any, y: Any) -> Any:
+def _divide(x: Any, y: Any) -> Any:
     return x / y if category(x.dtype) >= 2 else trunc_divide(x, y)
 
 
@@ -191,7 +191,7 @@ def _divide_sizes(x: Known, y: Known) -> Any:
 _binary("Add", wg.add, np.add)
 _binary("Sub", wg.subtract, np.subtract)
 _binary("Mul", wg.multiply, np.multiply)
-_binary("Div", divide, _divide_sizes)
+_binary("Div", _divide, _divide_sizes)
 _binary("And", wg.logical_and)
 _binary("Or", wg.logical_or)
 _binary("Xor", wg.logical_xor)
@@ -213,7 +213,7 @@ _binary("BitwiseXor", wg.bitwise_xor)
     raw=True,
     symbolic=lambda x, y: np.array([a == b for a, b in np.broadcast(x, y)]).reshape(np.broadcast(x, y).shape),
 )
-def equal(x: Any, y: Any) -> Any:
+def _equal(x: Any, y: Any) -> Any:
     if isinstance(x, np.ndarray) and x.dtype == object and isinstance(y, np.ndarray):
         return np.asarray(x == y, dtype=np.bool_)
     x, y = wg.asarray(x), wg.asarray(y)
@@ -222,7 +222,7 @@ def equal(x: Any, y: Any) -> Any:
 
 
 @operator("BitShift")
-def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
+def _bit_shift(x: Any, y: Any, *, direction: str) -> Any:
     if direction not in ("LEFT", "RIGHT"):
         refuse(f"direction is {direction!r}, and neither 'LEFT' nor 'RIGHT'")
     same(x, y)
@@ -230,7 +230,7 @@ def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
 
 
 @operator("Pow")
-def power(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
+def _power(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
     y = aligned(x, y, axis if broadcast else None)
     if x.dtype == y.dtype and category(x.dtype) >= 2:
         return wg.pow(x, y)
@@ -250,7 +250,7 @@ def _nonnegative(y: Tensor) -> bool:
 
 
 @operator("Mod")
-def modulo(x: Any, y: Any, *, fmod: int = 0) -> Any:
+def _modulo(x: Any, y: Any, *, fmod: int = 0) -> Any:
     same(x, y)
     if not fmod:
         return wg.remainder(x, y)
@@ -261,7 +261,7 @@ def modulo(x: Any, y: Any, *, fmod: int = 0) -> Any:
 
 
 @operator("PRelu")
-def prelu(x: Any, slope: Any, *, consumed_inputs: Any = None, context: Any) -> Any:
+def _prelu(x: Any, slope: Any, *, consumed_inputs: Any = None, context: Any) -> Any:
     if context.opset < 9 and slope.ndim == 1 and x.ndim > 1 and slope.shape[0] != 1:
         slope = slope.reshape((-1, *(1,) * (x.ndim - 2)))
     return wg.where(x < 0, x * slope, x)
@@ -279,22 +279,22 @@ def _folded(*xs: Any, function: Any) -> Any:
 
 
 @operator("Max")
-def maximum(*xs: Any, consumed_inputs: Any = None) -> Any:
+def _maximum(*xs: Any, consumed_inputs: Any = None) -> Any:
     return _folded(*xs, function=wg.maximum)
 
 
 @operator("Min")
-def minimum(*xs: Any, consumed_inputs: Any = None) -> Any:
+def _minimum(*xs: Any, consumed_inputs: Any = None) -> Any:
     return _folded(*xs, function=wg.minimum)
 
 
 @operator("Sum")
-def total(*xs: Any, consumed_inputs: Any = None) -> Any:
+def _total(*xs: Any, consumed_inputs: Any = None) -> Any:
     return _folded(*xs, function=wg.add)
 
 
 @operator("Mean")
-def average(*xs: Any, consumed_inputs: Any = None) -> Any:
+def _average(*xs: Any, consumed_inputs: Any = None) -> Any:
     return _folded(*xs, function=wg.add) / len(xs)
 
 
@@ -303,7 +303,7 @@ def _where_symbolic(condition: Known, x: Known, y: Known) -> Any:
 
 
 @operator("Where", raw=True, symbolic=_where_symbolic)
-def where(condition: Any, x: Any, y: Any) -> Any:
+def _where(condition: Any, x: Any, y: Any) -> Any:
     texts = [v for v in (x, y) if isinstance(v, np.ndarray) and v.dtype == object]
     if texts:
         return np.where(np.asarray(condition), x, y)
@@ -313,7 +313,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 @operator("Clip")
-def clip(
+def _clip(
     x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: Any = None, consumed_inputs: Any = None
 ) -> Any:
     # With a lower bound above the upper one all elements are the upper one.

@@ -137,7 +137,7 @@ def _scales(given: Known | None) -> list[float] | None:
 
 
 @operator("Resize", since=11, static=(1, 2, 3))
-def resize(
+def _resize(
     x: Any,
     roi: Any = None,
     scales: Any = None,
@@ -213,12 +213,12 @@ def _old_resize(x: Any, factors: Sequence[float] | None, mode: str, context: Any
 
 
 @operator("Resize", "Upsample", since=9, static=(1,))
-def resize_10(x: Any, scales: Any, *, mode: str = "nearest", context: Any) -> Any:
+def _resize_10(x: Any, scales: Any, *, mode: str = "nearest", context: Any) -> Any:
     return _old_resize(x, _scales(scales), mode, context)
 
 
 @operator("Upsample", since=7)
-def upsample(x: Any, *, scales: Any, mode: str = "nearest", context: Any) -> Any:
+def _upsample(x: Any, *, scales: Any, mode: str = "nearest", context: Any) -> Any:
     return _old_resize(x, scales, mode, context)
 
 
@@ -285,7 +285,9 @@ def _cubic_tensor(distance: Any, a: float = -0.75) -> Any:
 
 
 @operator("GridSample")
-def grid_sample(x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros") -> Any:
+def _grid_sample(
+    x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Any:
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     ndim = x.ndim - 2
     if mode not in ("nearest", "linear", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
@@ -301,7 +303,7 @@ def grid_sample(x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linea
 
 
 @operator("DeformConv")
-def deform_conv(
+def _deform_conv(
     x: Any,
     w: Any,
     offset: Any,
@@ -347,7 +349,7 @@ def deform_conv(
 
 
 @operator("RoiAlign", static=(1, 2))
-def roi_align(
+def _roi_align(
     x: Any,
     rois: Known,
     batches: Known,
@@ -409,7 +411,7 @@ def _pooled(x: Any, taps: Any, bins: Sequence[int], height: int, width: int, mod
 
 
 @operator("MaxRoiPool", static=(1,))
-def max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float = 1.0, context: Any) -> Any:
+def _max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float = 1.0, context: Any) -> Any:
     height, width = pooled_shape
     if not 0 < height * width <= 1 << 16 or not np.isfinite(rois).all():
         refuse(f"regions of {height} x {width} cells")
@@ -436,7 +438,7 @@ def max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float
 
 
 @operator("NonMaxSuppression", raw=True)
-def non_max_suppression(
+def _non_max_suppression(
     boxes: Any, scores: Any, most: Any = None, overlap: Any = None, least: Any = None, *, center_point_box: int = 0
 ) -> Any:
     found, of = values_of(boxes, "a choice of boxes").astype(np.float64), values_of(scores, "a choice of boxes")
@@ -473,7 +475,7 @@ def non_max_suppression(
 
 
 @operator("ImageDecoder", raw=True)
-def decode_image(data: Any, *, pixel_format: str = "RGB") -> Any:
+def _decode_image(data: Any, *, pixel_format: str = "RGB") -> Any:
     try:
         from PIL import Image
     except ImportError:

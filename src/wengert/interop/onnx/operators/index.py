@@ -31,7 +31,7 @@ def _gather_sizes(x: Known, indices: Any, *, axis: int = 0) -> Any:
 
 
 @operator("Gather", raw=True, symbolic=_gather_sizes)
-def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
+def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     x = array_or_tensor(x)
     axis = axis_of(axis, x.ndim)
     if isinstance(x, np.ndarray):
@@ -44,13 +44,13 @@ def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
 
 
 @operator("GatherElements")
-def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
+def _gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
     axis = axis_of(axis, x.ndim)
     return wg.gather(x, axis, wrapped(indices, x.shape[axis]))
 
 
 @operator("GatherND")
-def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     depth = indices.shape[-1]
     if not depth or batch_dims + depth > x.ndim or batch_dims >= indices.ndim:
         refuse(f"indices of shape {tuple(indices.shape)} do not fit shape {tuple(x.shape)}")
@@ -96,7 +96,7 @@ def scattered(x: Tensor, places: Any, updates: Any, reduction: str) -> Tensor:
 
 @operator("Scatter")
 @operator("ScatterElements")
-def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
+def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
     axis = axis_of(axis, x.ndim)
     if tuple(indices.shape) != tuple(updates.shape) or indices.ndim != x.ndim or x.dtype != updates.dtype:
         refuse(f"indices of shape {tuple(indices.shape)} and updates of shape {tuple(updates.shape)} do not fit")
@@ -111,7 +111,7 @@ def scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduc
 
 
 @operator("ScatterND")
-def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
     depth = indices.shape[-1]
     if depth > x.ndim or x.dtype != updates.dtype:
         refuse(f"indices of shape {tuple(indices.shape)} do not fit shape {tuple(x.shape)}")
@@ -128,7 +128,7 @@ def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -
 
 
 @operator("TensorScatter")
-def tensor_scatter(past: Any, update: Any, at: Any = None, *, axis: int = -2, mode: str = "linear") -> Any:
+def _tensor_scatter(past: Any, update: Any, at: Any = None, *, axis: int = -2, mode: str = "linear") -> Any:
     axis = axis_of(axis, past.ndim)
     if mode not in ("linear", "circular") or axis == 0:
         refuse(f"mode is {mode!r} and axis {axis}")
@@ -171,23 +171,23 @@ def _top(x: Any, k: int, axis: int, largest: int, sorted_: int) -> tuple[Any, An
 
 
 @operator("TopK")
-def top_k_old(x: Any, *, k: int, axis: int = -1) -> Any:
+def _top_k_old(x: Any, *, k: int, axis: int = -1) -> Any:
     return _top(x, k, axis, 1, 1)
 
 
 @operator("TopK", since=10, static=(1,))
-def top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+def _top_k(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     return _top(x, int(k.reshape(())), axis, largest, sorted)
 
 
 @operator("NonZero", raw=True)
-def nonzero(x: Any) -> Any:
+def _nonzero(x: Any) -> Any:
     found = values_of(x, "the places of what is not zero")
     return np.stack(np.nonzero(found)).astype(np.int64) if found.ndim else np.zeros((0, int(found != 0)), np.int64)
 
 
 @operator("Unique", raw=True)
-def unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
+def _unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
     found = values_of(x, "the different elements")
     if axis is None:
         found, axis = found.reshape(-1), 0
@@ -218,15 +218,15 @@ def _cumulative(x: Any, axis: Known, exclusive: int, reverse: int, function: Any
 
 
 @operator("CumSum", static=(1,))
-def cumsum(x: Any, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def _cumsum(x: Any, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Any:
     return _cumulative(x, axis, exclusive, reverse, wg.cumulative_sum, 0)
 
 
 @operator("CumProd", static=(1,))
-def cumprod(x: Any, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Any:
+def _cumprod(x: Any, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Any:
     return _cumulative(x, axis, exclusive, reverse, wg.cumulative_prod, 1)
 
 
 @operator("Det")
-def det(x: Any) -> Any:
+def _det(x: Any) -> Any:
     return wg.linalg.det(x)

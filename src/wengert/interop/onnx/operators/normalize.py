@@ -18,7 +18,7 @@ def _channels(v: Any, ndim: int) -> Any:
 
 
 @operator("BatchNormalization")
-def batch_norm(
+def _batch_norm(
     x: Any,
     scale: Any,
     bias: Any,
@@ -52,7 +52,7 @@ def batch_norm(
 
 
 @operator("InstanceNormalization")
-def instance_norm(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5, consumed_inputs: Any = None) -> Any:
+def _instance_norm(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5, consumed_inputs: Any = None) -> Any:
     axes = tuple(range(2, x.ndim))
     centred = x - wg.mean(x, axes, True)
     scaled = centred / wg.sqrt(wg.mean(centred * centred, axes, True) + epsilon)
@@ -60,7 +60,7 @@ def instance_norm(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5, consu
 
 
 @operator("LayerNormalization")
-def layer_norm(
+def _layer_norm(
     x: Any, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Any:
     start = axis_of(axis, x.ndim)
@@ -78,7 +78,7 @@ def layer_norm(
 
 
 @operator("RMSNormalization")
-def rms_norm(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
+def _rms_norm(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
     start = axis_of(axis, x.ndim)
     axes = tuple(range(start, x.ndim))
     wide = x.astype(numpy_dtype(stash_type, "attribute 'stash_type'")) if x.dtype != wg.float64 else x
@@ -87,7 +87,7 @@ def rms_norm(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash
 
 
 @operator("LpNormalization")
-def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
+def _lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     axis = axis_of(axis, x.ndim)
     if p not in (1, 2):
         refuse(f"p is {p}, and neither 1 nor 2")
@@ -97,7 +97,7 @@ def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
 
 
 @operator("LRN")
-def local_response(x: Any, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Any:
+def _local_response(x: Any, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Any:
     if size < 1:
         refuse(f"size is {size}")
     channels = x.shape[1]
@@ -115,7 +115,7 @@ def local_response(x: Any, *, alpha: float = 1e-4, beta: float = 0.75, bias: flo
 
 
 @operator("MeanVarianceNormalization")
-def mean_variance(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
+def _mean_variance(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
     found = axes_of(axes, x.ndim)
     mean = wg.mean(x, found, True)
     deviation = wg.sqrt(wg.mean(x * x, found, True) - mean * mean)
@@ -126,12 +126,12 @@ def mean_variance(x: Any, *, axes: Any = (0, 2, 3)) -> Any:
 
 
 @operator("Dropout")
-def dropout_old(x: Any, *, ratio: float = 0.5, is_test: int = 1, consumed_inputs: Any = None) -> Any:
+def _dropout_old(x: Any, *, ratio: float = 0.5, is_test: int = 1, consumed_inputs: Any = None) -> Any:
     return x, wg.ones_like(x, dtype=wg.bool)
 
 
 @operator("Dropout", since=12, prefers=(1, 2))
-def dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None) -> Any:
+def _dropout(x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None) -> Any:
     rate = 0.5 if ratio is None else ratio
     if (
         training is None
@@ -175,12 +175,12 @@ def _likelihood(log_p: Any, labels: Any, weight: Any, ignore_index: int | None, 
 
 
 @operator("NegativeLogLikelihoodLoss")
-def nll(x: Any, labels: Any, weight: Any = None, *, ignore_index: int | None = None, reduction: str = "mean") -> Any:
+def _nll(x: Any, labels: Any, weight: Any = None, *, ignore_index: int | None = None, reduction: str = "mean") -> Any:
     return _likelihood(x, labels, weight, ignore_index, reduction)
 
 
 @operator("SoftmaxCrossEntropyLoss")
-def softmax_cross_entropy(
+def _softmax_cross_entropy(
     x: Any, labels: Any, weight: Any = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> Any:
     log_p = wg.log_softmax(x, 1)

@@ -57,7 +57,7 @@ def _per(scale: Any, x: Any, axis: int, block_size: int) -> Any:
 
 
 @operator("QuantizeLinear", raw=True)
-def quantize(
+def _quantize(
     x: Any,
     scale: Any,
     zero: Any = None,
@@ -102,7 +102,7 @@ def quantize(
 
 
 @operator("DequantizeLinear", raw=True)
-def dequantize(
+def _dequantize(
     x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Any:
     given = _numbers(scale)
@@ -135,7 +135,7 @@ def _centred(x: Any, zero: Any, axis: int | None = None) -> Any:
 
 
 @operator("MatMulInteger")
-def matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+def _matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
     return wg.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1))
 
 
@@ -152,7 +152,7 @@ def _one(x: Any) -> Any:
 
 
 @operator("QLinearMatMul", raw=True)
-def qlinear_matmul(
+def _qlinear_matmul(
     a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any
 ) -> Any:
     if not holds(y_zero.dtype) or not all(holds(v.dtype) for v in (a, b)):
@@ -177,7 +177,7 @@ def _integer_convolution(x: Any, w: Any, attributes: dict[str, Any], context: An
 
 
 @operator("ConvInteger")
-def conv_integer(
+def _conv_integer(
     x: Any,
     w: Any,
     x_zero: Any = None,
@@ -196,7 +196,7 @@ def conv_integer(
 
 
 @operator("QLinearConv")
-def qlinear_conv(
+def _qlinear_conv(
     x: Any,
     x_scale: Any,
     x_zero: Any,

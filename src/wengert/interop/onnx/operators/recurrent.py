@@ -142,7 +142,7 @@ def _names(given: Any, default: tuple[str, ...], direction: str) -> tuple[str, .
 
 
 @operator("RNN")
-def rnn(
+def _rnn(
     x: Any,
     w: Any,
     r: Any,
@@ -173,7 +173,7 @@ def rnn(
 
 
 @operator("GRU")
-def gru(
+def _gru(
     x: Any,
     w: Any,
     r: Any,
@@ -215,7 +215,7 @@ def gru(
 
 
 @operator("LSTM")
-def lstm(
+def _lstm(
     x: Any,
     w: Any,
     r: Any,

@@ -109,12 +109,12 @@ for _name, (_function, _since) in _RULES.items():
 
 
 @operator("Hardmax")
-def hardmax_old(x: Any, *, axis: int = 1) -> Any:
+def _hardmax_old(x: Any, *, axis: int = 1) -> Any:
     return _of_rows(x, axis, _hardmax)
 
 
 @operator("Hardmax", since=13)
-def hardmax(x: Any, *, axis: int = -1) -> Any:
+def _hardmax_operator(x: Any, *, axis: int = -1) -> Any:
     return _hardmax(x, axis)
 
 

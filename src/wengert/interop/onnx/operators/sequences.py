@@ -28,28 +28,28 @@ def _position(at: Known, count: int) -> int:
 
 
 @operator("SequenceConstruct", raw=True)
-def construct(*xs: Any) -> Any:
+def _construct(*xs: Any) -> Any:
     return list(xs)
 
 
 @operator("SequenceEmpty", raw=True)
-def empty(*, dtype: int = 1) -> Any:
+def _empty(*, dtype: int = 1) -> Any:
     return []
 
 
 @operator("SequenceAt", raw=True, static=(1,))
-def at(xs: Any, position: Known) -> Any:
+def _at(xs: Any, position: Known) -> Any:
     return _list(xs)[_position(position, len(xs))]
 
 
 @operator("SequenceErase", raw=True, static=(1,))
-def erase(xs: Any, position: Any = None) -> Any:
+def _erase(xs: Any, position: Any = None) -> Any:
     i = _position(np.array(-1) if position is None else position, len(_list(xs)))
     return xs[:i] + xs[i + 1 :]
 
 
 @operator("SequenceInsert", raw=True, static=(2,))
-def insert(xs: Any, x: Any, position: Any = None) -> Any:
+def _insert(xs: Any, x: Any, position: Any = None) -> Any:
     count = len(_list(xs))
     i = count if position is None else int(position.reshape(()))
     if not -count <= i <= count:
@@ -59,12 +59,12 @@ def insert(xs: Any, x: Any, position: Any = None) -> Any:
 
 
 @operator("SequenceLength", raw=True, spec_only=True)
-def length(xs: Any) -> Any:
+def _length(xs: Any) -> Any:
     return np.array(len(_list(xs)), dtype=np.int64)
 
 
 @operator("SplitToSequence", raw=True, static=(1,))
-def split(x: Any, parts: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
+def _split(x: Any, parts: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
     x = array_or_tensor(x)
     axis = axis_of(axis, x.ndim)
     whole = int(x.shape[axis])
@@ -89,7 +89,7 @@ def split(x: Any, parts: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any
 
 
 @operator("ConcatFromSequence", raw=True)
-def concat(xs: Any, *, axis: int, new_axis: int = 0) -> Any:
+def _concat(xs: Any, *, axis: int, new_axis: int = 0) -> Any:
     values = [array_or_tensor(x) for x in _list(xs)]
     if not values:
         refuse("an empty sequence cannot be joined")
@@ -100,17 +100,17 @@ def concat(xs: Any, *, axis: int, new_axis: int = 0) -> Any:
 
 
 @operator("Optional", raw=True)
-def optional(x: Any = None, *, type: Any = None) -> Any:
+def _optional(x: Any = None, *, type: Any = None) -> Any:
     return x
 
 
 @operator("OptionalHasElement", raw=True)
-def has_element(x: Any = None) -> Any:
+def _has_element(x: Any = None) -> Any:
     return np.array(x is not None)
 
 
 @operator("OptionalGetElement", raw=True)
-def get_element(x: Any = None) -> Any:
+def _get_element(x: Any = None) -> Any:
     if x is None:
         refuse("the optional is empty")
     return x

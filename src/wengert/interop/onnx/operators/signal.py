@@ -54,12 +54,12 @@ def _length(given: Known | None) -> int | None:
 
 
 @operator("DFT", since=17, static=(1,))
-def dft_17(x: Any, length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0, context: Any) -> Any:
-    return dft(x, length, np.array(axis), inverse=inverse, onesided=onesided, context=context)
+def _dft_17(x: Any, length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0, context: Any) -> Any:
+    return _dft(x, length, np.array(axis), inverse=inverse, onesided=onesided, context=context)
 
 
 @operator("DFT", since=20, static=(1, 2))
-def dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0, context: Any) -> Any:
+def _dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0, context: Any) -> Any:
     along = axis_of(-2 if axis is None else int(axis.reshape(())), x.ndim)
     if along == x.ndim - 1:
         refuse("the axis is that of real and imaginary parts")
@@ -69,7 +69,7 @@ def dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0, onesi
 
 
 @operator("STFT", static=(1, 3))
-def stft(x: Any, step: Known, window: Any = None, length: Any = None, *, onesided: int = 1, context: Any) -> Any:
+def _stft(x: Any, step: Known, window: Any = None, length: Any = None, *, onesided: int = 1, context: Any) -> Any:
     hop = int(step.reshape(()))
     size = _length(length) or (int(window.shape[0]) if window is not None else int(x.shape[1]))
     if x.ndim == 2:
@@ -86,7 +86,7 @@ def stft(x: Any, step: Known, window: Any = None, length: Any = None, *, oneside
 
 
 @operator("MelWeightMatrix", raw=True, static=(0, 1, 2, 3, 4))
-def mel_weights(
+def _mel_weights(
     bins: Known, length: Known, rate: Known, lower: Known, upper: Known, *, output_datatype: int = 1, context: Any
 ) -> Any:
     count, n, sample = (int(v.reshape(())) for v in (bins, length, rate))
@@ -122,7 +122,7 @@ def _drawn(kind: str, shape: Any, first: float, second: float, dtype: Any, seed:
 
 
 @operator("RandomUniform", raw=True, draws=True)
-def random_uniform(
+def _random_uniform(
     *, dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float | None = None, shape: Any, context: Any
 ) -> Any:
     context.run.room(int(np.prod([max(int(n), 0) for n in shape], dtype=object)))
@@ -130,7 +130,7 @@ def random_uniform(
 
 
 @operator("RandomNormal", raw=True, draws=True)
-def random_normal(
+def _random_normal(
     *, dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None, shape: Any, context: Any
 ) -> Any:
     context.run.room(int(np.prod([max(int(n), 0) for n in shape], dtype=object)))
@@ -142,27 +142,27 @@ def _like(x: Any, dtype: int | None) -> Any:
 
 
 @operator("RandomUniformLike", draws=True)
-def random_uniform_like(
+def _random_uniform_like(
     x: Any, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0, seed: float | None = None
 ) -> Any:
     return _drawn("uniform", x.shape, low, high, _like(x, dtype), seed)
 
 
 @operator("RandomNormalLike", draws=True)
-def random_normal_like(
+def _random_normal_like(
     x: Any, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Any:
     return _drawn("normal", x.shape, mean, scale, _like(x, dtype), seed)
 
 
 @operator("Bernoulli", draws=True)
-def bernoulli(p: Any, *, dtype: int | None = None, seed: float | None = None) -> Any:
+def _bernoulli(p: Any, *, dtype: int | None = None, seed: float | None = None) -> Any:
     drawn = wg.random.uniform(tuple(p.shape), dtype=wg.float32, **_generator(seed))
     return (drawn < p).astype(_like(p, dtype))
 
 
 @operator("Multinomial", draws=True)
-def multinomial(x: Any, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None, context: Any) -> Any:
+def _multinomial(x: Any, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None, context: Any) -> Any:
     context.run.room(sample_size * max(1, x.shape[0]))
     drawn: Tensor = wg.random.multinomial(wg.softmax(x, -1), sample_size, True, **_generator(seed))
     return drawn.astype(numpy_dtype(dtype, "attribute 'dtype'"))

@@ -41,12 +41,12 @@ def array_or_tensor(x: Any) -> Any:
 
 
 @operator("Shape", raw=True, spec_only=True)
-def shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
+def _shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
     return sizes(tuple(x.shape)[slice(start, end)])
 
 
 @operator("Size", raw=True, spec_only=True)
-def size(x: Any) -> Any:
+def _size(x: Any) -> Any:
     count: Any = 1
     for n in x.shape:
         count = count * n
@@ -54,7 +54,7 @@ def size(x: Any) -> Any:
 
 
 @operator("Reshape", static=(1,), raw=True)
-def reshape(x: Any, shape: Any = None, *, allowzero: int = 0, consumed_inputs: Any = None, **old: Any) -> Any:
+def _reshape(x: Any, shape: Any = None, *, allowzero: int = 0, consumed_inputs: Any = None, **old: Any) -> Any:
     target = list(ints(shape)) if shape is not None else [int(n) for n in old.get("shape", ())]
     x = array_or_tensor(x)
     if not allowzero:
@@ -67,7 +67,7 @@ def reshape(x: Any, shape: Any = None, *, allowzero: int = 0, consumed_inputs: A
 
 
 @operator("Flatten", raw=True)
-def flatten(x: Any, *, axis: int = 1) -> Any:
+def _flatten(x: Any, *, axis: int = 1) -> Any:
     x = array_or_tensor(x)
     if not -x.ndim <= axis <= x.ndim:
         refuse(f"axis {axis} does not exist in a tensor with {x.ndim} dimensions")
@@ -86,7 +86,7 @@ def _squeeze_sizes(x: Known, axes: Any = None, *, axes_: Any = None, **_: Any) -
 
 
 @operator("Squeeze", static=(1,), raw=True, symbolic=_squeeze_sizes)
-def squeeze(x: Any, axes_input: Any = None, *, axes: Any = None) -> Any:
+def _squeeze(x: Any, axes_input: Any = None, *, axes: Any = None) -> Any:
     x = array_or_tensor(x)
     given = axes if axes_input is None else ints(axes_input)
     where = [i for i, n in enumerate(x.shape) if n == 1] if given is None else axes_of(given, x.ndim)
@@ -107,7 +107,7 @@ def _unsqueeze_sizes(x: Known, axes_input: Any = None, *, axes: Any = None) -> A
 
 
 @operator("Unsqueeze", static=(1,), raw=True, symbolic=_unsqueeze_sizes)
-def unsqueeze(x: Any, axes_input: Any = None, *, axes: Any = None) -> Any:
+def _unsqueeze(x: Any, axes_input: Any = None, *, axes: Any = None) -> Any:
     given = axes if axes_input is None else ints(axes_input)
     if given is None:
         refuse("the axes are missing")
@@ -115,7 +115,7 @@ def unsqueeze(x: Any, axes_input: Any = None, *, axes: Any = None) -> Any:
 
 
 @operator("Transpose", raw=True)
-def transpose(x: Any, *, perm: Any = None) -> Any:
+def _transpose(x: Any, *, perm: Any = None) -> Any:
     x = array_or_tensor(x)
     order = tuple(reversed(range(x.ndim))) if perm is None else axes_of(perm, x.ndim)
     if len(order) != x.ndim:
@@ -124,7 +124,7 @@ def transpose(x: Any, *, perm: Any = None) -> Any:
 
 
 @operator("Expand", static=(1,))
-def expand(x: Any, shape: Known) -> Any:
+def _expand(x: Any, shape: Known) -> Any:
     target = ints(shape)
     return (
         wg.broadcast_to(x, wg.broadcast_shapes(tuple(x.shape), target))
@@ -154,7 +154,7 @@ def _concat_sizes(*xs: Known, axis: int = 0) -> Any:
 
 
 @operator("Concat", raw=True, symbolic=_concat_sizes)
-def concat(*xs: Any, axis: int = 1) -> Any:
+def _concat(*xs: Any, axis: int = 1) -> Any:
     values = [array_or_tensor(x) for x in xs]
     if not values:
         refuse("there are no operands")
@@ -176,7 +176,7 @@ def parts_of(total: Any, parts: int, what: str) -> list[int]:
 
 
 @operator("Split", static=(1,), raw=True)
-def split(x: Any, sizes: Any = None, *, axis: int = 0, split: Any = None, num_outputs: int = 0, context: Any) -> Any:
+def _split(x: Any, sizes: Any = None, *, axis: int = 0, split: Any = None, num_outputs: int = 0, context: Any) -> Any:
     x = array_or_tensor(x)
     axis = axis_of(axis, x.ndim)
     if sizes is not None:
@@ -198,7 +198,7 @@ def split(x: Any, sizes: Any = None, *, axis: int = 0, split: Any = None, num_ou
 
 
 @operator("Tile", static=(1,))
-def tile(x: Any, repeats: Any, tiles: Any = None) -> Any:
+def _tile(x: Any, repeats: Any, tiles: Any = None) -> Any:
     return wg.tile(x, ints(repeats))
 
 
@@ -302,7 +302,7 @@ def _extended(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tenso
 
 
 @operator("Pad")
-def pad_old(x: Any, *, pads: Any = None, paddings: Any = None, mode: str = "constant", value: float = 0.0) -> Any:
+def _pad_old(x: Any, *, pads: Any = None, paddings: Any = None, mode: str = "constant", value: float = 0.0) -> Any:
     widths = pads if pads is not None else paddings
     if widths is None or len(widths) != 2 * x.ndim:
         refuse(f"pads {widths} are not two for each of {x.ndim} axes")
@@ -310,7 +310,7 @@ def pad_old(x: Any, *, pads: Any = None, paddings: Any = None, mode: str = "cons
 
 
 @operator("Pad", since=11, static=(1, 3), prefers=(2,))
-def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
+def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
     where = tuple(range(x.ndim)) if axes is None else axes_of(ints(axes), x.ndim)
     given = ints(pads)
     if len(given) != 2 * len(where):
@@ -323,7 +323,7 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "
 
 
 @operator("Trilu", static=(1,))
-def trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
+def _trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
     diagonal = 0 if k is None else int(k.reshape(()))
     # Beyond the corners the result is the same however far.
     reach = int(x.shape[-1]) + int(x.shape[-2])
@@ -332,7 +332,7 @@ def trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
 
 
 @operator("DepthToSpace")
-def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def _depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     b = blocksize
     if b < 1 or c % (b * b) or mode not in ("DCR", "CRD"):
@@ -345,7 +345,7 @@ def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @operator("SpaceToDepth")
-def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def _space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     b = blocksize
     if b < 1 or h % b or w % b:
@@ -356,7 +356,7 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 
 
 @operator("ReverseSequence", static=())
-def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+def _reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     batch, time = axis_of(batch_axis, x.ndim), axis_of(time_axis, x.ndim)
     if {batch, time} != {0, 1}:
         refuse(f"batch_axis and time_axis are {batch_axis} and {time_axis}, and must be 0 and 1")
@@ -372,7 +372,7 @@ def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: in
 
 
 @operator("ConstantOfShape", static=(0,), raw=True)
-def constant_of_shape(shape: Any = None, *, value: Any = None, input: Any = None, context: Any) -> Any:
+def _constant_of_shape(shape: Any = None, *, value: Any = None, input: Any = None, context: Any) -> Any:
     target = ints(shape)
     fill = np.zeros(1, np.float32) if value is None else value
     if fill.size != 1:
@@ -386,7 +386,7 @@ def constant_of_shape(shape: Any = None, *, value: Any = None, input: Any = None
 
 
 @operator("Range", static=(0, 1, 2), raw=True)
-def arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1, context: Any) -> Any:
+def _arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1, context: Any) -> Any:
     first, end, step = (v.reshape(()).item() for v in (start, limit, delta))
     if not step:
         refuse("the step is 0")
@@ -406,14 +406,14 @@ def arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1, con
 
 
 @operator("EyeLike", spec_only=True)
-def eye_like(x: Any, *, dtype: int | None = None, k: int = 0, context: Any) -> Any:
+def _eye_like(x: Any, *, dtype: int | None = None, k: int = 0, context: Any) -> Any:
     rows, columns = (int(n) for n in x.shape)
     to = x.dtype if dtype is None else numpy_dtype(dtype, "attribute 'dtype'")
     return wg.asarray(np.eye(rows, columns, max(-rows, min(columns, k)), dtype=to), copy=False)
 
 
 @operator("OneHot", static=(1,))
-def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, context: Any) -> Any:
+def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, context: Any) -> Any:
     count = int(depth.reshape(()))
     if count < 1:
         refuse(f"the depth is {count}")
@@ -428,7 +428,7 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, context: A
 
 
 @operator("Compress", static=(1,))
-def compress(x: Any, condition: Known, *, axis: int | None = None) -> Any:
+def _compress(x: Any, condition: Known, *, axis: int | None = None) -> Any:
     if axis is None:
         x, axis = x.reshape((-1,)), 0
     axis = axis_of(axis, x.ndim)

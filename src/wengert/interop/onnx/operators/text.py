@@ -31,12 +31,12 @@ def _each(x: Known, function: Callable[[str], Any], dtype: Any) -> Known:
 
 
 @operator("StringConcat", raw=True)
-def string_concat(x: Any, y: Any) -> Any:
+def _string_concat(x: Any, y: Any) -> Any:
     return np.asarray(texts(x) + texts(y), dtype=object)
 
 
 @operator("StringSplit", raw=True)
-def string_split(x: Any, *, delimiter: str = "", maxsplit: int | None = None) -> Any:
+def _string_split(x: Any, *, delimiter: str = "", maxsplit: int | None = None) -> Any:
     found = texts(x)
     parts = [str(v).split(delimiter or None, -1 if maxsplit is None else maxsplit) for v in found.ravel()]
     counts = np.array([len(p) for p in parts], dtype=np.int64).reshape(found.shape)
@@ -48,7 +48,7 @@ def string_split(x: Any, *, delimiter: str = "", maxsplit: int | None = None) ->
 
 
 @operator("RegexFullMatch", raw=True)
-def regex_full_match(x: Any, *, pattern: str) -> Any:
+def _regex_full_match(x: Any, *, pattern: str) -> Any:
     if len(pattern) > 1000:
         refuse("the pattern is longer than 1000 characters")
     try:
@@ -65,7 +65,7 @@ def _plain(text: str) -> str:
 
 
 @operator("StringNormalizer", raw=True)
-def string_normalizer(
+def _string_normalizer(
     x: Any, *, case_change_action: str = "NONE", is_case_sensitive: int = 0, locale: str = "", stopwords: Any = ()
 ) -> Any:
     changes: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
@@ -86,7 +86,7 @@ def string_normalizer(
 
 
 @operator("TfIdfVectorizer", raw=True)
-def tf_idf(
+def _tf_idf(
     x: Any,
     *,
     max_gram_length: int,
