@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,15 @@ def test_two_models_of_one_shape_are_two_compiled_programs() -> None:
     for _ in range(3):
         assert run(of("Neg"), wg.ones((2,))).tolist() == [-1.0, -1.0]
         assert run(of("Abs"), wg.ones((2,))).tolist() == [1.0, 1.0]
+
+
+def test_copies_and_pickles() -> None:
+    m = load(line())
+    for other in (copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        with wg.no_grad():
+            other.layer.w.assign_(other.layer.w * 2)
+        np.testing.assert_array_equal(other(X).detach().numpy(), [[-4.0, -4.0]])
+    np.testing.assert_array_equal(m(X).detach().numpy(), [[-2.0, -2.0]])
 
 
 def test_sizes_follow_from_the_shape_of_what_is_traced() -> None:

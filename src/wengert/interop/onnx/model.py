@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from .build import Builder
 from .document import External, read
 from .errors import OnnxError, refuse, shown
 from .program import FAULTS, Program, Run, walk
-from .values import Known, holds, nbytes, numpy_dtype, tensor
+from .values import Known, holds, nbytes, numpy_dtype, package, tensor
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
 _LEAST_MEMORY = 1 << 30
@@ -78,6 +79,7 @@ class Model(Module):
         self.inputs = tuple(_value(v) for v in proto.graph.input if v.name not in initial)
         self.outputs = tuple(_value(v) for v in proto.graph.output)
         self._program: Program = builder.graph(proto.graph, None, builder.opsets, {})
+        self._document = _without_weights(proto, builder.weights)
         self._memory = memory
         self._size = size + sum(a.nbytes for a in builder.weights.values())
         self.opsets = dict(builder.opsets)
@@ -88,6 +90,16 @@ class Model(Module):
         self.static_inputs = tuple(
             n for n, slot in zip(self._program.input_names, self._program.inputs) if slot in static
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_program"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a state, and make the program of its document again."""
+        super().__setstate__(state)
+        proto = package().ModelProto.FromString(self._document)
+        builder = Builder(proto, None, sys.maxsize, _stand_in)
+        self._program = builder.graph(proto.graph, None, builder.opsets, {})
 
     def _add(self, name: str, array: Known) -> None:
         path = [part or "_" for part in name.split(".")]
@@ -288,6 +300,24 @@ def _shape(shape: tuple[Any, ...]) -> str:
 def _show(value: Value) -> str:
     dtype = "" if value.dtype is None else f" {value.dtype.name}"
     return f"{shown(value.name)}{dtype}" + ("" if value.shape is None else _shape(value.shape))
+
+
+def _without_weights(proto: Any, weights: Mapping[str, Known]) -> bytes:
+    """Return a document without the numbers of its weights, which a module holds."""
+    out = package().ModelProto()
+    out.CopyFrom(proto)
+    for tensor in out.graph.initializer:
+        if tensor.name in weights:
+            kept = type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+            kept.data_location = kept.EXTERNAL
+            tensor.CopyFrom(kept)
+    found: bytes = out.SerializeToString()
+    return found
+
+
+def _stand_in(proto: Any, dtype: np.dtype[Any], what: str, folder: str | None) -> Known:
+    """Return an array in the place of a weight that a module holds."""
+    return np.broadcast_to(np.zeros((), dtype), tuple(proto.dims))
 
 
 def _metadata(proto: Any) -> dict[str, Any]:
