@@ -83,20 +83,23 @@ def node_modules() -> list[str]:
     return sorted(m.name for m in found if not m.ispkg and not m.name.rpartition(".")[2].startswith("_"))
 
 
+# The cases of a module are made when it is imported, once.
+_MADE: dict[str, list[Any]] = {}
+
+
 def node_cases(modules: Iterable[str]) -> Iterator[Case]:
     """Yield the node cases of some modules, each made when its module is imported."""
     import onnx.backend.test.case.node as package
 
     found = package._NodeTestCases
     for name in modules:
-        before = len(found)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            importlib.import_module(name)
-        made = found[before:]
-        if not made:
-            made = [c for c in found if getattr(c, "module", None) == name]
-        for case in made:
+        if name not in _MADE:
+            before = len(found)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                importlib.import_module(name)
+            _MADE[name] = found[before:]
+        for case in _MADE[name]:
             data = [([_plain(v) for v in a], [_plain(v) for v in b]) for a, b in case.data_sets]
             yield Case("node", case.name, case.model, data, case.rtol, case.atol)
 

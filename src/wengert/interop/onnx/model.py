@@ -306,11 +306,11 @@ def _without_weights(proto: Any, weights: Mapping[str, Known]) -> bytes:
     """Return a document without the numbers of its weights, which a module holds."""
     out = package().ModelProto()
     out.CopyFrom(proto)
-    for tensor in out.graph.initializer:
-        if tensor.name in weights:
-            kept = type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    for stored in out.graph.initializer:
+        if stored.name in weights:
+            kept = type(stored)(name=stored.name, data_type=stored.data_type, dims=stored.dims)
             kept.data_location = kept.EXTERNAL
-            tensor.CopyFrom(kept)
+            stored.CopyFrom(kept)
     found: bytes = out.SerializeToString()
     return found
 
