@@ -105,6 +105,8 @@ def _tf_idf(
     pool: Sequence[Any] = pool_strings or pool_int64s
     grams: dict[tuple[Any, ...], int] = {}
     ends = [*ngram_counts[1:], len(pool)]
+    if any(not 0 <= start <= end <= len(pool) for start, end in zip(ngram_counts, ends)):
+        refuse(f"ngram_counts {tuple(ngram_counts)[:8]} do not part a pool of {len(pool)}")
     for n, (start, end) in enumerate(zip(ngram_counts, ends), start=1):
         for i in range(start, end - n + 1, n):
             grams[tuple(pool[i : i + n])] = len(grams)
