@@ -320,3 +320,13 @@ def test_names_that_a_module_has_are_others() -> None:
     assert [n for n, _ in m.named_parameters()] == ["forward_"]
     assert m.initializer("forward").tolist() == [1.0, 1.0]
     assert m(np.ones(2, np.float32)).tolist() == [2.0, 2.0]
+
+
+def test_weights_with_private_names_are_found_by_the_compiler() -> None:
+    node = helper.make_node("Add", ["x", "_w"], ["y"])
+    m = load(model([node], [value("x", [2])], [value("y", [2])], {"_w": np.ones(2, np.float32)}))
+    f = wg.jit(lambda x: m(x))
+    assert f(wg.ones((2,))).tolist() == [2.0, 2.0]
+    with wg.no_grad():
+        m.initializer("_w").assign_(wg.zeros((2,)))
+    assert f(wg.ones((2,))).tolist() == [1.0, 1.0]
