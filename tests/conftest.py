@@ -120,6 +120,14 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_units_that_are_no_number_are_not_dead",
     ),
     "explorer/test_server": ("test_nothing_without_the_token",),
+    "interop/onnx/test_backend_suite": ("test_a_case_of_every_family",),
+    "interop/onnx/test_export": (
+        "test_arguments_that_do_not_fit",
+        "test_check_names_the_first_value_that_differs",
+        "test_models",
+        "test_names_and_parameters_are_those_given",
+    ),
+    "interop/onnx/test_import": (),
     "interop/test_einops": ("test_without_einops",),
     "interop/test_sklearn": ("test_without_scikit_learn",),
     "interop/test_tensorboard": (

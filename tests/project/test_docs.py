@@ -40,17 +40,24 @@ CHECKER = doctest.OutputChecker()
 NEEDS = {
     "wengert.interop.einops": "einops",
     "wengert.interop.nutpie": "nutpie",
+    "wengert.interop.onnx": "onnx",
     "wengert.interop.pymc": "pymc",
     "wengert.interop.pytensor": "pytensor",
     "wengert.interop.sklearn": "sklearn",
-    "scikit-learn.md": "sklearn",
     "c-callers.md": "scipy",
+    "onnx.md": "onnx",
+    "scikit-learn.md": "sklearn",
 }
 
 
+def needed(name: str) -> str:
+    """The package that a page, a module or the package around it needs; "" for none."""
+    return next((extra for of, extra in NEEDS.items() if name == of or name.startswith(f"{of}.")), "")
+
+
 def lacks(name: str) -> bool:
-    """Whether a module, or the package that it is in, needs what is not installed."""
-    return any(name.startswith(module) and importlib.util.find_spec(extra) is None for module, extra in NEEDS.items())
+    """Whether a module needs what is not installed."""
+    return bool(needed(name)) and importlib.util.find_spec(needed(name)) is None
 
 
 def modules() -> list[str]:
@@ -67,8 +74,8 @@ def has_examples(name: str) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in modules() if has_examples(name)])
 def test_docstrings(name: str) -> None:
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    if needed(name):
+        pytest.importorskip(needed(name))
     module = importlib.import_module(name)
     wg.manual_seed(0)
     result = doctest.testmod(module, optionflags=FLAGS, exclude_empty=True)
@@ -172,8 +179,8 @@ def op_table() -> Iterator[None]:
 @pytest.mark.usefixtures("op_table")
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`pycon` blocks are sessions; `python` blocks are programs, and a `text` block right after one is its output."""
-    if page.name in NEEDS:
-        pytest.importorskip(NEEDS[page.name])
+    if needed(page.name):
+        pytest.importorskip(needed(page.name))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples")
     wg.manual_seed(0)

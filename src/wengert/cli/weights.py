@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +20,8 @@ from ..storage import numpy_files, safetensors_files
 from ..storage.files import Array, Reading, Stored
 from ..storage.weights import open_weights, part_of
 from ..train.checkpoints import survey
+from . import onnx_models
+from .listing import plain, shape_text, table
 
 _WRITTEN = (".safetensors", ".npz", ".pt", ".pth")
 # What a saved graph begins with, as JSON and as text.
@@ -31,9 +33,9 @@ def add_parser(commands: Any) -> None:
     """Add the commands to the command line."""
     p = commands.add_parser(
         "inspect",
-        help="show what is in a file of weights, a saved graph or a folder of checkpoints",
+        help="show what is in a file of weights, a saved graph, an ONNX model or a folder of checkpoints",
         description="Show the names, shapes, dtypes and bytes of what is in a file: safetensors, PyTorch, NumPy, GGUF, "
-        "a saved graph (JSON or text), or a folder of checkpoints. Nothing in the file is run.",
+        "a saved graph (JSON or text), an ONNX model, or a folder of checkpoints. Nothing in the file is run.",
     )
     p.add_argument("file", metavar="FILE", help="the file, or the folder")
     p.add_argument("--part", default="", metavar="NAME", help='a part of it, such as "state_dict"')
@@ -55,6 +57,8 @@ def inspect(args: argparse.Namespace) -> int:
     """Print what is in a file."""
     if os.path.isdir(args.file):
         return _checkpoints(args.file)
+    if onnx_models.is_model(args.file):
+        return onnx_models.inspect(args.file)
     graph = _graph(args.file)
     if graph is not None:
         return _print_graph(graph)
@@ -63,9 +67,9 @@ def inspect(args: argparse.Namespace) -> int:
     print(f"{args.file}: {found.format}, {os.path.getsize(args.file):,} bytes")
     for key, value in found.metadata.items():
         text = value if isinstance(value, str) else str(value)
-        print(f"  {_plain(key, 60)} = {_plain(text, 60)}")
-    rows = [(_plain(n, 100), _shape(s.shape), s.dtype, f"{s.nbytes:,}") for n, s in arrays.items()]
-    _table(("name", "shape", "dtype", "bytes"), rows)
+        print(f"  {plain(key, 60)} = {plain(text, 60)}")
+    rows = [(plain(n, 100), shape_text(s.shape), s.dtype, f"{s.nbytes:,}") for n, s in arrays.items()]
+    table(("name", "shape", "dtype", "bytes"), rows)
     _totals(arrays)
     return 0
 
@@ -76,23 +80,6 @@ def _totals(arrays: Mapping[str, Stored]) -> None:
     told = ", ".join(f"{n:,} {dtype}" for dtype, n in dtypes.most_common())
     nbytes = sum(s.nbytes for s in arrays.values())
     print(f"{len(arrays):,} tensors, {elements:,} elements, {nbytes:,} bytes" + (f" ({told})" if told else ""))
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(head, *rows)]
-    for row in (head, *rows):
-        cells = [cell.rjust(w) if i == len(head) - 1 else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))]
-        print("  ".join(cells).rstrip())
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape)) if shape else "scalar"
-
-
-def _plain(text: str, length: int) -> str:
-    """Return a text of a file as one that a terminal can be given."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
-    return shown if len(shown) <= length else shown[: length - 3] + "..."
 
 
 def _graph(file: str) -> Graph | None:
@@ -113,8 +100,8 @@ def _print_graph(graph: Graph) -> int:
         for node in nodes:
             spec: Any = node.spec
             nbytes = math.prod(n for n in spec.shape if isinstance(n, int)) * spec.dtype.itemsize
-            rows.append((graph.names[node], kind, _shape(spec.shape), spec.dtype.name, f"{nbytes:,}"))
-    _table(("name", "kind", "shape", "dtype", "bytes"), rows)
+            rows.append((graph.names[node], kind, shape_text(spec.shape), spec.dtype.name, f"{nbytes:,}"))
+    table(("name", "kind", "shape", "dtype", "bytes"), rows)
     ops = Counter(n.op.name for n in graph.nodes if graph.kind(n) in ("computation", "root"))
     print(", ".join(f"{n:,} {op}" for op, n in ops.most_common(12)) + (", ..." if len(ops) > 12 else ""))
     print(f"inputs: {len(graph.inputs):,}, outputs: {len(graph.outputs):,}, operations: {sum(ops.values()):,}")
@@ -129,7 +116,7 @@ def _checkpoints(folder: str) -> int:
     for one in found:
         step = "" if one.step is None else str(one.step)
         rows.append((one.name, step, ", ".join(one.parts), one.problem or "good", f"{one.nbytes:,}"))
-    _table(("checkpoint", "step", "parts", "state", "bytes"), rows)
+    table(("checkpoint", "step", "parts", "state", "bytes"), rows)
     return 0 if any(one.problem is None for one in found) else 1
 
 

@@ -1,12 +1,12 @@
-"""`torch.onnx`: there for programs that mention it. Files of ONNX are not written."""
+"""`torch.onnx`: there for programs that mention it. `wg.interop.onnx` writes files of ONNX."""
 
 from __future__ import annotations
 
 from ..refusing import refused
 
 _NO_FILES = (
-    "models are not written as ONNX",
-    "Save the state with torch.save(model.state_dict(), path), and export where PyTorch is installed.",
+    "models are not written as ONNX by PyTorch's functions",
+    "Write it with wg.interop.onnx.save(model, specs, path), or save its state with torch.save.",
 )
 export = refused("torch.onnx.export", *_NO_FILES)
 dynamo_export = refused("torch.onnx.dynamo_export", *_NO_FILES)

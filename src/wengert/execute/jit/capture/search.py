@@ -519,8 +519,9 @@ class _Walk:
         left_out = {"_compiled"}
         if hasattr(kind, "named_parameters"):
             if not users:
-                # Everything in a module of the library steers it; its caches are its own business.
-                return _public
+                # Everything in a module of the library steers it; its caches are its own business. What is registered
+                # is no cache, whatever its name.
+                return lambda name, item: _public(name, item) or any(name in own.get(part, ()) for part in _REGISTRIES)
             names.update(_MODULE_PARTS, *(own.get(part, ()) for part in _REGISTRIES))
             names.update(name for name in _library_members(kind) if not name.startswith("_"))
             left_out |= {"_mode", "_path"}

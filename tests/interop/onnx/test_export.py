@@ -1,0 +1,310 @@
+"""Graphs as ONNX models: every op with a form, models and their gradients, under other runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+reference = pytest.importorskip("onnx.reference", reason="the package onnx is not installed")
+
+import wengert as wg  # noqa: E402
+from wengert.core.ops.op import TABLE  # noqa: E402
+from wengert.core.ops.record import bind  # noqa: E402
+from wengert.interop.onnx import OnnxError, check, load, save  # noqa: E402
+from wengert.interop.onnx.export.writer import has_form  # noqa: E402
+
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+
+nn = wg.nn
+F = nn.functional
+
+# Where the evaluator of the package onnx fails by itself.
+_REFERENCE_FAILS = {"convolve_transpose", "max_pool", "softsign"}
+# What an op refuses at one of its samples.
+_REFUSES = {
+    "arg_top_k": "the first 0 elements",
+    "bitwise_left_shift": "unsigned integers only",
+    "bitwise_right_shift": "unsigned integers only",
+    "dropout": "draws random numbers",
+    "dropout_at": "draws random numbers",
+    "top_k": "the first 0 elements",
+}
+FORMS = sorted(n for n, op in TABLE.items() if has_form(op, 20) and op.samples is not None)
+
+
+def leaves(found: Any) -> list[Any]:
+    return [np.asarray(v.detach().numpy()) for v in wg.tree.leaves(found)]
+
+
+def agree(want: list[Any], got: Any, what: str) -> None:
+    assert len(want) == len(got), what
+    for a, b in zip(want, got):
+        b = np.asarray(b.detach().numpy() if isinstance(b, wg.Tensor) else b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), what
+        np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5, err_msg=what)
+
+
+def compare(proto: Any, args: list[Any], want: list[Any], evaluated: bool = True) -> None:
+    feeds = {i.name: a for i, a in zip(proto.graph.input, args)}
+    back = load(proto)(*args)
+    agree(want, back if isinstance(back, tuple) else (back,), "ours")
+    if evaluated:
+        agree(want, reference.ReferenceEvaluator(proto).run(None, feeds), "reference")
+    if onnxruntime is not None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        agree(want, session.run(None, feeds), "onnxruntime")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_op_with_a_form(name: str) -> None:
+    calls = list(TABLE[name].samples(np.random.default_rng(0)))
+    check_samples(name, calls[:2] if name in _REFUSES else [calls[0], *calls[1:][-1:]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMS)
+def test_every_op_with_a_form_at_all_its_samples(name: str) -> None:
+    check_samples(name, list(TABLE[name].samples(np.random.default_rng(0))))
+
+
+def check_samples(name: str, calls: list[Any]) -> None:
+    op = TABLE[name]
+    ran = 0
+    for call in calls:
+        args = [np.asarray(a, np.float32) if np.asarray(a).dtype == np.float64 else np.asarray(a) for a in call.args]
+        if any(a.dtype.kind == "c" for a in args):
+            ran += 1  # that ONNX has no complex numbers another test says
+            continue
+        attrs = {k: np.dtype(np.float32) if v == np.dtype(float) and k == "dtype" else v for k, v in call.attrs.items()}
+        if attrs.get("dtype") == np.complex128:
+            continue
+
+        def f(*xs: Any, attrs: Any = attrs) -> Any:
+            return bind(op, list(xs), dict(attrs))
+
+        want = leaves(f(*map(wg.asarray, args)))
+        specs = [wg.spec(a.shape, a.dtype) for a in args]
+        if name in _REFUSES and (name not in ("top_k", "arg_top_k") or attrs["k"] == 0):
+            with pytest.raises(OnnxError, match=_REFUSES[name]):
+                save(f, specs, None)
+            ran += 1
+            continue
+        proto = save(f, specs, None)
+        # The package's evaluator is slow: it runs the first sample.
+        compare(proto, args, want, not ran and name not in _REFERENCE_FAILS)
+        ran += 1
+    assert ran
+
+
+class Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: Any) -> Any:
+        return wg.relu(x + self.norm(self.first(x)))
+
+
+class Tagger(nn.Module):
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.cell = cell(8, 6, batch_first=True)
+        self.out = nn.Linear(6, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.cell(self.words(x))[0])
+
+
+def draw(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
+
+
+IDS = np.random.default_rng(3).integers(0, 4, (2, 5))
+
+MODELS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), [draw(5, 4)]),
+    "gelu": (
+        lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3), nn.Softmax(-1)),
+        [draw(5, 4)],
+    ),
+    "activations": (
+        lambda: nn.Sequential(nn.Softplus(), nn.Hardswish(), nn.Mish(), nn.LeakyReLU(0.1), nn.ELU(), nn.SELU()),
+        [draw(3, 4)],
+    ),
+    "cnn": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, stride=2, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        ),
+        [draw(2, 3, 8, 8)],
+    ),
+    "residual": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), Residual(4), nn.AvgPool2d(2)), [draw(2, 3, 6, 6)]),
+    "conv1d": (
+        lambda: nn.Sequential(nn.Conv1d(3, 8, 3, dilation=2), nn.SiLU(), nn.Conv1d(8, 4, 1, groups=2)),
+        [draw(2, 3, 9)],
+    ),
+    "transposed": (
+        lambda: nn.Sequential(nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1), nn.Tanh()),
+        [draw(2, 3, 4, 4)],
+    ),
+    "group_norm": (lambda: nn.Sequential(nn.Conv2d(4, 8, 1), nn.GroupNorm(2, 8)), [draw(2, 4, 3, 3)]),
+    "lstm": (lambda: Tagger(nn.LSTM), [IDS]),
+    "gru": (lambda: Tagger(nn.GRU), [IDS]),
+    "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), [draw(2, 5, 8)]),
+    "attention": (lambda: lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), [draw(2, 2, 5, 8)]),
+    "rms_norm": (lambda: nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4)), [draw(3, 4)]),
+    "cross_entropy": (lambda: lambda x, t: F.cross_entropy(x, t), [draw(2, 4), IDS[:, 0]]),
+    "regression": (lambda: lambda x, y: F.mse_loss(x, y) + F.huber_loss(x, y), [draw(4, 5), draw(4, 5) + 1]),
+    "binary": (lambda: lambda x, y: F.binary_cross_entropy_with_logits(x, y), [draw(4), np.float32([0, 1, 1, 0])]),
+    "indexing": (
+        lambda: lambda x: (x[:, 1:3], x[..., 0], x[wg.tensor([0, 2])], wg.flip(x, 0), wg.roll(x, 1, 0), x[::2, None]),
+        [draw(4, 5)],
+    ),
+    "order": (
+        lambda: lambda x: (wg.sort(x, -1), wg.top_k(x, 2).values, wg.cumulative_sum(x, axis=0), wg.max(x, 1)),
+        [draw(4, 5)],
+    ),
+    "statistics": (lambda: lambda x: (wg.std(x, 0), wg.var(x, 1), wg.mean(x), wg.logsumexp(x, 1)), [draw(4, 5)]),
+    "einsum": (lambda: lambda x, y: wg.einsum("bij,bjk->bik", x, y), [draw(2, 3, 4), draw(2, 4, 5)]),
+    "scan": (
+        lambda: lambda x: wg.scan(lambda s, r: (wg.tanh(s + r), s * r), wg.zeros((3,)), x, reverse=True),
+        [draw(5, 3)],
+    ),
+    "fori": (lambda: lambda x: wg.fori_loop(0, 4, lambda i, s: s + wg.sin(x) * i, x), [draw(3)]),
+    "cond": (
+        lambda: lambda x: wg.cond(wg.sum(x) > 0, lambda: x * 2, lambda: wg.sin(x)),
+        [draw(3)],
+    ),
+    "while": (
+        lambda: (
+            lambda x: wg.while_loop(
+                lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 2 + x), (wg.zeros((), dtype=wg.int64), x), max_steps=8
+            )[1]
+        ),
+        [draw(3)],
+    ),
+    "batched": (lambda: lambda x: wg.vmap(lambda r: wg.dot(r, r))(x), [draw(4, 3)]),
+}
+
+
+def model_of(name: str) -> tuple[Any, list[Any]]:
+    wg.manual_seed(0)
+    make, args = MODELS[name]
+    f = make()
+    return (f.eval() if isinstance(f, nn.Module) else f), args
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str) -> None:
+    f, args = model_of(name)
+    with wg.no_grad():
+        want = leaves(f(*map(wg.asarray, args)))
+        proto = save(f, [wg.spec(a.shape, a.dtype) for a in args], None)
+        compare(proto, args, want, False)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n not in ("while",)])
+def test_gradients(name: str) -> None:
+    f, args = model_of(name)
+    at = tuple(i for i, a in enumerate(args) if a.dtype.kind == "f")
+
+    def total(out: Any) -> Any:
+        return sum(wg.sum(wg.sin(v)) for v in wg.tree.leaves(out) if v.dtype.kind == "f")
+
+    def gradient(*xs: Any) -> Any:
+        if not at:
+            return wg.grad(lambda m: total(m(*xs)))(f)
+
+        def loss(*own: Any) -> Any:
+            given = list(xs)
+            for i, x in zip(at, own):
+                given[i] = x
+            return total(f(*given))
+
+        return wg.grad(loss, at)(*[xs[i] for i in at])
+
+    want = leaves(gradient(*map(wg.asarray, args)))
+    proto = save(gradient, [wg.spec(a.shape, a.dtype) for a in args], None)
+    compare(proto, args, want, False)
+
+
+@pytest.mark.parametrize("opset", [13, 15, 17, 18, 20, 21])
+@pytest.mark.parametrize("name", ["gelu", "cnn", "encoder", "lstm"])
+def test_an_open_batch_in_versions_of_the_operators(name: str, opset: int) -> None:
+    f, args = model_of(name)
+    with wg.no_grad():
+        proto = save(f, [wg.spec((None, *a.shape[1:]), a.dtype) for a in args], None, opset=opset)
+        assert proto.opset_import[0].version == opset
+        for times in (1, 3):
+            given = [np.concatenate([a] * times) for a in args]
+            compare(proto, given, leaves(f(*map(wg.asarray, given))), False)
+
+
+# -- what is refused, and named
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda x: wg.linalg.eigvalsh(x @ x.mT), r"op 'eigvalsh' at .*test_export.py:\d+ cannot be said in ONNX"),
+        (lambda x: wg.fft.fft(x), "complex numbers"),
+        (lambda x: F.dropout(x), "dropout draws random numbers"),
+        (lambda x: wg.special.i0(x), "cannot be said in ONNX: ONNX has no such operator"),
+    ],
+)
+def test_what_onnx_cannot_say(f: Any, text: str) -> None:
+    with pytest.raises(OnnxError, match=text):
+        save(f, wg.spec((3, 3)), None)
+
+
+def test_arguments_that_do_not_fit() -> None:
+    with pytest.raises(OnnxError, match="opset is 9"):
+        save(wg.exp, wg.spec((3,)), None, opset=9)
+    with pytest.raises(OnnxError, match="2 names are given for 1 inputs"):
+        save(wg.exp, wg.spec((3,)), None, names=["a", "b"])
+    with pytest.raises(OnnxError, match="the specs are one"):
+        save(wg.exp, [3], None)
+    with pytest.raises(OnnxError, match="a int is no function"):
+        save(3, wg.spec((3,)), None)
+
+
+def test_names_and_parameters_are_those_given(tmp_path: Any) -> None:
+    m = nn.Linear(3, 2)
+    proto = save(m, wg.spec((None, 3)), tmp_path / "m.onnx", names=["rows"], outputs=["scores"])
+    assert [i.name for i in proto.graph.input] == ["rows"]
+    assert [o.name for o in proto.graph.output] == ["scores"]
+    assert sorted(t.name for t in proto.graph.initializer) == ["bias", "weight"]
+    back = load(tmp_path / "m.onnx")
+    assert [n for n, _ in back.named_parameters()] == ["weight", "bias"]
+    agree(leaves(m(wg.ones((2, 3)))), [back(rows=wg.ones((2, 3)))], "back")
+
+
+def test_check_names_the_first_value_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        return wg.tanh(wg.exp(x)) + 1
+
+    x = wg.tensor([0.5, 1.0])
+    assert check(f, [x], runtime="reference") is None
+    op = TABLE["tanh"]
+    monkeypatch.setattr(op, "forward", lambda x: np.tanh(x) + 0.1)
+    found = check(f, [x], runtime="reference")
+    assert found is not None
+    assert found.op == "tanh"
+    assert "test_export.py" in found.source
+    assert abs(found.largest - 0.1) < 1e-3
+    assert "tanh" in str(found)
