@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,3 +260,16 @@ def test_compiled_functions():
     with pytest.raises(ValueError, match="item"):
         torch.compile(needs_python, fullgraph=True)(torch.ones(2))
     assert torch.compile(torch.compiler.disable(needs_python)) is needs_python
+
+
+def test_the_processor_is_one_device_and_hubs_have_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch.cpu.set_device(0)
+    torch.cpu.synchronize()
+    assert torch.cpu.is_available()
+    assert torch.cpu.is_initialized()
+    assert (torch.cpu.device_count(), torch.cpu.current_device()) == (1, "cpu")
+    monkeypatch.setattr(torch.hub, "_directory", [])
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    assert torch.hub.get_dir() == str(tmp_path / "hub")
+    torch.hub.set_dir(str(tmp_path / "other"))
+    assert torch.hub.get_dir() == str(tmp_path / "other")
