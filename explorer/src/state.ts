@@ -44,9 +44,17 @@ export interface Store {
   readonly numbers: ReadonlySignal<Numbers>;
   /** The event that happened last, or -1. */
   readonly last: ReadonlySignal<number>;
+  /** How many workers the run is simulated with; 0 shows it as it ran. */
+  readonly workers: Signal<number>;
+  /** What a view that has times of its own makes of a step on the clock; null where steps are events. */
+  readonly stepping: Signal<((by: number) => void) | null>;
   /** Small scalar graphs are told number by number; all others are surveyed. */
   readonly small: ReadonlySignal<boolean>;
 }
+
+/** With so many workers a run is simulated until another number is chosen. */
+export const WORKERS_FIRST = 4;
+export const MOST_WORKERS = 8;
 
 /** Up to here every node is shown at once, and each step is a sentence. */
 export const SMALL = 40;
@@ -81,6 +89,8 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     searching: signal(false),
     helping: signal(false),
     moved,
+    workers: signal(WORKERS_FIRST),
+    stepping: signal(null),
     numbers: computed(() =>
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),
@@ -114,7 +124,9 @@ export function seek(store: Store, to: number): void {
 
 export function step(store: Store, by: number): void {
   store.playing.value = false;
-  seek(store, store.cursor.value + by);
+  const own = store.stepping.value;
+  if (own !== null) own(by);
+  else seek(store, store.cursor.value + by);
 }
 
 export function togglePlay(store: Store): void {
@@ -158,7 +170,7 @@ export function runClock(store: Store): () => void {
   let timer = 0;
   const stop = effect(() => {
     clearInterval(timer);
-    if (!store.playing.value) return;
+    if (!store.playing.value || store.stepping.value !== null) return;
     const period = Math.max(16, 1000 / store.speed.value);
     const stride = Math.max(1, Math.round((store.speed.value * period) / 1000));
     timer = window.setInterval(() => {

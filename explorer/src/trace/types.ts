@@ -301,6 +301,10 @@ export interface Parallel {
   workers: number;
   node: number[]; // -1 for a kernel of `kernels.list` (native)
   kernel?: number[];
+  /** 1 where a row computes something of the node's gradient, not its value (scheduler). */
+  gradient?: number[];
+  /** What a row takes where nobody else works: the least of several runs by one worker (scheduler). */
+  alone?: number[];
   worker: number[];
   /** When all operands were there, when it began to run, when it ended, when its consumers knew. */
   ready: number[];

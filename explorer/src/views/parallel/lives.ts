@@ -15,6 +15,8 @@ export interface Lives {
   done: Float64Array;
   /** The node that a row works on, or -1. */
   node: Int32Array;
+  /** All nodes whose values, or whose gradients, a row computes: several where it is a kernel's. */
+  works: (row: number) => Works;
   /** Gradients are computed, not values. */
   backward: Uint8Array;
   micros: number;
@@ -23,6 +25,28 @@ export interface Lives {
   label: (row: number) => string;
   /** What a row's time is counted under: an operation, or a kernel. */
   kind: (row: number) => string;
+}
+
+export interface Works {
+  values: readonly number[];
+  gradients: readonly number[];
+}
+
+const NONE: readonly number[] = [];
+
+/** One node's value, or its gradient. */
+function worksOn(node: number, backward: boolean): Works {
+  const nodes = node < 0 ? NONE : [node];
+  return backward ? { values: NONE, gradients: nodes } : { values: nodes, gradients: NONE };
+}
+
+/** Each event works on one node. Parameters are updated when everything of the graph is done: that is no node's work. */
+function eventWorks(model: Model): (row: number) => Works {
+  const { phase, node } = model.trace.events;
+  return (row) => {
+    const what = PHASES[phase[row] as number];
+    return worksOn(what === "forward" || what === "backward" ? (node[row] as number) : -1, what === "backward");
+  };
 }
 
 export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): Lives {
@@ -41,6 +65,7 @@ export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): L
     end,
     done: end,
     node: Int32Array.from(node),
+    works: eventWorks(model),
     backward: backwardRows(model),
     micros: end.reduce((most, t) => Math.max(most, t), 0),
     critical: path.onPath,
@@ -60,6 +85,7 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
     end,
     done: end,
     node: Int32Array.from(model.trace.events.node),
+    works: eventWorks(model),
     backward: backwardRows(model),
     micros: schedule.micros,
     critical: path.onPath,
@@ -70,15 +96,17 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
 
 export function parallelLives(model: Model, run: Parallel, path: CriticalPath): Lives {
   const count = run.worker.length;
-  const first = run.ready.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
-  const shifted = (column: readonly number[]) => Float64Array.from(column, (t) => t - first);
+  // Until the scheduler's first begins, its threads are only being started.
+  const first = (run.origin === "scheduler" ? run.start : run.ready).reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
+  const shifted = (column: readonly number[]) => Float64Array.from(column, (t) => Math.max(0, t - first));
   const [ready, start, end, done] = [run.ready, run.start, run.end, run.done].map(shifted) as [Float64Array, Float64Array, Float64Array, Float64Array];
   const kernels = model.trace.kernels?.list ?? [];
   const kernelAt = (row: number) => kernels[run.kernel?.[row] ?? -1];
+  const isGradient = (row: number) => run.gradient?.[row] === 1;
   const onPath = (event: number | undefined) => event !== undefined && event >= 0 && path.onPath[event] === 1;
   const isCritical = (row: number) => {
     const kernel = kernelAt(row);
-    if (kernel === undefined) return onPath(model.forwardAt[run.node[row] as number]);
+    if (kernel === undefined) return onPath((isGradient(row) ? model.backwardAt : model.forwardAt)[run.node[row] as number]);
     return kernel.nodes.some((n) => onPath(model.forwardAt[n])) || kernel.gradients.some((n) => onPath(model.backwardAt[n]));
   };
   return {
@@ -90,10 +118,14 @@ export function parallelLives(model: Model, run: Parallel, path: CriticalPath): 
     end,
     done,
     node: Int32Array.from(run.node, (node, row) => (node >= 0 ? node : (kernelAt(row)?.nodes[0] ?? kernelAt(row)?.gradients[0] ?? -1))),
-    backward: Uint8Array.from(run.node, (_, row) => (kernelAt(row)?.phase === "backward" ? 1 : 0)),
+    works: (row) => {
+      const kernel = kernelAt(row);
+      return kernel === undefined ? worksOn(run.node[row] as number, isGradient(row)) : { values: kernel.nodes, gradients: kernel.gradients };
+    },
+    backward: Uint8Array.from(run.node, (_, row) => (isGradient(row) || kernelAt(row)?.phase === "backward" ? 1 : 0)),
     micros: end.reduce((most, t) => Math.max(most, t), 0),
     critical: Uint8Array.from({ length: count }, (_, row) => (isCritical(row) ? 1 : 0)),
-    label: (row) => kernelAt(row)?.name ?? nodeLabel(model, run.node[row] as number),
+    label: (row) => kernelAt(row)?.name ?? `${nodeLabel(model, run.node[row] as number)}, ${isGradient(row) ? "backward" : "forward"}`,
     kind: (row) => kernelAt(row)?.name ?? opLabel(model, run.node[row] as number),
   };
 }

@@ -137,7 +137,7 @@ function measure(): TextMeasure {
   return context === null ? estimatedWidth : canvasMeasure(context);
 }
 
-function useBox() {
+export function useBox() {
   const box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   useLayoutEffect(() => {
