@@ -21,6 +21,9 @@ import { criticalPath, tasksOf, workOf, type CriticalPath, type Tasks } from "./
 import { toldAt, whatHeld, whyWaited } from "./parallel/telling";
 
 const ROWS = 7;
+/** Of more steps than this the speed-up is told for some numbers of workers only. */
+const MANY = 20_000;
+const TOLD = [1, 2, 4, MOST_WORKERS];
 
 const WHENCE = { scheduler: "by the scheduler", native: "by compiled code" } as const;
 
@@ -286,10 +289,12 @@ function More({ tasks, path, workers, choose }: { tasks: Tasks; path: CriticalPa
     // One number of workers at a time, so that a large graph does not hold the page.
     let timer = 0;
     const found: Speedup[] = [];
+    const wanted = tasks.count > MANY ? TOLD : Array.from({ length: MOST_WORKERS }, (_, i) => i + 1);
     const next = () => {
-      found.push(...speedups(tasks, path.micros, found.length + 1, found.length + 1));
+      const n = wanted[found.length] as number;
+      found.push(...speedups(tasks, path.micros, n, n));
       setRows([...found]);
-      if (found.length < MOST_WORKERS) timer = window.setTimeout(next, 0);
+      if (found.length < wanted.length) timer = window.setTimeout(next, 0);
     };
     timer = window.setTimeout(next, 30);
     return () => clearTimeout(timer);

@@ -29,8 +29,8 @@ export interface Held {
 const ROUNDED = 1e-6;
 
 export class Reasons {
-  private readonly valueRows: Map<number, number[]>;
-  private readonly gradientRows: Map<number, number[]>;
+  private readonly valueRows: Rows;
+  private readonly gradientRows: Rows;
   /** The row that a worker ran before each, -1 for none. */
   private readonly ahead: Int32Array;
   private readonly least: number;
@@ -40,13 +40,8 @@ export class Reasons {
     private readonly model: Model,
     private readonly lives: Lives,
   ) {
-    this.valueRows = new Map();
-    this.gradientRows = new Map();
-    for (let row = 0; row < lives.count; row++) {
-      const works = lives.works(row);
-      for (const n of works.values) push(this.valueRows, n, row);
-      for (const n of works.gradients) push(this.gradientRows, n, row);
-    }
+    this.valueRows = rowsByNode(model.nodes, lives.count, (row) => lives.works(row).values);
+    this.gradientRows = rowsByNode(model.nodes, lives.count, (row) => lives.works(row).gradients);
     this.ahead = rowsAhead(lives);
     this.least = ROUNDED * lives.micros;
   }
@@ -64,8 +59,9 @@ export class Reasons {
         const key = 2 * n + (parents.back ? 1 : 0);
         if (seen.has(key)) continue;
         seen.add(key);
-        const rows = (parents.back ? this.gradientRows : this.valueRows).get(n);
-        if (rows === undefined) stack.push({ node: n, back: parents.back });
+        const { start, row: all } = parents.back ? this.gradientRows : this.valueRows;
+        const rows = all.subarray(start[n], start[n + 1]);
+        if (rows.length === 0) stack.push({ node: n, back: parents.back });
         else for (const r of rows) if (r !== row) found.add(r);
       }
     }
@@ -126,10 +122,20 @@ export class Reasons {
   }
 }
 
-function push(rows: Map<number, number[]>, node: number, row: number): void {
-  const list = rows.get(node);
-  if (list === undefined) rows.set(node, [row]);
-  else list.push(row);
+/** Rows of each node: those of node n stand at `start[n]` to `start[n + 1]` of `row`. */
+interface Rows {
+  start: Int32Array;
+  row: Int32Array;
+}
+
+function rowsByNode(nodes: number, count: number, of: (row: number) => readonly number[]): Rows {
+  const start = new Int32Array(nodes + 1);
+  for (let row = 0; row < count; row++) for (const n of of(row)) start[n + 1]!++;
+  for (let n = 0; n < nodes; n++) start[n + 1]! += start[n]!;
+  const fill = start.slice();
+  const rows = new Int32Array(start[nodes]!);
+  for (let row = 0; row < count; row++) for (const n of of(row)) rows[fill[n]!++] = row;
+  return { start, row: rows };
 }
 
 function rowsAhead({ count, worker, workers, start }: Lives): Int32Array {

@@ -52,19 +52,19 @@ function eventWorks(model: Model): (row: number) => Works {
 export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): Lives {
   const { t0, dur, thread, node } = model.trace.events;
   const begin = t0.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
-  const start = Float64Array.from(t0, (t) => t - begin);
-  const end = Float64Array.from(start, (t, k) => t + (dur[k] as number));
+  const start = new Float64Array(t0).map((t) => t - begin);
+  const end = start.map((t, k) => t + (dur[k] as number));
   const ids = [...new Set(thread)].sort((a, b) => a - b);
   const row = new Map(ids.map((id, i) => [id, i]));
   return {
     count: tasks.count,
     workers: ids.length,
-    worker: Int32Array.from(thread, (id) => row.get(id) as number),
+    worker: new Int32Array(thread).map((id) => row.get(id) as number),
     ready: readyTimes(tasks, end),
     start,
     end,
     done: end,
-    node: Int32Array.from(node),
+    node: new Int32Array(node),
     works: eventWorks(model),
     backward: backwardRows(model),
     micros: end.reduce((most, t) => Math.max(most, t), 0),
@@ -75,7 +75,7 @@ export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): L
 }
 
 export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, schedule: Schedule, workers: number): Lives {
-  const end = Float64Array.from(schedule.start, (t, k) => t + (tasks.dur[k] as number));
+  const end = schedule.start.map((t, k) => t + (tasks.dur[k] as number));
   return {
     count: tasks.count,
     workers,
@@ -84,7 +84,7 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
     start: schedule.start,
     end,
     done: end,
-    node: Int32Array.from(model.trace.events.node),
+    node: new Int32Array(model.trace.events.node),
     works: eventWorks(model),
     backward: backwardRows(model),
     micros: schedule.micros,
@@ -142,7 +142,7 @@ function readyTimes(tasks: Tasks, end: Float64Array): Float64Array {
 
 function backwardRows(model: Model): Uint8Array {
   const backward = PHASES.indexOf("backward");
-  return Uint8Array.from(model.trace.events.phase, (phase) => (phase === backward ? 1 : 0));
+  return new Uint8Array(model.trace.events.phase).map((phase) => (phase === backward ? 1 : 0));
 }
 
 function eventLabel(model: Model, event: number): string {

@@ -13,15 +13,18 @@ export interface Moments {
 export function momentsOf(lives: Lives): Moments {
   const starts = lives.start.slice().sort();
   const ends = lives.end.slice().sort();
-  const at = Float64Array.from(new Set([0, ...starts, ...ends])).sort();
+  const at = new Float64Array(2 * lives.count + 1);
   const running = new Int32Array(at.length);
-  let [s, e] = [0, 0];
-  for (let i = 0; i < at.length; i++) {
-    while (s < starts.length && (starts[s] as number) <= (at[i] as number)) s++;
-    while (e < ends.length && (ends[e] as number) <= (at[i] as number)) e++;
-    running[i] = s - e;
+  let [s, e, count] = [0, 0, 0];
+  for (let time = 0; ; ) {
+    while (s < starts.length && (starts[s] as number) <= time) s++;
+    while (e < ends.length && (ends[e] as number) <= time) e++;
+    at[count] = time;
+    running[count++] = s - e;
+    if (e === ends.length) break;
+    time = s < starts.length ? Math.min(starts[s] as number, ends[e] as number) : (ends[e] as number);
   }
-  return { at, running, ends };
+  return { at: at.slice(0, count), running: running.slice(0, count), ends };
 }
 
 /** How many numbers of an ascending column are at most `limit`. */

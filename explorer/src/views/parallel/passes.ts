@@ -2,7 +2,7 @@
  * The life of every node by a schedule's clock: when what it waits for was there, when a worker began and ended, forward
  * and back. What the graph shows at a moment follows from these times alone.
  */
-import { edgesAt, type Model } from "../../trace/model";
+import { edgesAt, type Adjacency, type Model } from "../../trace/model";
 import type { Lives } from "./lives";
 
 /** Times of one pass by node, in microseconds; NaN where the pass does not come by. */
@@ -48,12 +48,12 @@ export function passesOf(model: Model, lives: Lives): Passes {
   // What nobody worked on (a view, what the compiler left out) is there when all that it is made of is.
   for (let n = 0; n < model.nodes; n++) {
     if (!Number.isNaN(values.end[n] as number)) continue;
-    settle(values, n, isLeaf(model, n) ? Number.NEGATIVE_INFINITY : latest(values, sourcesOf(model, n)));
+    settle(values, n, latest(values, model.operands, model.src, n));
   }
   for (let n = model.nodes - 1; n >= 0; n--) {
     if (!Number.isNaN(gradients.end[n] as number) || !hasGradient(model, n)) continue;
-    const from = usersOf(model, n);
-    settle(gradients, n, from.length === 0 ? (values.end[n] as number) : latest(gradients, from));
+    const at = latest(gradients, model.consumers, model.dst, n);
+    settle(gradients, n, at === Number.NEGATIVE_INFINITY ? (values.end[n] as number) : at);
   }
   return { values, gradients, turn, way: WAY * lives.micros };
 }
@@ -77,14 +77,14 @@ function settle(pass: Pass, node: number, at: number): void {
   pass.ready[node] = pass.start[node] = pass.end[node] = at;
 }
 
-function latest(pass: Pass, nodes: readonly number[]): number {
+/** When the last of what is at the other ends of a node's edges was done; minus infinity where there is nothing. */
+function latest(pass: Pass, side: Adjacency, ends: Int32Array, node: number): number {
   let most = Number.NEGATIVE_INFINITY;
-  for (const n of nodes) if ((pass.end[n] as number) > most) most = pass.end[n] as number;
+  for (let i = side.start[node] as number; i < (side.start[node + 1] as number); i++) {
+    const end = pass.end[ends[side.edge[i] as number] as number] as number;
+    if (end > most) most = end;
+  }
   return most;
-}
-
-function isLeaf(model: Model, node: number): boolean {
-  return (model.trace.nodes.op[node] as number) < 0 && model.operands.start[node] === model.operands.start[node + 1];
 }
 
 /** Whether the backward pass comes by a node. */
