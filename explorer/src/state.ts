@@ -22,6 +22,12 @@ export interface Numbers {
   slope(edge: number): number | null;
 }
 
+export interface Lit {
+  readonly query: string;
+  /** Ascending. */
+  readonly rows: readonly number[];
+}
+
 export interface Store {
   readonly model: Signal<Model>;
   readonly host: Host;
@@ -39,6 +45,8 @@ export interface Store {
   readonly finding: Signal<number>;
   readonly searching: Signal<boolean>;
   readonly helping: Signal<boolean>;
+  /** What was searched for last and is lit in the views, with the rows of nodes that were found; null for nothing. */
+  readonly found: Signal<Lit | null>;
   /** Leaves that the reader has moved, by row. */
   readonly moved: Signal<ReadonlyMap<number, number>>;
   readonly numbers: ReadonlySignal<Numbers>;
@@ -88,6 +96,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     finding: signal(-1),
     searching: signal(false),
     helping: signal(false),
+    found: signal(null),
     moved,
     workers: signal(WORKERS_FIRST),
     stepping: signal(null),
@@ -156,6 +165,15 @@ export function reveal(store: Store, selection: NonNullable<Selection>): void {
   for (let s = scope; s > 0; s = scopes.parent[s] as number) next.add(s);
   store.open.value = next;
   select(store, selection);
+}
+
+/** Selects the next (or the previous) of what was found, after what is selected. */
+export function nextFound(store: Store, by: 1 | -1): void {
+  const rows = store.found.value?.rows ?? [];
+  if (rows.length === 0) return;
+  const at = store.selection.value?.kind === "node" ? store.selection.value.row : -1;
+  const next = by > 0 ? rows.find((row) => row > at) : rows.findLast((row) => row < at);
+  reveal(store, { kind: "node", row: next ?? (rows.at(by > 0 ? 0 : -1) as number) });
 }
 
 export function moveLeaf(store: Store, node: number, value: number | null): void {

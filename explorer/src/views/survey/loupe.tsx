@@ -38,6 +38,8 @@ function Inside({ focus }: { focus: number }) {
   const model = store.model.value;
   const open = store.open.value;
   const [asked, setAsked] = useState(-1);
+  const found = store.found.value;
+  const lit = useMemo(() => new Set(found?.rows), [found]);
   const boxes = useMemo(() => boxesIn(model, focus, open), [model, focus, open]);
   if (boxes > ASK_FIRST && asked !== focus) {
     return (
@@ -49,7 +51,7 @@ function Inside({ focus }: { focus: number }) {
       </div>
     );
   }
-  return <ScopeGraph focus={focus} open={open} kernels={model.trace.kernels?.list ?? NONE} />;
+  return <ScopeGraph focus={focus} open={open} lit={lit} kernels={model.trace.kernels?.list ?? NONE} />;
 }
 
 function pathOf(model: Model, scope: number): string {
