@@ -373,6 +373,8 @@ export interface MemoryFacts {
   /** Event at which the peak is. */
   peakAt: number;
   saved: number;
+  /** What the optimisers keep from step to step, beside all buffers; absent where that is nothing. */
+  optimizer?: number;
 }
 
 export interface CheckpointWhatIf {

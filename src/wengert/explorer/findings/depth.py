@@ -110,19 +110,25 @@ def _tensor_chain(facts: Facts) -> Iterator[Finding]:
     """Look at where chains of tensors begin: what an operation that takes leaves alone hands on, an initial state.
 
     Sizes of gradients of different tensors do not compare, as a mean over many makes each of them small: what counts is
-    by how much each operation on the way scales what arrives. Reductions, and the step into a weight, are left out.
+    by how much each operation on the way scales what arrives. Those with smaller results, as means, are left out.
     """
     begun = [row for row in facts.rows if row.gradient is not None and not _single(row) and _begins(facts, row)]
     sized = [(row, size) for row in begun if (size := rms(row.gradient)) and np.isfinite(size)]
     if not sized:
         return
     first, small = min(sized, key=lambda pair: pair[1])
-    steps = [step for step in _largest_way(facts, first) if step[1].op is not None and step[1].op.kind != "reduction"]
+    way = _largest_way(facts, first)
+    before = [first, *(row for _, row in way)]
+    steps = [step for step, row in zip(way, before) if _elements(step[1]) >= _elements(row)]
     shrinking = _shrinking(steps)
     ratio = float(np.prod([step[0] for step in steps]))
     if shrinking and ratio < VANISHING:
         name = facts.name(first) if first.op is None else f"the first {facts.name(first)} of a long chain"
         yield _vanished(facts, first, name, False, shrinking, (small / ratio if ratio else small, small))
+
+
+def _elements(row: Row) -> int:
+    return int(np.size(row.gradient)) if row.gradient is not None else 0
 
 
 def _begins(facts: Facts, row: Row) -> bool:
@@ -132,7 +138,7 @@ def _begins(facts: Facts, row: Row) -> bool:
 
 
 def _shrinking(steps: Sequence[tuple[float, Row]]) -> list[tuple[float, Row]]:
-    """Return the operations that shrink a gradient to less than half; none where they are few, or two of them did it."""
+    """Return the operations that shrink a gradient to less than half; none where few do, or two do most of it."""
     found = sorted((step for step in steps if step[0] < 0.5), key=lambda step: step[0])
     steady = float(np.prod([ratio for ratio, _ in found[2:]])) <= 1 / GROWN_STEADILY
     return found if len(found) >= CHAIN and steady else []

@@ -1,7 +1,6 @@
 """The logarithm of the probabilities of the right classes."""  # notes: unstable-form
 
 import wengert as wg
-from wengert import nn
 
 wg.manual_seed(0)
 w = wg.randn((4, 3), requires_grad=True)

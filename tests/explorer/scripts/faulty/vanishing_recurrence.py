@@ -1,7 +1,6 @@
 """Forty steps of a recurrence whose weights are too small."""  # notes: vanishing-gradient
 
 import wengert as wg
-from wengert import nn
 
 wg.manual_seed(0)
 w = (0.1 * wg.eye(16)).requires_grad_()
