@@ -290,6 +290,8 @@ export interface KernelInfo {
   flops: number;
   /** The function that runs, a key of `sources`: several entries may share one, each on other nodes. "" for Python. */
   code: string;
+  /** Kernels that read what this one makes, and why each is another kernel; absent where there are none. */
+  apart?: { kernel: number; why: string }[];
 }
 
 /**

@@ -10,6 +10,7 @@ import { useLater } from "../panels/survey/later";
 import { Transport } from "../panels/transport";
 import { reducedMotion } from "./graph/canvas";
 import { busyShare, criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
+import { FlameGraph } from "./parallel/flame";
 import { Gantt } from "./parallel/gantt";
 import { LevelChart, levelWidths, SpeedupChart } from "./parallel/charts";
 import { Reasons, type Held } from "./parallel/held";
@@ -106,6 +107,7 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
         </section>
       </div>
       {chosen.length > 0 && <Life lives={lives} rows={chosen} />}
+      {later && <FlameGraph model={model} lives={lives} />}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-"""An elementwise chain of tensors: the start of thirty decays by a half hardly matters to the end."""  # finds: vanishing-gradient
+"""A chain of tensors: its start hardly matters to its end."""  # finds: vanishing-gradient
 
 import wengert as wg
 
