@@ -1,10 +1,11 @@
 /** What the compiler made of the run: its plan in order, what each kernel computes, how near it comes to the best here. */
 import { useSignal, type Signal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
-import { opOf, symbolOf, type Model } from "../trace/model";
+import { useEffect, useMemo } from "preact/hooks";
+import { modelOf, opOf, symbolOf, type Model } from "../trace/model";
 import type { KernelInfo, Kernels } from "../trace/types";
 import { reveal, useStore } from "../state";
 import { shownBytes, shownMany, shownMicros, shownPlural } from "../format";
+import { useAsked } from "../panels/asking";
 import { Fact } from "../panels/survey/said";
 import { nodeTitle } from "../panels/survey/node_panel";
 import { sorted, type Column } from "./kernels/order";
@@ -23,11 +24,40 @@ export function KernelsView() {
   if (kernels === undefined) {
     return (
       <div class="wg-view">
-        <p class="wg-muted">The document does not say what the compiler would make of this run.</p>
+        <Compile />
       </div>
     );
   }
   return <Compiled model={model} kernels={kernels} />;
+}
+
+/** A run that was too large to be compiled without being asked. */
+function Compile() {
+  const store = useStore();
+  const [asked, ask] = useAsked("kernels", 0);
+  const answer = asked.state === "there" ? asked.answer : null;
+  useEffect(() => {
+    if (answer?.kernels !== undefined) store.model.value = modelOf({ ...store.model.peek().trace, ...answer });
+  }, [answer]);
+  if (store.host.ask === undefined) {
+    return (
+      <p class="wg-muted">
+        What the compiler makes of this run is not in the document: <code>wg.explore(..., compiled=True)</code> puts it there at any size.
+      </p>
+    );
+  }
+  return (
+    <>
+      <p class="wg-muted">This run was not compiled yet. A large one takes a minute or two.</p>
+      <p>
+        <button type="button" class="wg-button" disabled={asked.state === "waits"} onClick={ask}>
+          {asked.state === "waits" ? "Compiling…" : "Compile"}
+        </button>
+      </p>
+      {asked.state === "failed" && <p class="wg-bad">{asked.reason}</p>}
+      {(asked.state === "nothing" || (answer !== null && answer.kernels === undefined)) && <p class="wg-muted">This run cannot be compiled.</p>}
+    </>
+  );
 }
 
 function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {

@@ -58,9 +58,9 @@ class Exploration:
             self.document["paths"] = paths
         # While operations are watched, those of a program around this one, they are not what is to be compiled.
         if compiled or (compiled is None and len(recording.rows) <= COMPILED and not is_observed()):
-            self._run_again()
+            self.run_again()
 
-    def _run_again(self) -> None:
+    def run_again(self) -> None:
         """Add what other ways to run it tell: the compiler's plan and its run, the scheduler's lives."""
         run = of_recording(self.recording)
         if run is None:
@@ -99,7 +99,7 @@ class Exploration:
         Raises StateError for `live=True` without anywidget (`pip install 'wengert[notebook]'`).
         """
         if live:
-            return notebook.widget(self.document, self.recording.rows, height)
+            return notebook.widget(self, height)
         return notebook.Frame(self.document, height)
 
     def _repr_html_(self) -> str:

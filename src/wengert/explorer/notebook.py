@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import StateError, fail
-from .document.stats import details
 from .page import asset, packed, page
-from .recording.recording import Row
+
+if TYPE_CHECKING:
+    from .api import Exploration
 
 HEIGHT = 640
 
@@ -40,8 +41,8 @@ class Frame:
         return frame(self.document, self.height)
 
 
-def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> Any:
-    """Return a live widget for a document whose rows are still at hand.
+def widget(exploration: Exploration, height: int = HEIGHT) -> Any:
+    """Return a live widget for an exploration whose rows are still at hand.
 
     Raises StateError where anywidget is not installed.
     """
@@ -52,7 +53,7 @@ def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> A
         fail(
             StateError, "a live explorer without anywidget", "pip install 'wengert[notebook]', or leave live=True out."
         )
-    text = traitlets.Unicode(packed(document)).tag(sync=True)
+    text = traitlets.Unicode(packed(exploration.document)).tag(sync=True)
     space = {
         "_esm": asset("explorer.js"),
         "_css": asset("explorer.css"),
@@ -60,21 +61,20 @@ def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> A
         "height": traitlets.Int(height).tag(sync=True),
     }
     made = type("ExplorerWidget", (anywidget.AnyWidget,), space)()
-    made.on_msg(_answering(rows))
+    made.on_msg(_answering(exploration))
     return made
 
 
-def _answering(rows: list[Row]) -> Callable[[Any, Any, Any], None]:
-    """Return the function that answers the page's questions about whole tensors."""
+def _answering(exploration: Exploration) -> Callable[[Any, Any, Any], None]:
+    """Return the function that answers the page's questions."""
+    questions: Any = import_module(".questions", __package__)
 
-    def answer(view: Any, message: Any, buffers: Any) -> None:
-        known = asked(message, len(rows))
-        if known is not None:
-            number, node, gradient = known
-            row = rows[node]
-            view.send({"id": number, "details": details(row.gradient if gradient else row.value)})
+    def reply(view: Any, message: Any, buffers: Any) -> None:
+        found = questions.answer(message, exploration)
+        if found is not None:
+            view.send(found)
 
-    return answer
+    return reply
 
 
 def asked(message: Any, rows: int) -> tuple[int, int, bool] | None:
