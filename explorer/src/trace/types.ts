@@ -390,5 +390,7 @@ export interface CheckpointWhatIf {
 
 export interface TraceDiff {
   other: Trace;
+  /** Nodes of both runs that stand for each other, with how far value and gradient are apart, as a part of the first's size. */
+  pairs?: { a: number[]; b: number[]; value: (Num | null)[]; gradient: (Num | null)[] };
   edits: { kind: "added" | "removed" | "changed"; a: number; b: number; text: string }[];
 }

@@ -22,7 +22,7 @@ from ..execute.interpreter import feed
 from ..explain.observing.arguments import parameter_names, tensors_of
 from ..transforms.derivatives import reverse
 from . import notebook
-from .document.compare import edits
+from .document.compare import compared
 from .document.document import Document, described
 from .document.tensor_paths import tensor_paths
 from .findings import Finding
@@ -75,11 +75,13 @@ class Exploration:
         """Return this run beside another one, with the edits between them: before and after a change, two checkpoints,
         a graph and its form after a pass.
 
-        Gives an exploration whose page has a tab for it; `document["diff"]["edits"]` lists the edits.
+        Gives an exploration whose page has a tab for it; `document["diff"]["edits"]` lists the edits, `["pairs"]` the
+        nodes that stand for each other, with how far their values and gradients are apart (as parts of their size).
+        A parameter that has another name in the second run is recognised by its place.
         """
         made = copy.copy(self)
-        changes = edits(self.recording.rows, after.recording.rows)
-        made.document = {**self.document, "diff": {"other": after.document, "edits": changes}}
+        changes = compared(self.recording.rows, after.recording.rows)
+        made.document = {**self.document, "diff": {"other": after.document, **changes}}
         return made
 
     def to_html(self) -> str:

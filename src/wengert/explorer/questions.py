@@ -31,9 +31,8 @@ def answer(message: object, exploration: Exploration) -> dict[str, Any] | None:
     """
     rows = exploration.recording.rows
     if (question := asked(message, len(rows))) is not None:
-        number, node, gradient = question
-        row = rows[node]
-        return {"id": number, "details": details(row.gradient if gradient else row.value)}
+        row, gradient = rows[question[1]], question[2]
+        return {"id": question[0], "details": details(row.gradient if gradient else row.value)}
     if not isinstance(message, dict) or str(message.get("ask")) not in SLOW:
         return None
     number, at = message.get("id"), message.get("node", 0)
@@ -59,7 +58,7 @@ def _float64(exploration: Exploration, node: int) -> dict[str, Any] | None:
 
 
 def _error(recorded: Any, exact: Any) -> Any:
-    """Return how far a recorded array is from the one in float64, as a part of its size; None for what does not compare."""
+    """Return how far a recorded array is from the exact one, as a part of its size; None where they do not compare."""
     if (
         recorded is None
         or exact is None

@@ -53,7 +53,8 @@ export function breakCommand(model: Model, span: number): string {
   const { spans, files, meta } = model.trace;
   const path = files[spans.file[span] ?? -1]?.path;
   if (path === undefined || path.startsWith("<") || meta.script === "" || meta.script.startsWith("<")) return "";
-  return `python -m pdb -c "break ${path}:${spans.line0[span]}" -c continue ${meta.script}`;
+  const script = files.find((file) => file.path === meta.script || file.path.endsWith(`/${meta.script}`))?.path ?? meta.script;
+  return `python -m pdb -c "break ${path}:${spans.line0[span]}" -c continue ${script}`;
 }
 
 function Beside({ model, node, found }: { model: Model; node: number; found: InFloat64 }) {

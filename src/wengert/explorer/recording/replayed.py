@@ -27,8 +27,8 @@ class Replayed(NamedTuple):
 def replayed(recording: Recording, index: int) -> Replayed | None:
     """Return a row's value and gradient, with every floating leaf and constant taken as float64.
 
-    Conversions to narrower floating types on the way are left out. The gradients are those of the results' sum. None where the run cannot be repeated, as without
-    gradients or values.
+    Conversions to narrower floating types on the way are left out. The gradients are those of the results' sum. None
+    where the run cannot be repeated, as without gradients or values.
     """
     run = of_recording(recording)
     node = recording.rows[index].node
