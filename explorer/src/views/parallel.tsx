@@ -53,7 +53,10 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
   const moments = useMemo(() => momentsOf(lives), [lives]);
   const passes = useMemo(() => passesOf(model, lives), [lives]);
   const now = useClock(store, lives, moments);
-  const later = useLater(model);
+  const soon = useLater(model);
+  const wanted = useSignal(false);
+  // Of very many steps the rest is worked out when somebody asks.
+  const later = soon && (tasks.count <= MANY || wanted.value);
   // Who holds up whom is looked up when it is asked for: in a large run that is most of the work.
   const reasons = useMemo(() => ({ of: null as Reasons | null }), [lives]);
   const why = () => (reasons.of ??= new Reasons(model, lives));
@@ -108,6 +111,13 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
       </div>
       {chosen.length > 0 && <Life lives={lives} rows={chosen} />}
       {later && <FlameGraph model={model} lives={lives} />}
+      {soon && !later && (
+        <p>
+          <button type="button" class="wg-button" onClick={() => (wanted.value = true)}>
+            What held up the end, time by module
+          </button>
+        </p>
+      )}
     </div>
   );
 }
