@@ -21,7 +21,7 @@ from ..core.tensor import Tensor, asarray, wrap
 from ..execute.interpreter import feed
 from ..explain.observing.arguments import parameter_names, tensors_of
 from ..transforms.derivatives import reverse
-from . import notebook
+from . import notebook, questions
 from .document.compare import compared
 from .document.document import Document, described
 from .document.tensor_paths import tensor_paths
@@ -101,7 +101,7 @@ class Exploration:
         Raises StateError for `live=True` without anywidget (`pip install 'wengert[notebook]'`).
         """
         if live:
-            return notebook.widget(self, height)
+            return notebook.widget(self.document, lambda message: questions.answer(message, self), height)
         return notebook.Frame(self.document, height)
 
     def _repr_html_(self) -> str:

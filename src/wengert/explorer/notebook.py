@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import StateError, fail
 from .page import asset, packed, page
-
-if TYPE_CHECKING:
-    from .api import Exploration
 
 HEIGHT = 640
 
@@ -41,8 +38,8 @@ class Frame:
         return frame(self.document, self.height)
 
 
-def widget(exploration: Exploration, height: int = HEIGHT) -> Any:
-    """Return a live widget for an exploration whose rows are still at hand.
+def widget(document: dict[str, Any], answer: Callable[[Any], Any], height: int = HEIGHT) -> Any:
+    """Return a live widget for a document; `answer` gives what a message of its page is answered, None for nothing.
 
     Raises StateError where anywidget is not installed.
     """
@@ -53,7 +50,7 @@ def widget(exploration: Exploration, height: int = HEIGHT) -> Any:
         fail(
             StateError, "a live explorer without anywidget", "pip install 'wengert[notebook]', or leave live=True out."
         )
-    text = traitlets.Unicode(packed(exploration.document)).tag(sync=True)
+    text = traitlets.Unicode(packed(document)).tag(sync=True)
     space = {
         "_esm": asset("explorer.js"),
         "_css": asset("explorer.css"),
@@ -61,16 +58,15 @@ def widget(exploration: Exploration, height: int = HEIGHT) -> Any:
         "height": traitlets.Int(height).tag(sync=True),
     }
     made = type("ExplorerWidget", (anywidget.AnyWidget,), space)()
-    made.on_msg(_answering(exploration))
+    made.on_msg(_answering(answer))
     return made
 
 
-def _answering(exploration: Exploration) -> Callable[[Any, Any, Any], None]:
-    """Return the function that answers the page's questions."""
-    questions: Any = import_module(".questions", __package__)
+def _answering(answer: Callable[[Any], Any]) -> Callable[[Any, Any, Any], None]:
+    """Return the function that sends the answers to a page's questions."""
 
     def reply(view: Any, message: Any, buffers: Any) -> None:
-        found = questions.answer(message, exploration)
+        found = answer(message)
         if found is not None:
             view.send(found)
 

@@ -1,20 +1,29 @@
-"""What a live page asks of the recording behind it, and the answers, as JSON has them."""
+"""The questions that a live page asks of the recording behind it, and their answers as JSON has them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..core.errors import WengertError
-from .api import Exploration
 from .document.stats import details, num
 from .document.tensor_paths import paths_from
 from .notebook import asked
+from .recording.recording import Recording
 from .recording.replayed import replayed
 
 # What takes longer than a summary of a recorded array does.
 SLOW = ("float64", "paths", "kernels")
+
+
+class Explored(Protocol):
+    """An exploration, as far as questions go."""
+
+    recording: Recording
+    document: dict[str, Any]
+
+    def run_again(self) -> None: ...
 
 
 def is_slow(message: object) -> bool:
@@ -22,7 +31,7 @@ def is_slow(message: object) -> bool:
     return isinstance(message, dict) and str(message.get("ask")) in SLOW
 
 
-def answer(message: object, exploration: Exploration) -> dict[str, Any] | None:
+def answer(message: object, exploration: Explored) -> dict[str, Any] | None:
     """Return the answer to a page's question; None where it was none.
 
     `{id, node, gradient}` asks for the details of a recorded array, `{id, ask, node}` for a node's value and gradient
@@ -44,7 +53,7 @@ def answer(message: object, exploration: Exploration) -> dict[str, Any] | None:
         return {"id": number, "answer": None, "error": str(e)}
 
 
-def _float64(exploration: Exploration, node: int) -> dict[str, Any] | None:
+def _float64(exploration: Explored, node: int) -> dict[str, Any] | None:
     found = replayed(exploration.recording, node)
     if found is None:
         return None
@@ -76,11 +85,11 @@ def _error(recorded: Any, exact: Any) -> Any:
     return num(error / size if size else error)
 
 
-def _paths(exploration: Exploration, node: int) -> dict[str, Any] | None:
+def _paths(exploration: Explored, node: int) -> dict[str, Any] | None:
     return paths_from(exploration.recording, node)
 
 
-def _kernels(exploration: Exploration, _: int) -> dict[str, Any]:
+def _kernels(exploration: Explored, _: int) -> dict[str, Any]:
     exploration.run_again()
     return {
         name: exploration.document[name] for name in ("parallel", "kernels", "native") if name in exploration.document

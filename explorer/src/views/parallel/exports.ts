@@ -115,6 +115,8 @@ export function flameBoxes(flame: Flame, least = 0.001): FlameBox[] {
 
 const ROW = 20;
 
+const element = (name: string, content: string) => `<${name}>${content}</${name}>`;
+
 /** A picture by itself, 1200 wide: the run on top, what is inside below it. */
 export function flameSvg(flame: Flame): string {
   const boxes = flameBoxes(flame);
@@ -124,7 +126,7 @@ export function flameSvg(flame: Flame): string {
     const wide = 1200 * width;
     const letters = Math.floor((wide - 8) / 7);
     const label = letters < 3 ? "" : `<text x="${(1200 * x + 4).toFixed(1)}" y="${depth * ROW + 14}">${text(f.name.length > letters ? `${f.name.slice(0, letters - 1)}…` : f.name)}</text>`;
-    return `<g><title>${text(f.name)}, ${shownMicros(f.micros)}, ${(100 * width).toFixed(1)}%</title><rect x="${(1200 * x).toFixed(1)}" y="${depth * ROW}" width="${Math.max(0.5, wide - 1).toFixed(1)}" height="${ROW - 1}" rx="2" fill="${["#f4d88a", "#f0c26a", "#eaa95a", "#e0915a"][depth % 4]}"/>${label}</g>`;
+    return `<g>${element("title", `${text(f.name)}, ${shownMicros(f.micros)}, ${(100 * width).toFixed(1)}%`)}<rect x="${(1200 * x).toFixed(1)}" y="${depth * ROW}" width="${Math.max(0.5, wide - 1).toFixed(1)}" height="${ROW - 1}" rx="2" fill="${["#f4d88a", "#f0c26a", "#eaa95a", "#e0915a"][depth % 4]}"/>${label}</g>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1200 ${height}" width="1200" height="${height}" font-family="sans-serif" font-size="12">${rects.join("")}</svg>`;
 }
