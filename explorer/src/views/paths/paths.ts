@@ -47,10 +47,10 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
     ]),
   );
   return {
-    count: from === to ? 1 : (ahead.count[to] as number),
-    sum: !complete ? null : from === to ? 1 : (ahead.sum[to] as number),
+    count: from === to ? 1 : (ahead.count[to] ?? 0),
+    sum: !complete ? null : from === to ? 1 : (ahead.sum[to] ?? 0),
     precision: precisionOf(model, edges),
-    size: from === to ? 1 : (ahead.size[to] as number),
+    size: from === to ? 1 : (ahead.size[to] ?? 0),
     best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
     through,
   };

@@ -69,7 +69,16 @@ function Head({ model, focus, goTo }: { model: Model; focus: number; goTo: (scop
   return (
     <header class="wg-loupe-head">
       <nav aria-label="Where">
-        {path.length === 0 && <b>{model.trace.meta.title}</b>}
+        {path.length === 0 ? (
+          <b>{model.trace.meta.title}</b>
+        ) : (
+          <>
+            <button type="button" class="wg-crumb" title="The whole run" onClick={() => goTo(0)}>
+              {model.trace.meta.title}
+            </button>
+            <span class="wg-muted"> › </span>
+          </>
+        )}
         {path.map((s, i) => (
           <span key={s}>
             {i > 0 && <span class="wg-muted">.</span>}
