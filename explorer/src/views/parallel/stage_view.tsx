@@ -2,7 +2,7 @@
 import type { Signal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
 import type { Target } from "../../draw/display";
-import { LESSON, SURVEY } from "../../draw/looks";
+import { LESSON, SURVEY, type Metrics } from "../../draw/looks";
 import { PALETTES, workerToken, type Palette } from "../../draw/palette";
 import { pictureOf } from "../../draw/picture";
 import { displayList, travelling } from "../../draw/scene";
@@ -20,24 +20,27 @@ import { edgesAt, nodesAt, pulsesAt, selectionOfItem, stageOf, type Stage } from
 
 /** Up to so many nodes each is shown by itself. */
 const EACH = 160;
-/** Up to so many, and where there is room, as large as in a lesson. */
+/** Up to so many, and where they can then be shown at this scale, with as much room as in a lesson. */
 const FEW = 24;
-const ROOM = 560;
+const ROOMY = 0.9;
 /** Pixels per unit below which chains go on in a new row. */
 const READABLE = 0.6;
 
 export function StageView({ passes, now }: { passes: Passes; now: Signal<number> }) {
   const store = useStore();
   const model = store.model.value;
-  const { box, width } = useBox();
-  const cache = useRef<LayoutCache>(new Map());
+  const { box, width, height } = useBox();
+  const cache = useRef(new Map<Metrics, LayoutCache>([LESSON, SURVEY].map((metrics) => [metrics, new Map()])));
   const measure = useMemo(measuring, []);
   const open = useMemo(() => openIn(model, store.open.value), [model, store.open.value]);
-  const metrics = model.nodes <= FEW && width > ROOM ? LESSON : SURVEY;
-  const picture = useMemo(
-    () => (width === 0 ? null : pictureOf(model, { open, metrics, measure, cache: cache.current, hideConstants: model.nodes > FEW, wrapWidth: width / READABLE })),
-    [model, open, metrics, width],
-  );
+  const picture = useMemo(() => {
+    if (width === 0) return null;
+    const made = (metrics: Metrics) =>
+      pictureOf(model, { open, metrics, measure, cache: cache.current.get(metrics) as LayoutCache, hideConstants: model.nodes > FEW, wrapWidth: width / READABLE });
+    const large = model.nodes <= FEW ? made(LESSON) : null;
+    const { bounds } = large?.layout ?? { bounds: null };
+    return large !== null && bounds !== null && Math.min(width / bounds.width, height / bounds.height) >= ROOMY ? large : made(SURVEY);
+  }, [model, open, width, height]);
   const stage = useMemo(() => (picture === null ? null : stageOf(model, picture, passes)), [picture, passes]);
   const items = picture?.graph.items ?? [];
   const selectionAt = (target: Target | null) => {
