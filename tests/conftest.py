@@ -283,7 +283,7 @@ FAST: dict[str, tuple[str, ...]] = {
     ),
     "torch/test_pooling": ("test_empty_batches",),
     "torch/test_recurrent": (
-        "test_numbers_and_gradients_are_pytorchs[rnn.invert_permutation(torch.tensor([2, 0, 1])), str(rnn.invert_permutation(None))]",
+        "test_numbers_and_gradients_are_pytorchs[rnn.invert_permutation(torch.tensor([2, 0, 1])), str(rnn.invert_permutation(None))]",  # noqa: E501
     ),
     "torch/test_serialization": (),
     "torch/test_sparse": ("test_a_product_is_that_of_the_whole[matmul]",),

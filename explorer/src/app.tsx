@@ -55,7 +55,7 @@ export function App() {
             <View />
           </div>
           <Right />
-          <Bottom />
+          {tab !== "parallel" && <Bottom />}
         </>
       )}
       {store.searching.value && <Find />}

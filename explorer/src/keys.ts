@@ -1,7 +1,7 @@
 /** The keyboard: every action that the pointer has. The table is what the help panel shows. */
 import { consumersOf, operandsOf } from "./trace/model";
 import { FLAG } from "./trace/types";
-import { seek, select, step, togglePlay, toggleScope, type Store } from "./state";
+import { nextFound, seek, select, step, togglePlay, toggleScope, type Store } from "./state";
 import { tabsOf } from "./panels/header";
 import { showFinding } from "./panels/survey/actions";
 
@@ -28,6 +28,8 @@ export const KEYS: readonly Key[] = [
   { keys: ["n", "N"], shown: "N", does: "to the first NaN", run: seekNaN },
   { keys: ["p", "P"], shown: "P", does: "to the peak of memory", run: (s) => seek(s, (s.model.value.trace.memory?.peakAt ?? s.model.value.turn - 1) + 1) },
   { keys: ["/"], shown: "/ or ⌘K", does: "find", run: (s) => (s.searching.value = true) },
+  { keys: ["f"], shown: "F", does: "to the next of what was found", run: (s) => nextFound(s, 1) },
+  { keys: ["F"], shown: "Shift+F", does: "to the one before", run: (s) => nextFound(s, -1) },
   { keys: ["?"], shown: "?", does: "help", run: (s) => (s.helping.value = !s.helping.value) },
   { keys: ["Escape"], shown: "Esc", does: "close, let go", run: letGo },
 ];
@@ -172,5 +174,6 @@ function letGo(store: Store): void {
   if (store.searching.value) store.searching.value = false;
   else if (store.helping.value) store.helping.value = false;
   else if (store.moved.value.size > 0) store.moved.value = new Map();
+  else if (store.found.value !== null) store.found.value = null;
   else select(store, null);
 }

@@ -3,7 +3,7 @@
  * with the explorer in a frame can also say `theme=dark` there, to have it in its own colours.
  */
 import { effect } from "@preact/signals";
-import { TABS, type Selection, type Store, type Tab } from "./state";
+import { MOST_WORKERS, TABS, WORKERS_FIRST, type Selection, type Store, type Tab } from "./state";
 
 export function readHash(store: Store, hash: string): void {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
@@ -14,6 +14,8 @@ export function readHash(store: Store, hash: string): void {
   if (theme === "light" || theme === "dark") store.theme.value = theme;
   const at = whole(given.get("t"), model.value.events + 1);
   if (at !== null) store.cursor.value = at;
+  const workers = whole(given.get("workers"), MOST_WORKERS + 1);
+  if (workers !== null) store.workers.value = workers;
   const selected = selectionOf(given.get("sel") ?? "", store);
   if (selected !== null) store.selection.value = selected;
   const open = given.get("open");
@@ -31,6 +33,7 @@ export function readHash(store: Store, hash: string): void {
 export function writeHash(store: Store): string {
   const out = new URLSearchParams();
   if (store.tab.value !== "graph") out.set("tab", store.tab.value);
+  if (store.workers.value !== WORKERS_FIRST) out.set("workers", String(store.workers.value));
   if (store.cursor.value !== store.model.value.events) out.set("t", String(store.cursor.value));
   const selected = store.selection.value;
   if (selected !== null) out.set("sel", selected.kind.slice(0, 1) + String(selected.row));

@@ -22,6 +22,12 @@ export interface Numbers {
   slope(edge: number): number | null;
 }
 
+export interface Lit {
+  readonly query: string;
+  /** Ascending. */
+  readonly rows: readonly number[];
+}
+
 export interface Store {
   readonly model: Signal<Model>;
   readonly host: Host;
@@ -39,14 +45,24 @@ export interface Store {
   readonly finding: Signal<number>;
   readonly searching: Signal<boolean>;
   readonly helping: Signal<boolean>;
+  /** What was searched for last and is lit in the views, with the rows of nodes that were found; null for nothing. */
+  readonly found: Signal<Lit | null>;
   /** Leaves that the reader has moved, by row. */
   readonly moved: Signal<ReadonlyMap<number, number>>;
   readonly numbers: ReadonlySignal<Numbers>;
   /** The event that happened last, or -1. */
   readonly last: ReadonlySignal<number>;
+  /** How many workers the run is simulated with; 0 shows it as it ran. */
+  readonly workers: Signal<number>;
+  /** What a view that has times of its own makes of a step on the clock; null where steps are events. */
+  readonly stepping: Signal<((by: number) => void) | null>;
   /** Small scalar graphs are told number by number; all others are surveyed. */
   readonly small: ReadonlySignal<boolean>;
 }
+
+/** With so many workers a run is simulated until another number is chosen. */
+export const WORKERS_FIRST = 4;
+export const MOST_WORKERS = 8;
 
 /** Up to here every node is shown at once, and each step is a sentence. */
 export const SMALL = 40;
@@ -80,7 +96,10 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     finding: signal(-1),
     searching: signal(false),
     helping: signal(false),
+    found: signal(null),
     moved,
+    workers: signal(WORKERS_FIRST),
+    stepping: signal(null),
     numbers: computed(() =>
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),
@@ -114,7 +133,9 @@ export function seek(store: Store, to: number): void {
 
 export function step(store: Store, by: number): void {
   store.playing.value = false;
-  seek(store, store.cursor.value + by);
+  const own = store.stepping.value;
+  if (own !== null) own(by);
+  else seek(store, store.cursor.value + by);
 }
 
 export function togglePlay(store: Store): void {
@@ -146,6 +167,15 @@ export function reveal(store: Store, selection: NonNullable<Selection>): void {
   select(store, selection);
 }
 
+/** Selects the next (or the previous) of what was found, after what is selected. */
+export function nextFound(store: Store, by: 1 | -1): void {
+  const rows = store.found.value?.rows ?? [];
+  if (rows.length === 0) return;
+  const at = store.selection.value?.kind === "node" ? store.selection.value.row : -1;
+  const next = by > 0 ? rows.find((row) => row > at) : rows.findLast((row) => row < at);
+  reveal(store, { kind: "node", row: next ?? (rows.at(by > 0 ? 0 : -1) as number) });
+}
+
 export function moveLeaf(store: Store, node: number, value: number | null): void {
   const next = new Map(store.moved.value);
   if (value === null) next.delete(node);
@@ -158,7 +188,7 @@ export function runClock(store: Store): () => void {
   let timer = 0;
   const stop = effect(() => {
     clearInterval(timer);
-    if (!store.playing.value) return;
+    if (!store.playing.value || store.stepping.value !== null) return;
     const period = Math.max(16, 1000 / store.speed.value);
     const stride = Math.max(1, Math.round((store.speed.value * period) / 1000));
     timer = window.setInterval(() => {

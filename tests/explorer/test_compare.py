@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import wengert as wg
@@ -94,3 +95,28 @@ def test_a_layer_more(width: int) -> None:
     found = changes(a, b)
     assert {k for k, _ in found if k != "changed"} == {"added"}
     assert sorted(t.rpartition(" ")[2] for k, t in found if k == "added" and "=" in t) == ["linear", "relu"]
+
+
+def test_pairs_tell_how_far_values_and_gradients_are_apart() -> None:
+    x = np.array([1.0, 2.0, 4.0])
+    before = wg.explore(lambda x: (x * x).sum(), x, compiled=False)
+    after = wg.explore(lambda x: (x * x).sum(), x * 1.5, compiled=False)
+    pairs = before.diff(after).document["diff"]["pairs"]
+    assert pairs["a"] == pairs["b"] == [0, 1, 2, 3]
+    assert pairs["value"] == pytest.approx([0.5, 1.25, 1.25, 1.25])
+    assert pairs["gradient"] == pytest.approx([0.5, 0, 0, 0])
+
+
+def test_renamed_parameters_are_recognised_by_what_takes_them() -> None:
+    x = wg.ones((2, 3))
+
+    def run(names: tuple[str, str]) -> Any:
+        first, second = (wg.full((3, 3), k, requires_grad=True) for k in (1.0, 2.0))
+        space = dict(zip(names, (first, second), strict=True))
+        return wg.explore(
+            lambda **given: (wg.tanh(x @ given[names[0]]) @ given[names[1]]).sum(), **space, compiled=False
+        )
+
+    found = run(("u", "v")).diff(run(("w", "v"))).document["diff"]
+    assert [edit["text"] for edit in found["edits"]] == ["w: was called u"]
+    assert all(value == 0 for value in found["pairs"]["value"])

@@ -106,6 +106,13 @@ def test_a_recording_is_run_again() -> None:
     assert set(parallel["node"]) == computed
     for ready, start, end in zip(parallel["ready"], parallel["start"], parallel["end"], strict=True):
         assert ready <= start <= end
+    # Both passes, each with what it takes by itself.
+    rows = list(zip(parallel["node"], parallel["gradient"], strict=True))
+    assert {node for node, gradient in rows if not gradient} == computed
+    assert {node for node, gradient in rows if gradient} <= computed
+    assert 1 in parallel["gradient"]
+    assert len(parallel["alone"]) == len(rows)
+    assert min(parallel["alone"]) >= 0
     bare = wg.explore(lambda w: wg.tanh(x @ w).sum(), wg.ones((3, 2)), compiled=False)
     assert "kernels" not in bare.document
 

@@ -33,6 +33,14 @@ export interface NodeLook {
   readonly hovered?: boolean;
   /** The light around what happens now. */
   readonly glow?: Token | undefined;
+  /** Filled with a colour of its own: somebody works on it now. */
+  readonly lit?: Token | undefined;
+  /** Its outline in a colour of its own: who has worked on it. */
+  readonly rim?: Token | undefined;
+  /** The ground of `count`, ink if not given. */
+  readonly countToken?: Token | undefined;
+  /** 0 to 1: how much of what it stands for is done. */
+  readonly share?: number | undefined;
 }
 
 export interface Lane {

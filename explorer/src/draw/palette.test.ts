@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import tokens from "../styles/tokens.css?raw";
 import type { DisplayList } from "./display";
 import { SURVEY, type EdgeLook, type Hull, type Shape } from "./looks";
-import { contrast, linear, PALETTES, type Token } from "./palette";
+import { contrast, linear, PALETTES, WORKERS, type Token } from "./palette";
 import { displayList } from "./scene";
 
 type Rgb = readonly [number, number, number];
@@ -65,6 +65,7 @@ describe.each(["light", "dark"] as const)("the %s palette", (theme) => {
     ...pairs(["muted", "grad", "kernel"], ["canvas", "panel", "raised"]),
     ...pairs(["raised"], ["grad"]),
     ...pairs(["canvas"], ["ink"]),
+    ...pairs(WORKERS, ["canvas", "panel"]),
   ])("lets text be read: %s on %s", (a, b) => {
     expect(contrast(palette[a], palette[b])).toBeGreaterThanOrEqual(4.5);
   });

@@ -27,6 +27,14 @@ export const PALETTES = {
     badFill: "#fbe3de",
     kernel: "#12805c",
     kernelFill: "#e0f2eb",
+    worker0: "#1f6fb5",
+    worker1: "#b8560b",
+    worker2: "#177a4c",
+    worker3: "#a3317e",
+    worker4: "#6353b8",
+    worker5: "#0f7c86",
+    worker6: "#7d6400",
+    worker7: "#b83a2b",
   },
   dark: {
     canvas: "#0f1117",
@@ -50,10 +58,25 @@ export const PALETTES = {
     badFill: "#3d1d1a",
     kernel: "#35c6a8",
     kernelFill: "#12322c",
+    worker0: "#6db3f2",
+    worker1: "#f0984f",
+    worker2: "#4fc98a",
+    worker3: "#e583c4",
+    worker4: "#a99be8",
+    worker5: "#4cc4cf",
+    worker6: "#d9b93b",
+    worker7: "#f37f72",
   },
 } as const;
 
 export type Token = keyof (typeof PALETTES)["light"];
+
+/** The colours of workers, which are numbered from 0; further ones begin again, and their number stands beside them. */
+export const WORKERS: readonly Token[] = ["worker0", "worker1", "worker2", "worker3", "worker4", "worker5", "worker6", "worker7"];
+
+export function workerToken(worker: number): Token {
+  return WORKERS[worker % WORKERS.length] as Token;
+}
 export type Palette = Readonly<Record<Token, string>>;
 
 /** Relative luminance and contrast as WCAG 2.2 defines them. */

@@ -208,7 +208,7 @@ class Builder {
   private box(i: number, box: Rect, look: NodeLook): void {
     const { metrics } = this.scene;
     const { shape } = look;
-    const stroke = look.bad ? "bad" : STROKES[shape];
+    const stroke = look.lit ?? look.rim ?? (look.bad ? "bad" : STROKES[shape]);
     const heavy = metrics.op >= 50 ? 2 : 1.5;
     const opacity = look.dim ? 0.35 : look.waiting ? 0.55 : undefined;
     if (look.selected || look.hovered) {
@@ -225,9 +225,11 @@ class Builder {
     if (shape === "root") {
       this.path(outline(shape, box), box, { fill: "raised", stroke, width: heavy, opacity, glow: look.glow });
       const inner = { x: box.x + 5, y: box.y + 5, width: box.width - 10, height: box.height - 10 };
-      this.path(outline(shape, inner), inner, { fill: look.bad ? "bad" : "ink", opacity });
+      this.path(outline(shape, inner), inner, { fill: look.lit ?? (look.bad ? "bad" : "ink"), opacity });
     } else {
-      this.path(outline(shape, box), box, { fill: look.bad ? "badFill" : FILLS[shape], stroke, width: look.glow ? heavy * 1.4 : heavy, opacity, glow: look.glow });
+      const fill = look.lit ?? (look.bad ? "badFill" : FILLS[shape]);
+      this.path(outline(shape, box), box, { fill, stroke, width: look.glow || look.rim ? heavy * 1.4 : heavy, opacity, glow: look.glow });
+      if (look.share !== undefined) this.progress(box, look.share, look.lit === undefined ? stroke : "canvas");
       if (look.bad && (shape === "scope" || shape === "run")) {
         const inner = { x: box.x + 3, y: box.y + box.height - 9, width: box.width - 6, height: 6 };
         this.path(hatchPath(inner, 5), inner, { stroke: "bad", width: 1.4, minScale: READABLE.label });
@@ -243,13 +245,13 @@ class Builder {
         font: look.font,
         bold: look.font === "ui" && shape !== "port",
         align: "middle",
-        fill: shape === "root" ? "canvas" : shape === "port" ? "muted" : "ink",
+        fill: shape === "root" || look.lit !== undefined ? "canvas" : shape === "port" ? "muted" : "ink",
         opacity,
         minScale: size > 20 ? READABLE.label / 2 : READABLE.label,
       });
     }
     if (look.params) this.badge(box);
-    if (look.count) this.count(look.count, box);
+    if (look.count) this.count(look.count, box, look.countToken ?? "ink");
     const caption = (side: { text: string; token: Token } | undefined, at: number) => {
       if (side) this.text(side.text, x, at, { size: metrics.captionSize, font: "ui", bold: side.token === "grad", align: "middle", fill: side.token, minScale: READABLE.caption });
     };
@@ -265,11 +267,17 @@ class Builder {
     this.path(hexagonPath(badge, 1.5), badge, { fill: "paramFill", stroke: "param", width: 1.4, minScale: READABLE.label });
   }
 
-  private count(count: string, box: Rect): void {
+  /** A bar along the foot of a box: so much is done of what it stands for. */
+  private progress(box: Rect, share: number, token: Token): void {
+    const bar = { x: box.x + 6, y: box.y + box.height - 7, width: (box.width - 12) * share, height: 3 };
+    this.path(boxPath(bar, 1.5), bar, { fill: token, minScale: READABLE.label });
+  }
+
+  private count(count: string, box: Rect, ground: Token): void {
     const size = this.scene.metrics.captionSize;
     const width = this.measure(count, "ui", size, true) + 12;
     const pill = { x: box.x + box.width - width * 0.6, y: box.y - size * 1.15, width, height: size * 1.6 };
-    this.path(boxPath(pill, 9), pill, { fill: "ink", minScale: READABLE.label });
+    this.path(boxPath(pill, 9), pill, { fill: ground, minScale: READABLE.label });
     this.text(count, pill.x + width / 2, pill.y + pill.height / 2, { size, font: "ui", bold: true, align: "middle", fill: "canvas", minScale: READABLE.label });
   }
 

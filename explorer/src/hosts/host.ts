@@ -1,13 +1,65 @@
 /** Where the explorer runs: a file by itself, a notebook cell with a kernel, or a page of the local server. */
-import type { Details } from "../trace/types";
+import type { Details, Kernels, Num, Parallel, TensorPaths } from "../trace/types";
+
+/** A node's value and gradient in float64, and how far the recorded ones are from them, as parts of their size. */
+export interface InFloat64 {
+  readonly value: Details | null;
+  readonly gradient: Details | null;
+  readonly valueError: Num | null;
+  readonly gradientError: Num | null;
+}
+
+/** What takes the process behind the page some time to tell. */
+export interface Answers {
+  readonly float64: InFloat64;
+  readonly paths: TensorPaths;
+  readonly kernels: { readonly parallel?: Parallel; readonly kernels?: Kernels; readonly native?: Parallel };
+}
 
 export interface Host {
   readonly kind: "page" | "widget" | "server";
   /** Whole-tensor statistics on demand; null where nothing answers. */
   details?(node: number, gradient: boolean): Promise<Details | null>;
+  /** Null where it cannot be told; rejected with the reason where that is an error. */
+  ask?<Q extends keyof Answers>(question: Q, node: number): Promise<Answers[Q] | null>;
   /** Messages to and from the process behind the page, for the playground. */
   send?(message: unknown): void;
   receive?(listener: (message: unknown) => void): () => void;
 }
 
 export const pageHost: Host = { kind: "page" };
+
+/** Questions that wait for their answers, by number. */
+export class Questions {
+  private readonly waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (reason: Error) => void }>();
+  private last = 0;
+
+  constructor(private readonly send: (message: unknown) => void) {}
+
+  readonly details = (node: number, gradient: boolean) => this.put({ node, gradient }) as Promise<Details | null>;
+  readonly ask = <Q extends keyof Answers>(question: Q, node: number) => this.put({ ask: question, node }) as Promise<Answers[Q] | null>;
+
+  private put(question: object): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.waiting.set(++this.last, { resolve, reject });
+      this.send({ id: this.last, ...question });
+    });
+  }
+
+  /** Whether a message was an answer. */
+  take(message: unknown): boolean {
+    if (typeof message !== "object" || message === null || !("id" in message) || !("details" in message || "answer" in message)) return false;
+    const { id, details, answer, error } = message as { id: number; details?: unknown; answer?: unknown; error?: string };
+    const found = this.waiting.get(id);
+    this.waiting.delete(id);
+    if (error !== undefined) found?.reject(new Error(error));
+    else found?.resolve(details ?? answer ?? null);
+    return true;
+  }
+
+  /** Nobody will answer any more. */
+  end(): void {
+    for (const { resolve } of this.waiting.values()) resolve(null);
+    this.waiting.clear();
+  }
+}

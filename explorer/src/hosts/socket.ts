@@ -1,6 +1,5 @@
 /** A page of the local server: its socket to the process behind it, as a host. */
-import type { Details } from "../trace/types";
-import type { Host } from "./host";
+import { Questions, type Host } from "./host";
 
 /** Arrays that travel behind a message's header. */
 export type Arrays = Readonly<Record<string, Uint8Array | Float32Array>>;
@@ -42,15 +41,15 @@ export function socketHost(kind: "explorer" | "playground" | "watch", at: Locati
   socket.binaryType = "arraybuffer";
   const listeners = new Set<(message: unknown) => void>();
   const early: Received[] = [];
-  const waiting = new Map<number, (details: Details | null) => void>();
   const unsent: string[] = [];
-  let last = 0;
 
   const send = (message: unknown) => {
     const text = JSON.stringify(message);
     if (socket.readyState === WebSocket.CONNECTING) unsent.push(text);
     else if (socket.readyState === WebSocket.OPEN) socket.send(text);
   };
+  const questions = new Questions(send);
+  const { details } = questions;
   const tell = (message: Received) => {
     if (listeners.size === 0) early.push(message);
     for (const listener of listeners) listener(message);
@@ -62,23 +61,14 @@ export function socketHost(kind: "explorer" | "playground" | "watch", at: Locati
   };
   socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
     const message = decoded(data);
-    if (message.type !== "details") return tell(message);
-    waiting.get(message.id as number)?.(message.details as Details | null);
-    waiting.delete(message.id as number);
+    if (!questions.take(message)) tell(message);
   };
   socket.onclose = () => {
-    for (const answer of waiting.values()) answer(null);
-    waiting.clear();
+    questions.end();
     tell({ type: CLOSED, arrays: {} });
   };
 
-  const details = (node: number, gradient: boolean) =>
-    new Promise<Details | null>((resolve) => {
-      if (socket.readyState > WebSocket.OPEN) return resolve(null);
-      waiting.set(++last, resolve);
-      send({ type: "details", id: last, node, gradient });
-    });
-  if (kind === "explorer") return { kind: "server", details };
+  if (kind === "explorer") return { kind: "server", details, ask: questions.ask };
   return {
     kind: "server",
     details,

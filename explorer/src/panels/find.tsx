@@ -1,5 +1,5 @@
 /** Find: a list that narrows while one types. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { search } from "../search";
 import { reveal, useStore } from "../state";
 import { Dialog } from "./dialog";
@@ -9,14 +9,17 @@ export function Find() {
   const [query, setQuery] = useState("");
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
-  const { hits, total } = search(store.model.value, query);
+  const { hits, total, rows } = useMemo(() => search(store.model.value, query), [store.model.value, query]);
   const chosen = Math.min(at, hits.length - 1);
   const close = () => {
     store.searching.value = false;
   };
   const take = (i: number) => {
     const hit = hits[i];
-    if (hit !== undefined) reveal(store, hit.selection);
+    if (hit !== undefined) {
+      store.found.value = { query, rows };
+      reveal(store, hit.selection);
+    }
     close();
   };
   useEffect(() => {
@@ -33,8 +36,8 @@ export function Find() {
         class="wg-find"
         type="text"
         role="combobox"
-        placeholder="A module, a name, an operation"
-        aria-label="Find a module, a name, an operation"
+        placeholder="tanh, [8, 64], model.py:12, >1MB, float32, nan, dead, no gradient"
+        aria-label="Find by module, name, operation, shape, line, size, dtype, or what is wrong"
         aria-expanded={hits.length > 0}
         aria-controls="wg-hits"
         aria-activedescendant={hits.length > 0 ? `wg-hit-${chosen}` : ""}
@@ -67,7 +70,7 @@ export function Find() {
         ))}
       </ul>
       <p class="wg-hits-note wg-muted" role="status">
-        {query === "" ? "↑ ↓ choose, Enter goes there" : total > hits.length ? `${hits.length} of ${total} shown` : `${total} found`}
+        {query === "" ? "↑ ↓ choose, Enter goes there and lights all that was found, F goes on to the next" : total > hits.length ? `${hits.length} of ${total} shown` : `${total} found`}
       </p>
     </Dialog>
   );

@@ -290,6 +290,8 @@ export interface KernelInfo {
   flops: number;
   /** The function that runs, a key of `sources`: several entries may share one, each on other nodes. "" for Python. */
   code: string;
+  /** Kernels that read what this one makes, and why each is another kernel; absent where there are none. */
+  apart?: { kernel: number; why: string }[];
 }
 
 /**
@@ -301,6 +303,10 @@ export interface Parallel {
   workers: number;
   node: number[]; // -1 for a kernel of `kernels.list` (native)
   kernel?: number[];
+  /** 1 where a row computes something of the node's gradient, not its value (scheduler). */
+  gradient?: number[];
+  /** What a row takes where nobody else works: the least of several runs by one worker (scheduler). */
+  alone?: number[];
   worker: number[];
   /** When all operands were there, when it began to run, when it ended, when its consumers knew. */
   ready: number[];
@@ -369,6 +375,8 @@ export interface MemoryFacts {
   /** Event at which the peak is. */
   peakAt: number;
   saved: number;
+  /** What the optimisers keep from step to step, beside all buffers; absent where that is nothing. */
+  optimizer?: number;
 }
 
 export interface CheckpointWhatIf {
@@ -382,5 +390,7 @@ export interface CheckpointWhatIf {
 
 export interface TraceDiff {
   other: Trace;
+  /** Nodes of both runs that stand for each other, with how far value and gradient are apart, as a part of the first's size. */
+  pairs?: { a: number[]; b: number[]; value: (Num | null)[]; gradient: (Num | null)[] };
   edits: { kind: "added" | "removed" | "changed"; a: number; b: number; text: string }[];
 }

@@ -7,6 +7,7 @@ import { modelOf, opOf, scopePath, type Model } from "../trace/model";
 import type { TraceDiff } from "../trace/types";
 import { reveal, useStore } from "../state";
 import { Picture } from "./graph/canvas";
+import { Numbers } from "./diff/numbers_view";
 import { commonLayout, sideOf, type Common } from "./diff/side";
 import { unionOf } from "./diff/union";
 
@@ -48,6 +49,7 @@ function Compared({ diff }: { diff: TraceDiff }) {
         <SideView model={a} common={common} which="a" title={titleOf(a, "before")} chosen={chosen.value} choose={choose} />
         <SideView model={b} common={common} which="b" title={titleOf(b, "after")} chosen={chosen.value} choose={choose} />
       </div>
+      <Numbers a={a} b={b} diff={diff} />
       <Edits diff={diff} a={a} b={b} common={common} chosen={chosen.value} choose={choose} />
     </div>
   );

@@ -1,12 +1,14 @@
 /** What the compiler made of the run: its plan in order, what each kernel computes, how near it comes to the best here. */
-import { useSignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
-import { opOf, symbolOf, type Model } from "../trace/model";
+import { useSignal, type Signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { modelOf, opOf, symbolOf, type Model } from "../trace/model";
 import type { KernelInfo, Kernels } from "../trace/types";
 import { reveal, useStore } from "../state";
 import { shownBytes, shownMany, shownMicros, shownPlural } from "../format";
+import { useAsked } from "../panels/asking";
 import { Fact } from "../panels/survey/said";
 import { nodeTitle } from "../panels/survey/node_panel";
+import { sorted, type Column } from "./kernels/order";
 import { RooflineChart } from "./kernels/chart";
 import { commonScope, roofline } from "./kernels/roofline";
 import { lineage } from "./survey/totals";
@@ -22,11 +24,40 @@ export function KernelsView() {
   if (kernels === undefined) {
     return (
       <div class="wg-view">
-        <p class="wg-muted">The document does not say what the compiler would make of this run.</p>
+        <Compile />
       </div>
     );
   }
   return <Compiled model={model} kernels={kernels} />;
+}
+
+/** A run that was too large to be compiled without being asked. */
+function Compile() {
+  const store = useStore();
+  const [asked, ask] = useAsked("kernels", 0);
+  const answer = asked.state === "there" ? asked.answer : null;
+  useEffect(() => {
+    if (answer?.kernels !== undefined) store.model.value = modelOf({ ...store.model.peek().trace, ...answer });
+  }, [answer]);
+  if (store.host.ask === undefined) {
+    return (
+      <p class="wg-muted">
+        What the compiler makes of this run is not in the document: <code>wg.explore(..., compiled=True)</code> puts it there at any size.
+      </p>
+    );
+  }
+  return (
+    <>
+      <p class="wg-muted">This run was not compiled yet. A large one takes a minute or two.</p>
+      <p>
+        <button type="button" class="wg-button" disabled={asked.state === "waits"} onClick={ask}>
+          {asked.state === "waits" ? "Compiling…" : "Compile"}
+        </button>
+      </p>
+      {asked.state === "failed" && <p class="wg-bad">{asked.reason}</p>}
+      {(asked.state === "nothing" || (answer !== null && answer.kernels === undefined)) && <p class="wg-muted">This run cannot be compiled.</p>}
+    </>
+  );
 }
 
 function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
@@ -38,6 +69,8 @@ function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
   const line = useMemo(() => roofline(list), [list]);
   const total = plan.micros.reduce<number>((sum, micros) => sum + (micros ?? 0), 0);
   const longest = plan.micros.reduce<number>((most, micros) => Math.max(most, micros ?? 0), 0);
+  const sort = useSignal<Column>("order");
+  const order = useMemo(() => sorted(kernels, sort.value), [kernels, sort.value]);
   const at = hovered.value >= 0 ? hovered.value : chosen.value;
   const kernel = list[at];
   const fused = list.reduce((sum, k) => sum + (k.nodes.length > 1 ? k.nodes.length : 0), 0);
@@ -62,17 +95,17 @@ function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
           <table class="wg-rows">
             <thead>
               <tr>
-                <th scope="col">#</th>
+                <Sort by={sort} column="order" name="#" />
                 <th scope="col">kernel</th>
                 <th scope="col">kind</th>
                 <th scope="col">computes</th>
-                <th scope="col">time</th>
-                <th scope="col">bytes</th>
-                <th scope="col">flops</th>
+                <Sort by={sort} column="time" name="time" />
+                <Sort by={sort} column="bytes" name="bytes" />
+                <Sort by={sort} column="flops" name="flops" />
               </tr>
             </thead>
             <tbody onMouseLeave={() => (hovered.value = -1)}>
-              {plan.kernel.slice(0, shown.value).map((k, i) => (
+              {order.slice(0, shown.value).map((i) => [i, plan.kernel[i] as number] as const).map(([i, k]) => (
                 <Step key={i} model={model} i={i} kernel={list[k] as KernelInfo} micros={plan.micros[i] ?? null} longest={longest} on={k === chosen.value} choose={() => choose(k)} hover={() => (hovered.value = k)} />
               ))}
             </tbody>
@@ -88,10 +121,22 @@ function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
             <h3>Work per second over work per byte</h3>
             <RooflineChart line={line} list={list} chosen={at} choose={choose} />
           </section>
-          {kernel !== undefined && <Chosen model={model} kernel={kernel} at={at} kernels={kernels} share={line.places.find((p) => p.kernel === at)?.share} />}
+          {kernel !== undefined && <Chosen model={model} kernel={kernel} at={at} kernels={kernels} choose={choose} share={line.places.find((p) => p.kernel === at)?.share} />}
         </div>
       </div>
     </div>
+  );
+}
+
+function Sort({ by, column, name }: { by: Signal<Column>; column: Column; name: string }) {
+  const on = by.value === column;
+  return (
+    <th scope="col" aria-sort={!on ? "none" : column === "order" ? "ascending" : "descending"}>
+      <button type="button" class="wg-link" title={column === "order" ? "In the order in which they run" : "The largest first"} onClick={() => (by.value = column)}>
+        {name}
+        {on && column !== "order" && " ↓"}
+      </button>
+    </th>
   );
 }
 
@@ -146,7 +191,32 @@ function computes(model: Model, kernel: KernelInfo): string {
   return words.length <= FEW ? words.join(" ") : `${words.slice(0, FEW).join(" ")} … ${words.length}`;
 }
 
-function Chosen({ model, kernel, at, kernels, share }: { model: Model; kernel: KernelInfo; at: number; kernels: Kernels; share: number | undefined }) {
+/** Why the kernels that this one hands values to, or takes them from, are not one with it. */
+function Apart({ kernels, at, choose }: { kernels: Kernels; at: number; choose: (kernel: number) => void }) {
+  const neighbours = [
+    ...(kernels.list[at]?.apart ?? []).map((a) => ({ ...a, way: "hands on to" })),
+    ...kernels.list.flatMap((kernel, k) => (kernel.apart ?? []).filter((a) => a.kernel === at).map(({ why }) => ({ kernel: k, why, way: "takes from" }))),
+  ];
+  if (neighbours.length === 0) return null;
+  return (
+    <details class="wg-kernel-apart" open={neighbours.length <= 3}>
+      <summary>Why not one with its {neighbours.length === 1 ? "neighbour" : `${neighbours.length} neighbours`}</summary>
+      <ul>
+        {neighbours.slice(0, 20).map(({ kernel, why, way }) => (
+          <li key={`${way}${kernel}`}>
+            {way}{" "}
+            <button type="button" class="wg-link" onClick={() => choose(kernel)}>
+              {kernels.list[kernel]?.name}
+            </button>
+            : {why}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function Chosen({ model, kernel, at, kernels, share, choose }: { model: Model; kernel: KernelInfo; at: number; kernels: Kernels; share: number | undefined; choose: (kernel: number) => void }) {
   const store = useStore();
   const rows = useMemo(() => [...new Set([...kernel.nodes, ...kernel.gradients])], [kernel]);
   const { scope, parent } = { scope: model.trace.nodes.scope, parent: model.trace.scopes.parent };
@@ -168,6 +238,7 @@ function Chosen({ model, kernel, at, kernels, share }: { model: Model; kernel: K
         </Fact>
       )}
       {share !== undefined && <Fact name="of the best here">{Math.round(100 * share)}%</Fact>}
+      <Apart kernels={kernels} at={at} choose={choose} />
       <div class="wg-kernel-graph">
         <ScopeGraph key={at} focus={focus} open={open} lit={lit} kernels={framed} />
       </div>

@@ -30,6 +30,7 @@ export function MemoryView() {
         <h2>{shownBytes(bytes)} alive</h2>
         <span class="wg-muted">
           {held.length.toLocaleString("en")} buffers {event < 0 ? "before the first step" : `at step ${(event + 1).toLocaleString("en")}`}
+          {model.trace.memory?.optimizer !== undefined && `, and ${shownBytes(model.trace.memory.optimizer)} of optimiser state beside them`}
         </span>
         <div class="wg-segments" role="group" aria-label="Moment">
           <button type="button" aria-pressed={!atPeak.value} onClick={() => (atPeak.value = false)}>

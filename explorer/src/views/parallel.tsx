@@ -1,34 +1,36 @@
-/** What could run at the same time: levels, workers, the critical path, and what more workers would bring. */
-import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useState } from "preact/hooks";
+/** What runs at the same time: the graph on the clock of its workers, the critical path, and what more workers would bring. */
+import { useSignal, type Signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Model } from "../trace/model";
 import type { Parallel } from "../trace/types";
-import { reveal, seek, useStore, type Store } from "../state";
+import { MOST_WORKERS, reveal, seek, useStore, WORKERS_FIRST, type Store } from "../state";
 import { shownMicros, shownNumber } from "../format";
 import { Fact } from "../panels/survey/said";
+import { useLater } from "../panels/survey/later";
+import { Transport } from "../panels/transport";
+import { reducedMotion } from "./graph/canvas";
 import { busyShare, criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
+import { FlameGraph } from "./parallel/flame";
 import { Gantt } from "./parallel/gantt";
 import { LevelChart, levelWidths, SpeedupChart } from "./parallel/charts";
+import { Reasons, type Held } from "./parallel/held";
+import { advanced, momentsOf, playedMicros, playSeconds, stepFrom, upTo, type Moments } from "./parallel/moments";
+import { passesOf } from "./parallel/passes";
 import { simulate, speedups, type Speedup } from "./parallel/simulate";
+import { StageView } from "./parallel/stage_view";
 import { criticalPath, tasksOf, workOf, type CriticalPath, type Tasks } from "./parallel/tasks";
+import { toldAt, whatHeld, whyWaited } from "./parallel/telling";
 
-const MOST_WORKERS = 16;
 const ROWS = 7;
+/** Of more steps than this the speed-up is told for some numbers of workers only. */
+const MANY = 20_000;
+const TOLD = [1, 2, 4, MOST_WORKERS];
 
 const WHENCE = { scheduler: "by the scheduler", native: "by compiled code" } as const;
 
 export function ParallelView() {
-  const store = useStore();
-  const model = store.model.value;
-  const tasks = useMemo(() => tasksOf(model), [model]);
-  const path = useMemo(() => criticalPath(tasks), [tasks]);
-  const given = useMemo(() => runsOf(model), [model]);
-  // 0: as it ran; else so many workers, simulated.
-  const workers = useSignal(0);
-  // Which of the given runs; after the last of them, the recorded one.
-  const source = useSignal(0);
-  const run = given[source.value];
-  const lives = useMemo(() => livesOf(model, tasks, path, workers.value, run), [model, workers.value, run]);
+  const { model } = useStore();
+  const tasks = useMemo(() => tasksOf(model.value), [model.value]);
   if (tasks.count === 0) {
     return (
       <div class="wg-view wg-parallel">
@@ -36,6 +38,30 @@ export function ParallelView() {
       </div>
     );
   }
+  return <Demo model={model.value} tasks={tasks} />;
+}
+
+function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
+  const store = useStore();
+  const path = useMemo(() => criticalPath(tasks), [tasks]);
+  const given = useMemo(() => runsOf(model), [model]);
+  // Which of the given runs; after the last of them, the recorded one.
+  const source = useSignal(0);
+  const workers = store.workers.value;
+  const run = given[source.value];
+  const lives = useMemo(() => livesOf(model, tasks, path, workers, run), [model, workers, run]);
+  const moments = useMemo(() => momentsOf(lives), [lives]);
+  const passes = useMemo(() => passesOf(model, lives), [lives]);
+  const now = useClock(store, lives, moments);
+  const soon = useLater(model);
+  const wanted = useSignal(false);
+  // Of very many steps the rest is worked out when somebody asks.
+  const later = soon && (tasks.count <= MANY || wanted.value);
+  // Who holds up whom is looked up when it is asked for: in a large run that is most of the work.
+  const reasons = useMemo(() => ({ of: null as Reasons | null }), [lives]);
+  const why = () => (reasons.of ??= new Reasons(model, lives));
+  const held = useMemo(() => (later ? why().held() : null), [later, lives]);
+  const pointed = useSignal(-1);
   const selected = store.selection.value;
   const chosen = selected?.kind === "node" ? rowsOf(lives, selected.row) : [];
   return (
@@ -44,19 +70,37 @@ export function ParallelView() {
         <h2>{shownMicros(lives.micros)}</h2>
         <span class="wg-muted">
           {lives.workers} worker{lives.workers === 1 ? "" : "s"}, {Math.round(100 * busyShare(lives))}% busy
+          {workers > 0 && lives.micros > 0 && `, ${shownNumber(workOf(tasks) / lives.micros, 3)}× as fast as one`}
         </span>
-        <Choice workers={workers.value} set={(n) => (workers.value = n)} source={source} names={[...given.map((run) => WHENCE[run.origin]), "as recorded"]} />
+        <Which workers={store.workers} source={source} names={[...given.map((run) => WHENCE[run.origin]), "as recorded"]} />
       </header>
-      <Gantt lives={lives} chosen={chosen} choose={(row) => goTo(store, lives, row)} />
-      <ul class="wg-key-row">
-        <li class="wg-key-forward">forward</li>
-        <li class="wg-key-backward">backward</li>
-        <li class="wg-key-critical">critical path</li>
-        <li class="wg-key-life">waits · runs · hands on</li>
-      </ul>
+      <StageView passes={passes} now={now} />
+      <Status lives={lives} moments={moments} now={now} pointed={pointed} why={why} />
+      <Gantt
+        lives={lives}
+        chosen={chosen}
+        held={held?.chain.map(({ row }) => row) ?? []}
+        now={now}
+        seek={(micros) => {
+          store.playing.value = false;
+          now.value = micros;
+        }}
+        choose={(row) => choose(store, lives, row)}
+        hover={(row) => (pointed.value = row)}
+      />
+      <div class="wg-parallel-clock">
+        <Transport />
+        <Workers workers={store.workers} />
+        <ul class="wg-key-row">
+          <li class="wg-key-forward">forward</li>
+          <li class="wg-key-backward">backward</li>
+          <li class="wg-key-critical">critical path</li>
+          <li class="wg-key-held">held up the end</li>
+        </ul>
+      </div>
       <div class="wg-parallel-below">
-        <Critical model={model} tasks={tasks} path={path} />
-        <More tasks={tasks} path={path} workers={workers.value} choose={(n) => (workers.value = n)} />
+        <Critical model={model} tasks={tasks} path={path} lives={lives} held={held} />
+        <More tasks={tasks} path={path} workers={workers} choose={(n) => (store.workers.value = n)} />
         <section>
           <h3>Side by side</h3>
           <LevelChart level={path.level} current={store.last.value < 0 ? -1 : (path.level[store.last.value] as number)} />
@@ -66,8 +110,99 @@ export function ParallelView() {
         </section>
       </div>
       {chosen.length > 0 && <Life lives={lives} rows={chosen} />}
+      {later && <FlameGraph model={model} lives={lives} />}
+      {soon && !later && (
+        <p>
+          <button type="button" class="wg-button" onClick={() => (wanted.value = true)}>
+            What held up the end, time by module
+          </button>
+        </p>
+      )}
     </div>
   );
+}
+
+const played = new WeakSet<Store>();
+/** Longer runs are not played by themselves. */
+const SHORT = 400;
+
+/**
+ * The clock of a schedule, in microseconds, tied to the page's: so many events have happened as rows have ended. It plays
+ * by itself when it is first seen, unless less motion was asked for or a link says what to show.
+ */
+function useClock(store: Store, lives: Lives, moments: Moments): Signal<number> {
+  const now = useSignal(0);
+  const told = useRef(-1);
+  const { events } = store.model.value;
+  const cursorOf = (micros: number) => Math.round((upTo(moments.ends, micros) * events) / lives.count);
+  const timeOf = (cursor: number) => {
+    const rows = Math.round((cursor * lives.count) / events);
+    return rows <= 0 ? 0 : rows >= lives.count ? lives.micros : (moments.ends[rows - 1] as number);
+  };
+  // Whoever else moves the page's clock moves this one; and a new schedule begins where the old one was.
+  const cursor = store.cursor.value;
+  useMemo(() => (now.value = timeOf(store.cursor.peek())), [lives]);
+  if (cursor !== told.current) {
+    told.current = cursor;
+    if (cursorOf(now.peek()) !== cursor) now.value = timeOf(cursor);
+  }
+  useEffect(
+    () =>
+      now.subscribe((micros) => {
+        told.current = cursorOf(micros);
+        if (told.current !== store.cursor.peek()) seek(store, told.current);
+      }),
+    [lives],
+  );
+  useEffect(() => {
+    store.stepping.value = (by) => (now.value = stepFrom(moments, now.peek(), by));
+    return () => (store.stepping.value = null);
+  }, [moments]);
+  useEffect(() => {
+    if (played.has(store)) return;
+    played.add(store);
+    if (lives.count > SHORT || reducedMotion() || store.playing.peek() || store.cursor.peek() < events) return;
+    now.value = 0;
+    store.playing.value = true;
+  }, [store]);
+  const playing = store.playing.value;
+  useEffect(() => {
+    if (!playing) return undefined;
+    const pace = playedMicros(moments) / playSeconds(lives.count) / 1000;
+    let before = performance.now();
+    const tick = (time: number) => {
+      now.value = Math.min(lives.micros, advanced(moments, now.peek(), Math.max(0, time - before) * pace));
+      before = time;
+      if (now.peek() >= lives.micros) store.playing.value = false;
+      else frame = requestAnimationFrame(tick);
+    };
+    let frame = requestAnimationFrame(tick);
+    return () => cancelAnimationFrame(frame);
+  }, [playing, moments]);
+  return now;
+}
+
+/** What happens now; or, of what the pointer is on, why it waited. */
+function Status({ lives, moments, now, pointed, why }: { lives: Lives; moments: Moments; now: Signal<number>; pointed: Signal<number>; why: () => Reasons }) {
+  const store = useStore();
+  const hover = store.hover.value;
+  const row = pointed.value >= 0 ? pointed.value : hover?.kind === "node" ? rowNow(lives, hover.row, now.value) : -1;
+  return (
+    <p class="wg-parallel-status" role="status">
+      {row >= 0 ? whyWaited(lives, why(), row) : toldAt(lives, moments, now.value)}
+    </p>
+  );
+}
+
+/** Of a node's rows the one that is told of at a moment: the last that has begun, else its first; -1 for none. */
+function rowNow(lives: Lives, node: number, now: number): number {
+  let found = -1;
+  for (let k = 0; k < lives.count; k++) {
+    const works = lives.works(k);
+    if (!works.values.includes(node) && !works.gradients.includes(node)) continue;
+    if (found < 0 || (lives.start[k] as number) <= now) found = k;
+  }
+  return found;
 }
 
 /** The ways in which it was run again. */
@@ -87,43 +222,37 @@ function rowsOf(lives: Lives, node: number): number[] {
   return rows;
 }
 
-function goTo(store: Store, lives: Lives, row: number): void {
+function choose(store: Store, lives: Lives, row: number): void {
   const node = lives.node[row] as number;
-  if (node < 0) return;
-  const model = store.model.value;
-  const at = (lives.backward[row] === 1 ? model.backwardAt : model.forwardAt)[node] as number;
-  if (at >= 0) seek(store, at + 1);
-  reveal(store, { kind: "node", row: node });
+  if (node >= 0) reveal(store, { kind: "node", row: node });
 }
 
-function Choice({ workers, set, source, names }: { workers: number; set: (n: number) => void; source: { value: number }; names: readonly string[] }) {
+function Which({ workers, source, names }: { workers: Signal<number>; source: Signal<number>; names: readonly string[] }) {
   return (
-    <div class="wg-choice">
-      {names.length > 1 && (
-        <div class="wg-segments" role="group" aria-label="Which run">
-          {names.map((name, i) => (
-            <button key={name} type="button" aria-pressed={workers === 0 && source.value === i} onClick={() => ((source.value = i), set(0))}>
-              {name}
-            </button>
-          ))}
-        </div>
-      )}
-      <label>
-        what if{" "}
-        <select value={workers} data-wg-keys onChange={(event) => set(Number(event.currentTarget.value))}>
-          <option value={0}>as it ran</option>
-          {Array.from({ length: MOST_WORKERS }, (_, i) => (
-            <option key={i} value={i + 1}>
-              {i + 1} worker{i === 0 ? "" : "s"}
-            </option>
-          ))}
-        </select>
-      </label>
+    <div class="wg-segments" role="group" aria-label="Which run">
+      <button type="button" aria-pressed={workers.value > 0} onClick={() => (workers.value = workers.value || WORKERS_FIRST)}>
+        simulated
+      </button>
+      {names.map((name, i) => (
+        <button key={name} type="button" aria-pressed={workers.value === 0 && source.value === i} onClick={() => ((source.value = i), (workers.value = 0))}>
+          {name}
+        </button>
+      ))}
     </div>
   );
 }
 
-function Critical({ model, tasks, path }: { model: Model; tasks: Tasks; path: CriticalPath }) {
+function Workers({ workers }: { workers: Signal<number> }) {
+  const n = workers.value;
+  return (
+    <label class="wg-workers">
+      <span>{n === 0 ? "workers" : `${n} worker${n === 1 ? "" : "s"}`}</span>
+      <input type="range" data-wg-keys min={1} max={MOST_WORKERS} step={1} value={n || WORKERS_FIRST} aria-label="Simulated workers" onInput={(event) => (workers.value = Number(event.currentTarget.value))} />
+    </label>
+  );
+}
+
+function Critical({ model, tasks, path, lives, held }: { model: Model; tasks: Tasks; path: CriticalPath; lives: Lives; held: Held | null }) {
   const rows = useMemo(() => criticalByKind(model, tasks, path), [model, tasks, path]);
   const sum = path.micros;
   return (
@@ -135,7 +264,7 @@ function Critical({ model, tasks, path }: { model: Model; tasks: Tasks; path: Cr
       <Fact name="steps">
         {path.tasks.length.toLocaleString("en")} of {tasks.count.toLocaleString("en")}
       </Fact>
-      <p class="wg-muted">The longest chain of recorded steps of which each needs the one before: no number of workers is faster.</p>
+      <p class="wg-muted">The longest chain of steps of which each needs the one before: no number of workers is faster.</p>
       <table class="wg-rows wg-critical-rows">
         <tbody>
           {rows.slice(0, ROWS).map((row) => (
@@ -152,6 +281,16 @@ function Critical({ model, tasks, path }: { model: Model; tasks: Tasks; path: Cr
           ))}
         </tbody>
       </table>
+      {held !== null && (
+        <>
+          <h3>What held up the end</h3>
+          <Fact name="work on the way">
+            {shownMicros(held.work)} of {shownMicros(lives.micros)}
+          </Fact>
+          <Fact name="steps">{held.chain.length.toLocaleString("en")}</Fact>
+          <p class="wg-muted">{whatHeld(lives, held, path.micros)}</p>
+        </>
+      )}
     </section>
   );
 }
@@ -162,10 +301,12 @@ function More({ tasks, path, workers, choose }: { tasks: Tasks; path: CriticalPa
     // One number of workers at a time, so that a large graph does not hold the page.
     let timer = 0;
     const found: Speedup[] = [];
+    const wanted = tasks.count > MANY ? TOLD : Array.from({ length: MOST_WORKERS }, (_, i) => i + 1);
     const next = () => {
-      found.push(...speedups(tasks, path.micros, found.length + 1, found.length + 1));
+      const n = wanted[found.length] as number;
+      found.push(...speedups(tasks, path.micros, n, n));
       setRows([...found]);
-      if (found.length < MOST_WORKERS) timer = window.setTimeout(next, 0);
+      if (found.length < wanted.length) timer = window.setTimeout(next, 0);
     };
     timer = window.setTimeout(next, 30);
     return () => clearTimeout(timer);
@@ -176,7 +317,7 @@ function More({ tasks, path, workers, choose }: { tasks: Tasks; path: CriticalPa
       <h3>With more workers</h3>
       <SpeedupChart rows={rows} chosen={workers} choose={choose} />
       <p class="wg-muted">
-        The critical path allows {shownNumber(limit, 3)}× at most (dashed). Simulated from the recorded durations; handing over costs nothing here, so a real run is slower.
+        The critical path allows {shownNumber(limit, 3)}× at most (dashed). Simulated from measured times; handing over costs nothing here, so a real run is slower.
       </p>
     </section>
   );

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { shownNumber } from "../format";
 import { plainName, namePart } from "../formula/expression";
 import { Formula } from "../formula/view";
+import { useAsked, type Asked } from "../panels/asking";
 import { NudgeResult, Product } from "../panels/lesson/paths_section";
 import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
@@ -33,7 +34,8 @@ export function PathsView() {
     () => pathsBetween(model, (edge) => slopeOf(model, numbers, edge), from, to, LISTED),
     [model, numbers, from, to],
   );
-  const told = useMemo(() => tensorPathsOf(model, from), [model, from]);
+  const [asked, ask] = useAsked("paths", from);
+  const told = useMemo(() => tensorPathsOf(model, from) ?? (asked.state === "there" ? tensorPathsOf(model, from, asked.answer) : null), [model, from, asked]);
   const tensors = found.sum === null && told?.to === to ? told : null;
   const band = useMemo(() => new Set(lit ?? found.through.keys()), [lit, found]);
   const choose = (end: "from" | "to", row: number) => {
@@ -58,6 +60,7 @@ export function PathsView() {
       ) : (
         <TensorSum found={tensors} from={from} />
       )}
+      {tensors === null && found.sum === null && found.count > 0 && to === root && <AskPaths asked={asked} ask={ask} />}
       {store.small.value && (
         <PathsPicture
           from={from}
@@ -72,6 +75,27 @@ export function PathsView() {
       ) : (
         <TensorList key={from} found={tensors} from={from} lit={lit} onLight={setLit} />
       )}
+    </div>
+  );
+}
+
+/** Between tensors the engine pulls the gradient back along each path by itself: that takes the program behind the page. */
+function AskPaths({ asked, ask }: { asked: Asked<unknown>; ask: () => void }) {
+  const { host } = useStore();
+  if (host.ask === undefined) {
+    return (
+      <p class="wg-muted wg-ask-paths">
+        With the program behind the page (<code>wengert.explorer.serve(found)</code>, <code>found.show(live=True)</code>) the largest are told: what the gradient becomes along each alone.
+      </p>
+    );
+  }
+  return (
+    <div class="wg-ask-paths">
+      <button type="button" class="wg-button" disabled={asked.state === "waits"} onClick={ask}>
+        {asked.state === "waits" ? "Pulling the gradient back…" : "Tell the largest paths"}
+      </button>
+      {asked.state === "failed" && <p class="wg-bad">{asked.reason}</p>}
+      {asked.state === "nothing" && <p class="wg-muted">No paths can be told from here: the run has several results or passes.</p>}
     </div>
   );
 }

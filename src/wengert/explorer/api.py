@@ -21,8 +21,8 @@ from ..core.tensor import Tensor, asarray, wrap
 from ..execute.interpreter import feed
 from ..explain.observing.arguments import parameter_names, tensors_of
 from ..transforms.derivatives import reverse
-from . import notebook
-from .document.compare import edits
+from . import notebook, questions
+from .document.compare import compared
 from .document.document import Document, described
 from .document.tensor_paths import tensor_paths
 from .findings import Finding
@@ -58,9 +58,9 @@ class Exploration:
             self.document["paths"] = paths
         # While operations are watched, those of a program around this one, they are not what is to be compiled.
         if compiled or (compiled is None and len(recording.rows) <= COMPILED and not is_observed()):
-            self._run_again()
+            self.run_again()
 
-    def _run_again(self) -> None:
+    def run_again(self) -> None:
         """Add what other ways to run it tell: the compiler's plan and its run, the scheduler's lives."""
         run = of_recording(self.recording)
         if run is None:
@@ -75,11 +75,13 @@ class Exploration:
         """Return this run beside another one, with the edits between them: before and after a change, two checkpoints,
         a graph and its form after a pass.
 
-        Gives an exploration whose page has a tab for it; `document["diff"]["edits"]` lists the edits.
+        Gives an exploration whose page has a tab for it; `document["diff"]["edits"]` lists the edits, `["pairs"]` the
+        nodes that stand for each other, with how far their values and gradients are apart (as parts of their size).
+        A parameter that has another name in the second run is recognised by its place.
         """
         made = copy.copy(self)
-        changes = edits(self.recording.rows, after.recording.rows)
-        made.document = {**self.document, "diff": {"other": after.document, "edits": changes}}
+        changes = compared(self.recording.rows, after.recording.rows)
+        made.document = {**self.document, "diff": {"other": after.document, **changes}}
         return made
 
     def to_html(self) -> str:
@@ -99,7 +101,7 @@ class Exploration:
         Raises StateError for `live=True` without anywidget (`pip install 'wengert[notebook]'`).
         """
         if live:
-            return notebook.widget(self.document, self.recording.rows, height)
+            return notebook.widget(self.document, lambda message: questions.answer(message, self), height)
         return notebook.Frame(self.document, height)
 
     def _repr_html_(self) -> str:

@@ -13,9 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from ..core.errors import StateError, fail
-from .document.stats import details
 from .page import asset, packed, page
-from .recording.recording import Row
 
 HEIGHT = 640
 
@@ -40,8 +38,8 @@ class Frame:
         return frame(self.document, self.height)
 
 
-def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> Any:
-    """Return a live widget for a document whose rows are still at hand.
+def widget(document: dict[str, Any], answer: Callable[[Any], Any], height: int = HEIGHT) -> Any:
+    """Return a live widget for a document; `answer` gives what a message of its page is answered, None for nothing.
 
     Raises StateError where anywidget is not installed.
     """
@@ -60,21 +58,19 @@ def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> A
         "height": traitlets.Int(height).tag(sync=True),
     }
     made = type("ExplorerWidget", (anywidget.AnyWidget,), space)()
-    made.on_msg(_answering(rows))
+    made.on_msg(_answering(answer))
     return made
 
 
-def _answering(rows: list[Row]) -> Callable[[Any, Any, Any], None]:
-    """Return the function that answers the page's questions about whole tensors."""
+def _answering(answer: Callable[[Any], Any]) -> Callable[[Any, Any, Any], None]:
+    """Return the function that sends the answers to a page's questions."""
 
-    def answer(view: Any, message: Any, buffers: Any) -> None:
-        known = asked(message, len(rows))
-        if known is not None:
-            number, node, gradient = known
-            row = rows[node]
-            view.send({"id": number, "details": details(row.gradient if gradient else row.value)})
+    def reply(view: Any, message: Any, buffers: Any) -> None:
+        found = answer(message)
+        if found is not None:
+            view.send(found)
 
-    return answer
+    return reply
 
 
 def asked(message: Any, rows: int) -> tuple[int, int, bool] | None:

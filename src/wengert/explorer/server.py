@@ -19,7 +19,7 @@ import threading
 import webbrowser
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
@@ -29,9 +29,9 @@ from typing import Any, Literal, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from ..core.errors import StateError, fail
+from ..core.state import locks
+from . import questions
 from .api import Exploration
-from .document.stats import details
-from .notebook import asked
 from .page import asset, packed
 
 HOST = "127.0.0.1"
@@ -121,9 +121,18 @@ class Exploring:
 class _Answers:
     def __init__(self, exploration: Exploration, post: Post) -> None:
         self.exploration, self.post = exploration, post
+        self._one = locks.lock()
 
     def receive(self, message: object) -> None:
-        found = answer(message, self.exploration)
+        if questions.is_slow(message):
+            threading.Thread(target=self._answer, args=(message,), daemon=True).start()
+        else:
+            self._answer(message)
+
+    def _answer(self, message: object) -> None:
+        # One long answer at a time: they share the recording.
+        with self._one if questions.is_slow(message) else nullcontext():
+            found = answer(message, self.exploration)
         self.post(
             found if found is not None else Message({"type": "error", "text": "a message that means nothing here"})
         )
@@ -133,14 +142,9 @@ class _Answers:
 
 
 def answer(message: object, exploration: Exploration) -> Message | None:
-    """Return the answer to a page's question about a whole tensor, None where it was no such question."""
-    rows = exploration.recording.rows
-    question = asked(message, len(rows))
-    if question is None:
-        return None
-    number, node, gradient = question
-    row = rows[node]
-    return Message({"type": "details", "id": number, "details": details(row.gradient if gradient else row.value)})
+    """Return the answer to a page's question about a recording, None where it was no such question."""
+    found = questions.answer(message, exploration)
+    return None if found is None else Message({"type": "details" if "details" in found else "answer", **found})
 
 
 # -- what goes out

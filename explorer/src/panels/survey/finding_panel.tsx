@@ -8,6 +8,7 @@ import { hasNaNGradient } from "../../views/survey/totals";
 import { placeOf, Source, spanOf } from "../source";
 import { momentOf } from "./actions";
 import { Cells } from "./cells";
+import { Replay } from "./replay";
 import { Fact, Said } from "./said";
 
 export function FindingPanel({ finding }: { finding: Finding }) {
@@ -50,6 +51,7 @@ export function FindingPanel({ finding }: { finding: Finding }) {
           )}
         </section>
       )}
+      <Replay node={finding.node} span={span} />
       <Spread finding={finding} />
     </>
   );

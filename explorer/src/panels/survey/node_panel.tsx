@@ -17,6 +17,7 @@ import { reveal, seek, useStore } from "../../state";
 import { shownBytes, shownMany, shownNumber, shownShape } from "../../format";
 import { placeOf, Source, spanOf } from "../source";
 import { Tensor } from "../tensor";
+import { Replay } from "./replay";
 import { Fact, Said } from "./said";
 
 const SHOWN = 8;
@@ -60,6 +61,7 @@ export function NodePanel({ node }: { node: number }) {
           <Source trace={trace} span={span} />
         </section>
       )}
+      <Replay node={node} span={span} />
     </>
   );
 }

@@ -4,6 +4,7 @@ import { Sketch } from "../../fixtures/sketch";
 import { modelOf } from "../../trace/model";
 import type { TraceDiff } from "../../trace/types";
 import { commonLayout, sideOf } from "./side";
+import { pairNumbers, sortedPairs } from "./numbers";
 import { unionOf } from "./union";
 
 const trace = pair();
@@ -55,4 +56,20 @@ describe("two graphs as one", () => {
     expect(shown.nodes.map((n) => n.a)).toEqual([198, 199, 200, 201, 202]);
     expect(shown.hidden).toBe(402 - 5);
   });
+});
+
+it("numbers of pairs: the largest difference first, NaN before all", () => {
+  const g = new Sketch("two");
+  const x = g.leaf(0, "param", "x", [4]);
+  g.op(0, "exp", [x], [4]);
+  g.op(0, "sum", [x + 1], []);
+  const model = modelOf(g.trace(1));
+  const slow = modelOf({ ...model.trace, events: { ...model.trace.events, dur: model.trace.events.dur.map((d, k) => d + k) } });
+  const diff = { other: slow.trace, edits: [], pairs: { a: [0, 1, 2], b: [0, 1, 2], value: [0.5, "nan" as const, 0], gradient: [null, 1e-7, 2] } };
+  const rows = pairNumbers(model, slow, diff);
+  expect(sortedPairs(rows, "value").map(({ a }) => a)).toEqual([1, 0]);
+  expect(sortedPairs(rows, "gradient").map(({ a }) => a)).toEqual([2, 1]);
+  expect(sortedPairs(rows, "order").length).toBe(3);
+  expect(sortedPairs(rows, "memory")).toEqual([]);
+  for (const { micros } of sortedPairs(rows, "time")) expect(micros[1]).toBeGreaterThan(micros[0]);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { KernelInfo } from "../../trace/types";
+import { sorted } from "./order";
 import { commonScope, roofline } from "./roofline";
 
 const kernel = (micros: number | null, bytes: number, flops: number): KernelInfo => ({
@@ -28,4 +29,12 @@ describe("the scope of a kernel", () => {
     expect(commonScope(parent, [2, 4])).toBe(0);
     expect(commonScope(parent, [])).toBe(0);
   });
+});
+
+it("steps are listed as they run, or by size", () => {
+  const kernel = (name: string, bytes: number) => ({ name, kind: "loop", phase: "forward" as const, nodes: [], gradients: [], micros: null, bytes, flops: 0, code: "" });
+  const kernels = { target: "", plan: { kernel: [0, 1, 0], text: [], micros: [2, null, 5] }, list: [kernel("a", 1), kernel("b", 9)], sources: {} };
+  expect(sorted(kernels, "order")).toEqual([0, 1, 2]);
+  expect(sorted(kernels, "time")).toEqual([2, 0, 1]);
+  expect(sorted(kernels, "bytes")).toEqual([1, 0, 2]);
 });

@@ -1,5 +1,6 @@
 /** Small charts: how much faster with more workers, and how wide the graph is at each level. */
 import { shownNumber } from "../../format";
+import { MOST_WORKERS } from "../../state";
 import type { Speedup } from "./simulate";
 
 const WIDTH = 300;
@@ -8,7 +9,7 @@ const PAD = { left: 40, right: 12, top: 10, bottom: 24 };
 
 export function SpeedupChart({ rows, chosen, choose }: { rows: readonly Speedup[]; chosen: number; choose: (workers: number) => void }) {
   const most = Math.max(1.2, ...rows.map((row) => Math.max(row.speedup, Math.min(row.bound, 1.25 * Math.max(...rows.map((r) => r.speedup))))));
-  const x = (workers: number) => PAD.left + ((workers - 1) / Math.max(1, rows.length - 1)) * (WIDTH - PAD.left - PAD.right);
+  const x = (workers: number) => PAD.left + ((workers - 1) / Math.max(1, MOST_WORKERS - 1)) * (WIDTH - PAD.left - PAD.right);
   const y = (times: number) => HEIGHT - PAD.bottom - (Math.min(times, most) / most) * (HEIGHT - PAD.top - PAD.bottom);
   const path = (pick: (row: Speedup) => number) => rows.map((row, i) => `${i === 0 ? "M" : "L"}${x(row.workers).toFixed(1)} ${y(pick(row)).toFixed(1)}`).join("");
   const ticks = [1, ...[2, 4, 8, 16, 32].filter((t) => t <= most)];
@@ -24,7 +25,7 @@ export function SpeedupChart({ rows, chosen, choose }: { rows: readonly Speedup[
       ))}
       {rows.map((row) => (
         <text key={row.workers} x={x(row.workers)} y={HEIGHT - 6} text-anchor="middle" class={row.workers === chosen ? "is-on" : ""}>
-          {row.workers === 1 || row.workers % 4 === 0 || row.workers === chosen ? row.workers : ""}
+          {row.workers}
         </text>
       ))}
       <path class="wg-bound" d={path((row) => row.bound)} />

@@ -1,4 +1,8 @@
 /** One lane a worker: what it did when, what is on the critical path, and the life of the chosen node. */
+import type { Signal } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import { workerToken } from "../../draw/palette";
+import { shownMicros } from "../../format";
 import type { Surface } from "../canvas";
 import { useCanvas } from "../canvas";
 import { bars, type Timeline } from "../../panels/survey/timeline";
@@ -14,36 +18,82 @@ const TOGETHER = 3;
 const BACKWARD = 1;
 const CRITICAL = 2;
 const TONES = 4;
+/** A longer chain of what held up the end would cover the lanes. */
+const MOST_LINKS = 400;
 
 interface Props {
   lives: Lives;
   /** Rows of what is chosen. */
   chosen: readonly number[];
+  /** What held up the end, first to last. */
+  held: readonly number[];
+  now: Signal<number>;
+  /** The clock is moved. */
+  seek: (micros: number) => void;
   choose: (row: number) => void;
+  /** What the pointer is on, -1 for nothing. */
+  hover: (row: number) => void;
 }
 
-export function Gantt({ lives, chosen, choose }: Props) {
-  const canvas = useCanvas((surface) => paint(surface, lives, chosen));
+/** Pixels that a press may move and still choose a row. */
+const STILL = 3;
+
+export function Gantt({ lives, chosen, held, now, seek, choose, hover }: Props) {
   const lane = laneHeight(lives.workers);
-  const find = (event: MouseEvent) => {
-    const el = canvas.current;
-    if (el === null) return;
-    const box = el.getBoundingClientRect();
-    const worker = Math.floor((event.clientY - box.top - TOP) / lane);
-    const time = ((event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT)) * lives.micros;
-    const row = rowAt(lives, worker, time, (lives.micros / (box.width - LEFT - RIGHT)) * 3);
-    if (row >= 0) choose(row);
+  const box = useRef<HTMLDivElement>(null);
+  const pressed = useRef<number | null>(null);
+  const at = (event: MouseEvent) => {
+    const rect = (box.current as HTMLDivElement).getBoundingClientRect();
+    const inner = rect.width - LEFT - RIGHT;
+    const time = Math.max(0, Math.min(1, (event.clientX - rect.left - LEFT) / inner)) * lives.micros;
+    return { time, row: rowAt(lives, Math.floor((event.clientY - rect.top - TOP) / lane), time, (lives.micros / inner) * 3) };
   };
+  const place = `calc(${LEFT}px + ${now.value / Math.max(1e-9, lives.micros)} * (100% - ${LEFT + RIGHT}px))`;
   return (
-    <canvas
-      ref={canvas}
+    <div
       class="wg-gantt"
+      ref={box}
       style={{ height: `${2 * TOP + lane * lives.workers}px` }}
-      role="img"
-      aria-label={`Work of ${lives.workers} worker${lives.workers === 1 ? "" : "s"}`}
-      onClick={find}
-    />
+      role="slider"
+      tabIndex={0}
+      aria-label="Clock of the workers"
+      aria-valuemin={0}
+      aria-valuemax={Math.round(lives.micros)}
+      aria-valuenow={Math.round(now.value)}
+      aria-valuetext={`${shownMicros(now.value)} of ${shownMicros(lives.micros)}`}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        pressed.current = event.clientX;
+      }}
+      onPointerMove={(event) => {
+        const { time, row } = at(event);
+        hover(row);
+        if (pressed.current !== null && (event.buttons & 1) === 1 && Math.abs(event.clientX - pressed.current) >= STILL) {
+          pressed.current = Number.NEGATIVE_INFINITY;
+          seek(time);
+        }
+      }}
+      onPointerUp={(event) => {
+        const moved = pressed.current === Number.NEGATIVE_INFINITY;
+        pressed.current = null;
+        if (moved) return;
+        const { time, row } = at(event);
+        seek(time);
+        if (row >= 0) choose(row);
+      }}
+      onPointerLeave={() => hover(-1)}
+    >
+      <Chart lives={lives} chosen={chosen} held={held} />
+      <div class="wg-gantt-late" style={{ left: place, right: `${RIGHT}px` }} />
+      <div class="wg-gantt-now" style={{ left: place }} />
+    </div>
   );
+}
+
+/** Painted when the schedule or the choice changes, not when the clock moves. */
+function Chart({ lives, chosen, held }: Pick<Props, "lives" | "chosen" | "held">) {
+  const canvas = useCanvas((surface) => paint(surface, lives, chosen, held));
+  return <canvas ref={canvas} class="wg-gantt-chart" role="img" aria-label={`Work of ${lives.workers} worker${lives.workers === 1 ? "" : "s"}`} />;
 }
 
 function laneHeight(workers: number): number {
@@ -65,40 +115,60 @@ export function rowAt(lives: Lives, worker: number, time: number, reach: number)
   return best;
 }
 
-function paint(surface: Surface, lives: Lives, chosen: readonly number[]): void {
+function paint(surface: Surface, lives: Lives, chosen: readonly number[], held: readonly number[]): void {
   const { context, width, colour } = surface;
   const inner = width - LEFT - RIGHT;
   const lane = laneHeight(lives.workers);
   const height = lane - 4;
   const line = lineOf(lives);
   const tone = Uint8Array.from({ length: lives.count }, (_, k) => (lives.critical[k] === 1 ? CRITICAL : 0) + (lives.backward[k] === 1 ? BACKWARD : 0));
-  const fills = [colour("op"), colour("grad")];
+  const passes = [colour("op"), colour("grad")];
   context.save();
   context.translate(LEFT, TOP);
-  context.font = `10.5px "JetBrains Mono", ui-monospace, monospace`;
+  context.font = `600 10.5px "JetBrains Mono", ui-monospace, monospace`;
   context.textAlign = "right";
   for (let w = 0; w < lives.workers; w++) {
     context.fillStyle = colour("sunken");
     context.fillRect(0, w * lane, inner, height);
-    context.fillStyle = colour("muted");
+    context.fillStyle = colour(workerToken(w));
     context.fillText(`w${w}`, -8, w * lane + height / 2 + 4);
   }
   for (const bar of bars(line, tone, TONES, inner)) {
     const [x, y, wide] = [bar.x0, bar.lane * lane, bar.x1 - bar.x0];
-    const critical = bar.tone >= CRITICAL;
-    context.globalAlpha = (critical ? 1 : 0.75) * (0.3 + 0.7 * bar.share);
-    context.fillStyle = fills[bar.tone % CRITICAL] as string;
-    context.fillRect(x, y, wide > 4 ? wide - 1 : wide, height);
-    if (critical) {
-      // The critical path is told by a bar along the lane's foot, not by hue.
-      context.globalAlpha = 1;
+    const fill = wide > 4 ? wide - 1 : wide;
+    context.globalAlpha = 0.25 + 0.6 * bar.share;
+    context.fillStyle = colour(workerToken(bar.lane));
+    context.fillRect(x, y, fill, height);
+    // Which pass it is of is told along the head, the critical path along the foot.
+    context.globalAlpha = 1;
+    context.fillStyle = passes[bar.tone % CRITICAL] as string;
+    context.fillRect(x, y, fill, 3);
+    if (bar.tone >= CRITICAL) {
       context.fillStyle = colour("ink");
       context.fillRect(x, y + height - 4, wide, 4);
     }
   }
   context.globalAlpha = 1;
+  if (held.length > 1 && held.length <= MOST_LINKS) chain(surface, lives, held, (t) => (t / lives.micros) * inner, lane);
   for (const span of spansOf(lives, chosen, (TOGETHER / inner) * lives.micros)) life(surface, span, (t) => (t / lives.micros) * inner, lane);
   context.restore();
+}
+
+/** A dashed line from each piece of work to the one that it held up. */
+function chain({ context, colour }: Surface, lives: Lives, held: readonly number[], x: (t: number) => number, lane: number): void {
+  context.strokeStyle = colour("bad");
+  context.lineWidth = 1.5;
+  context.setLineDash([4, 2]);
+  context.beginPath();
+  held.forEach((row, i) => {
+    const y = (lives.worker[row] as number) * lane + (lane - 4) / 2;
+    const [from, to] = [x(lives.start[row] as number), x(lives.end[row] as number)];
+    if (i === 0) context.moveTo(from, y);
+    else context.lineTo(from, y);
+    context.lineTo(to, y);
+  });
+  context.stroke();
+  context.setLineDash([]);
 }
 
 interface Span {

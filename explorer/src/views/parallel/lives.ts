@@ -15,6 +15,8 @@ export interface Lives {
   done: Float64Array;
   /** The node that a row works on, or -1. */
   node: Int32Array;
+  /** All nodes whose values, or whose gradients, a row computes: several where it is a kernel's. */
+  works: (row: number) => Works;
   /** Gradients are computed, not values. */
   backward: Uint8Array;
   micros: number;
@@ -25,22 +27,45 @@ export interface Lives {
   kind: (row: number) => string;
 }
 
+export interface Works {
+  values: readonly number[];
+  gradients: readonly number[];
+}
+
+const NONE: readonly number[] = [];
+
+/** One node's value, or its gradient. */
+function worksOn(node: number, backward: boolean): Works {
+  const nodes = node < 0 ? NONE : [node];
+  return backward ? { values: NONE, gradients: nodes } : { values: nodes, gradients: NONE };
+}
+
+/** Each event works on one node. Parameters are updated when everything of the graph is done: that is no node's work. */
+function eventWorks(model: Model): (row: number) => Works {
+  const { phase, node } = model.trace.events;
+  return (row) => {
+    const what = PHASES[phase[row] as number];
+    return worksOn(what === "forward" || what === "backward" ? (node[row] as number) : -1, what === "backward");
+  };
+}
+
 export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): Lives {
   const { t0, dur, thread, node } = model.trace.events;
   const begin = t0.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
-  const start = Float64Array.from(t0, (t) => t - begin);
-  const end = Float64Array.from(start, (t, k) => t + (dur[k] as number));
+  const start = new Float64Array(t0).map((t) => t - begin);
+  const end = start.map((t, k) => t + (dur[k] as number));
   const ids = [...new Set(thread)].sort((a, b) => a - b);
   const row = new Map(ids.map((id, i) => [id, i]));
   return {
     count: tasks.count,
     workers: ids.length,
-    worker: Int32Array.from(thread, (id) => row.get(id) as number),
+    worker: new Int32Array(thread).map((id) => row.get(id) as number),
     ready: readyTimes(tasks, end),
     start,
     end,
     done: end,
-    node: Int32Array.from(node),
+    node: new Int32Array(node),
+    works: eventWorks(model),
     backward: backwardRows(model),
     micros: end.reduce((most, t) => Math.max(most, t), 0),
     critical: path.onPath,
@@ -50,7 +75,7 @@ export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): L
 }
 
 export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, schedule: Schedule, workers: number): Lives {
-  const end = Float64Array.from(schedule.start, (t, k) => t + (tasks.dur[k] as number));
+  const end = schedule.start.map((t, k) => t + (tasks.dur[k] as number));
   return {
     count: tasks.count,
     workers,
@@ -59,7 +84,8 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
     start: schedule.start,
     end,
     done: end,
-    node: Int32Array.from(model.trace.events.node),
+    node: new Int32Array(model.trace.events.node),
+    works: eventWorks(model),
     backward: backwardRows(model),
     micros: schedule.micros,
     critical: path.onPath,
@@ -70,15 +96,17 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
 
 export function parallelLives(model: Model, run: Parallel, path: CriticalPath): Lives {
   const count = run.worker.length;
-  const first = run.ready.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
-  const shifted = (column: readonly number[]) => Float64Array.from(column, (t) => t - first);
+  // Until the scheduler's first begins, its threads are only being started.
+  const first = (run.origin === "scheduler" ? run.start : run.ready).reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
+  const shifted = (column: readonly number[]) => Float64Array.from(column, (t) => Math.max(0, t - first));
   const [ready, start, end, done] = [run.ready, run.start, run.end, run.done].map(shifted) as [Float64Array, Float64Array, Float64Array, Float64Array];
   const kernels = model.trace.kernels?.list ?? [];
   const kernelAt = (row: number) => kernels[run.kernel?.[row] ?? -1];
+  const isGradient = (row: number) => run.gradient?.[row] === 1;
   const onPath = (event: number | undefined) => event !== undefined && event >= 0 && path.onPath[event] === 1;
   const isCritical = (row: number) => {
     const kernel = kernelAt(row);
-    if (kernel === undefined) return onPath(model.forwardAt[run.node[row] as number]);
+    if (kernel === undefined) return onPath((isGradient(row) ? model.backwardAt : model.forwardAt)[run.node[row] as number]);
     return kernel.nodes.some((n) => onPath(model.forwardAt[n])) || kernel.gradients.some((n) => onPath(model.backwardAt[n]));
   };
   return {
@@ -90,10 +118,14 @@ export function parallelLives(model: Model, run: Parallel, path: CriticalPath): 
     end,
     done,
     node: Int32Array.from(run.node, (node, row) => (node >= 0 ? node : (kernelAt(row)?.nodes[0] ?? kernelAt(row)?.gradients[0] ?? -1))),
-    backward: Uint8Array.from(run.node, (_, row) => (kernelAt(row)?.phase === "backward" ? 1 : 0)),
+    works: (row) => {
+      const kernel = kernelAt(row);
+      return kernel === undefined ? worksOn(run.node[row] as number, isGradient(row)) : { values: kernel.nodes, gradients: kernel.gradients };
+    },
+    backward: Uint8Array.from(run.node, (_, row) => (isGradient(row) || kernelAt(row)?.phase === "backward" ? 1 : 0)),
     micros: end.reduce((most, t) => Math.max(most, t), 0),
     critical: Uint8Array.from({ length: count }, (_, row) => (isCritical(row) ? 1 : 0)),
-    label: (row) => kernelAt(row)?.name ?? nodeLabel(model, run.node[row] as number),
+    label: (row) => kernelAt(row)?.name ?? `${nodeLabel(model, run.node[row] as number)}, ${isGradient(row) ? "backward" : "forward"}`,
     kind: (row) => kernelAt(row)?.name ?? opLabel(model, run.node[row] as number),
   };
 }
@@ -110,7 +142,7 @@ function readyTimes(tasks: Tasks, end: Float64Array): Float64Array {
 
 function backwardRows(model: Model): Uint8Array {
   const backward = PHASES.indexOf("backward");
-  return Uint8Array.from(model.trace.events.phase, (phase) => (phase === backward ? 1 : 0));
+  return new Uint8Array(model.trace.events.phase).map((phase) => (phase === backward ? 1 : 0));
 }
 
 function eventLabel(model: Model, event: number): string {

@@ -184,3 +184,13 @@ describe("the recorded run as tasks", () => {
     expect(spansOf(lives, [0, 3], 6)).toEqual([{ worker: 0, ready: 0, start: 1, end: 11, done: 11 }]);
   });
 });
+
+describe("with enough workers", () => {
+  it("a schedule is as long as the critical path", () => {
+    fc.assert(
+      fc.property(tasksGiven, (tasks) => {
+        expect(simulate(tasks, tasks.count).micros).toBe(longestChain(tasks));
+      }),
+    );
+  });
+});

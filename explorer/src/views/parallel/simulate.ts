@@ -12,17 +12,23 @@ export interface Schedule {
 }
 
 export function simulate(tasks: Tasks, workers: number): Schedule {
+  const known = planOf(tasks).made;
+  let made = known.get(workers);
+  if (made === undefined) known.set(workers, (made = schedule(tasks, workers)));
+  return made;
+}
+
+function schedule(tasks: Tasks, workers: number): Schedule {
   const { count, dur } = tasks;
+  const { out, first } = planOf(tasks);
   const waits = new Int32Array(count);
-  const out = followers(tasks);
   for (let k = 0; k < count; k++) waits[k] = (tasks.start[k + 1] as number) - (tasks.start[k] as number);
-  const rank = waysToEnd(tasks, out);
   const start = new Float64Array(count);
   const worker = new Int32Array(count).fill(-1);
   // Ready tasks, the longest way to the end first; running ones, the first to end first.
-  const ready = new Heap((a, b) => (rank[b] as number) - (rank[a] as number) || a - b);
+  const ready = new Heap(first, count);
   const end = new Float64Array(count);
-  const running = new Heap((a, b) => (end[a] as number) - (end[b] as number) || a - b);
+  const running = new Heap(end, workers);
   const free: number[] = Array.from({ length: workers }, (_, w) => workers - 1 - w);
   for (let k = 0; k < count; k++) if (waits[k] === 0) ready.push(k);
   let now = 0;
@@ -60,7 +66,8 @@ export function speedups(tasks: Tasks, critical: number, least: number, most: nu
   const work = tasks.dur.reduce((sum, d) => sum + d, 0);
   return Array.from({ length: most - least + 1 }, (_, i) => {
     const workers = least + i;
-    const { micros } = simulate(tasks, workers);
+    // One worker does everything one after the other.
+    const micros = workers === 1 ? work : simulate(tasks, workers).micros;
     return { workers, micros, speedup: micros > 0 ? work / micros : 1, bound: critical > 0 ? Math.min(workers, work / critical) : 1 };
   });
 }
@@ -96,20 +103,50 @@ function waysToEnd(tasks: Tasks, out: Followers): Float64Array {
   return rank;
 }
 
-class Heap {
-  private readonly rows: number[] = [];
-  constructor(private readonly order: (a: number, b: number) => number) {}
+interface Plan {
+  out: Followers;
+  /** Minus the way to the end: what is least is taken first. */
+  first: Float64Array;
+  /** Schedules that were made, by the number of workers. */
+  made: Map<number, Schedule>;
+}
 
-  get size(): number {
-    return this.rows.length;
+const plans = new WeakMap<Tasks, Plan>();
+
+/** What is the same for every number of workers. */
+function planOf(tasks: Tasks): Plan {
+  let plan = plans.get(tasks);
+  if (plan === undefined) {
+    const out = followers(tasks);
+    plan = { out, first: waysToEnd(tasks, out).map((way) => -way), made: new Map() };
+    plans.set(tasks, plan);
+  }
+  return plan;
+}
+
+/** Rows by a column, the least first; of equals the lowest row. */
+class Heap {
+  private readonly rows: Int32Array;
+  size = 0;
+  constructor(
+    private readonly by: Float64Array,
+    room: number,
+  ) {
+    this.rows = new Int32Array(room);
+  }
+
+  private less(a: number, b: number): boolean {
+    const x = this.by[a] as number;
+    const y = this.by[b] as number;
+    return x < y || (x === y && a < b);
   }
 
   push(row: number): void {
     const { rows } = this;
-    let i = rows.push(row) - 1;
+    let i = this.size++;
     while (i > 0) {
       const up = (i - 1) >> 1;
-      if (this.order(rows[up] as number, row) <= 0) break;
+      if (!this.less(row, rows[up] as number)) break;
       rows[i] = rows[up] as number;
       i = up;
     }
@@ -119,19 +156,18 @@ class Heap {
   pop(): number {
     const { rows } = this;
     const top = rows[0] as number;
-    const row = rows.pop() as number;
-    if (rows.length > 0) {
-      let i = 0;
-      for (;;) {
-        let down = 2 * i + 1;
-        if (down >= rows.length) break;
-        if (down + 1 < rows.length && this.order(rows[down + 1] as number, rows[down] as number) < 0) down++;
-        if (this.order(row, rows[down] as number) <= 0) break;
-        rows[i] = rows[down] as number;
-        i = down;
-      }
-      rows[i] = row;
+    const size = --this.size;
+    const row = rows[size] as number;
+    let i = 0;
+    for (;;) {
+      let down = 2 * i + 1;
+      if (down >= size) break;
+      if (down + 1 < size && this.less(rows[down + 1] as number, rows[down] as number)) down++;
+      if (!this.less(rows[down] as number, row)) break;
+      rows[i] = rows[down] as number;
+      i = down;
     }
+    rows[i] = row;
     return top;
   }
 }

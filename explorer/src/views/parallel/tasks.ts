@@ -52,12 +52,25 @@ export function tasksOf(model: Model): Tasks {
   start[count] = fill;
   const made: Tasks = {
     count,
-    dur: Float64Array.from(events.dur),
+    dur: durations(model),
     start,
     before: lists.slice(0, fill),
   };
   known.set(model, made);
   return made;
+}
+
+/** What each event takes: measured apart, where that was done, as in the recorded run everything is done for the first time. */
+function durations(model: Model): Float64Array {
+  const { events, parallel } = model.trace;
+  const dur = Float64Array.from(events.dur);
+  if (parallel?.alone === undefined) return dur;
+  const apart = new Float64Array(model.events).fill(Number.NaN);
+  parallel.node.forEach((node, row) => {
+    const k = (parallel.gradient?.[row] === 1 ? model.backwardAt : model.forwardAt)[node] ?? -1;
+    if (k >= 0) apart[k] = (Number.isNaN(apart[k] as number) ? 0 : (apart[k] as number)) + (parallel.alone?.[row] ?? 0);
+  });
+  return dur.map((micros, k) => (Number.isNaN(apart[k] as number) ? micros : (apart[k] as number)));
 }
 
 export interface CriticalPath {

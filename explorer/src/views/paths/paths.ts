@@ -43,16 +43,14 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
   const through = new Map(
     edges.map((edge) => [
       edge,
-      (ahead.sum.get(model.src[edge] as number) ?? 0) *
-        (slope(edge) ?? 0) *
-        (behind.sum.get(model.dst[edge] as number) ?? 0),
+      (ahead.sum[model.src[edge] as number] as number) * (slope(edge) ?? 0) * (behind.sum[model.dst[edge] as number] as number),
     ]),
   );
   return {
-    count: from === to ? 1 : (ahead.count.get(to) ?? 0),
-    sum: !complete ? null : from === to ? 1 : (ahead.sum.get(to) ?? 0),
+    count: from === to ? 1 : (ahead.count[to] ?? 0),
+    sum: !complete ? null : from === to ? 1 : (ahead.sum[to] ?? 0),
     precision: precisionOf(model, edges),
-    size: from === to ? 1 : (ahead.size.get(to) ?? 0),
+    size: from === to ? 1 : (ahead.size[to] ?? 0),
     best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
     through,
   };
@@ -60,50 +58,60 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
 
 /** Edges on some path, ascending by their ends. */
 function edgesBetween(model: Model, slope: Slope, from: number, to: number): number[] {
+  const { operands, consumers, src, dst } = model;
   const flows = (edge: number) => slope(edge) !== null || (model.edgeGradientCode?.[edge] ?? 0) !== 0;
-  const reached = new Set([from]);
-  for (const node of reached) {
-    for (const edge of edgesAt(model.consumers, node)) {
-      if ((model.dst[edge] as number) <= to && flows(edge)) reached.add(model.dst[edge] as number);
-    }
-  }
-  const reaching = new Set(reached.has(to) ? [to] : []);
-  for (const node of reaching) {
-    for (const edge of edgesAt(model.operands, node)) {
-      if (reached.has(model.src[edge] as number) && flows(edge)) reaching.add(model.src[edge] as number);
-    }
-  }
   // Consumers have larger rows than their operands: ascending nodes are an order of evaluation.
-  return [...reaching]
-    .sort((a, b) => a - b)
-    .flatMap((node) => Array.from(edgesAt(model.operands, node)))
-    .filter((edge) => reaching.has(model.src[edge] as number) && flows(edge));
+  const reached = new Uint8Array(model.nodes);
+  reached[from] = 1;
+  for (let node = from; node < to; node++) {
+    if (reached[node] === 0) continue;
+    for (let i = consumers.start[node] as number; i < (consumers.start[node + 1] as number); i++) {
+      const edge = consumers.edge[i] as number;
+      if (flows(edge)) reached[dst[edge] as number] = 1;
+    }
+  }
+  if (reached[to] === 0) return [];
+  const reaching = new Uint8Array(model.nodes);
+  reaching[to] = 1;
+  const found: number[] = [];
+  for (let node = to; node >= from; node--) {
+    if (reaching[node] === 0) continue;
+    for (let i = (operands.start[node + 1] as number) - 1; i >= (operands.start[node] as number); i--) {
+      const edge = operands.edge[i] as number;
+      if (reached[src[edge] as number] === 0 || !flows(edge)) continue;
+      reaching[src[edge] as number] = 1;
+      found.push(edge);
+    }
+  }
+  return found.reverse();
 }
 
+/** By node; of what is on no path nothing is added up. */
 interface Sums {
-  readonly sum: Map<number, number>;
-  readonly count: Map<number, number>;
-  readonly size: Map<number, number>;
+  readonly sum: Float64Array;
+  readonly count: Float64Array;
+  readonly size: Float64Array;
   /** The largest |product| of one path. */
-  readonly most: Map<number, number>;
+  readonly most: Float64Array;
 }
 
-function sums(start: number): Sums {
-  return {
-    sum: new Map([[start, 1]]),
-    count: new Map([[start, 1]]),
-    size: new Map([[start, 1]]),
-    most: new Map([[start, 1]]),
+function sums(nodes: number, start: number): Sums {
+  const column = () => {
+    const made = new Float64Array(nodes);
+    made[start] = 1;
+    return made;
   };
+  return { sum: column(), count: column(), size: column(), most: column() };
 }
 
 function add(into: Sums, at: number, before: number, by: number): void {
-  const count = into.count.get(before);
-  if (count === undefined) return;
-  into.sum.set(at, (into.sum.get(at) ?? 0) + (into.sum.get(before) ?? 0) * by);
-  into.count.set(at, (into.count.get(at) ?? 0) + count);
-  into.size.set(at, (into.size.get(at) ?? 0) + (into.size.get(before) ?? 0) * sizeOf(by));
-  into.most.set(at, Math.max(into.most.get(at) ?? 0, (into.most.get(before) ?? 0) * sizeOf(by)));
+  const count = into.count[before] as number;
+  if (count === 0) return;
+  const size = sizeOf(by);
+  into.sum[at] = (into.sum[at] as number) + (into.sum[before] as number) * by;
+  into.count[at] = (into.count[at] as number) + count;
+  into.size[at] = (into.size[at] as number) + (into.size[before] as number) * size;
+  into.most[at] = Math.max(into.most[at] as number, (into.most[before] as number) * size);
 }
 
 /** NaN is larger than everything: it is what the reader looks for. */
@@ -112,15 +120,17 @@ function sizeOf(slope: number): number {
 }
 
 function forwardSums(model: Model, slope: Slope, edges: readonly number[], from: number): Sums {
-  const into = sums(from);
+  const into = sums(model.nodes, from);
   for (const edge of edges) add(into, model.dst[edge] as number, model.src[edge] as number, slope(edge) ?? 0);
   return into;
 }
 
 function backwardSums(model: Model, slope: Slope, edges: readonly number[], to: number): Sums {
-  const into = sums(to);
-  for (const edge of edges.toReversed())
+  const into = sums(model.nodes, to);
+  for (let i = edges.length - 1; i >= 0; i--) {
+    const edge = edges[i] as number;
     add(into, model.src[edge] as number, model.dst[edge] as number, slope(edge) ?? 0);
+  }
   return into;
 }
 
@@ -136,13 +146,13 @@ function bestFirst(
   model: Model,
   slope: Slope,
   allowed: ReadonlySet<number>,
-  ahead: ReadonlyMap<number, number>,
+  ahead: Float64Array,
   from: number,
   to: number,
   most: number,
 ): Path[] {
   const queue = new Heap<Partial>((a, b) => a.bound > b.bound);
-  queue.push({ node: from, product: 1, edge: -1, before: null, bound: ahead.get(from) ?? 0 });
+  queue.push({ node: from, product: 1, edge: -1, before: null, bound: ahead[from] as number });
   const found: Path[] = [];
   for (let at = queue.pop(); at !== undefined && found.length < most; at = queue.pop()) {
     if (at.node === to) {
@@ -163,14 +173,14 @@ function continuations(
   model: Model,
   slope: Slope,
   allowed: ReadonlySet<number>,
-  ahead: ReadonlyMap<number, number>,
+  ahead: Float64Array,
   at: Partial,
 ): Partial[] {
   const steps = Array.from(edgesAt(model.consumers, at.node))
     .filter((edge) => allowed.has(edge))
     .map((edge) => {
       const step = slope(edge) ?? 0;
-      const promise = sizeOf(step) * (ahead.get(model.dst[edge] as number) ?? 0);
+      const promise = sizeOf(step) * (ahead[model.dst[edge] as number] as number);
       // Infinity times zero is a path that leads to NaN.
       return { edge, step, promise: sizeOf(promise) };
     })
@@ -258,9 +268,17 @@ const COARSE = 1e-2;
 
 /** Of the coarsest dtype among the nodes on a set of edges. */
 function precisionOf(model: Model, edges: readonly number[]): number {
-  return edges
-    .flatMap((edge) => [model.src[edge] as number, model.dst[edge] as number])
-    .reduce((worst, node) => Math.max(worst, PRECISIONS[dtypeOf(model, node)] ?? COARSE), 0);
+  let worst = 0;
+  const seen = new Set<number>();
+  for (const edge of edges) {
+    for (const node of [model.src[edge] as number, model.dst[edge] as number]) {
+      const dtype = model.trace.nodes.dtype[node] as number;
+      if (seen.has(dtype)) continue;
+      seen.add(dtype);
+      worst = Math.max(worst, PRECISIONS[dtypeOf(model, node)] ?? COARSE);
+    }
+  }
+  return worst;
 }
 
 /** Whether two numbers agree to `precision` when they are sums of products of `size` in all. */

@@ -7,6 +7,7 @@
 import { shownNumber } from "../../format";
 import { num, optionalNum } from "../../trace/decode";
 import { detailsOf, recordedGradient, type Model } from "../../trace/model";
+import type { TensorPaths } from "../../trace/types";
 
 export interface TensorPath {
   /** Rows of edges, from the node to the result; none of all paths together that are not told apart. */
@@ -36,29 +37,26 @@ export interface TensorSummary {
 }
 
 /** The paths from a node to the result; null where none were told. */
-export function tensorPathsOf(model: Model, from: number): TensorSummary | null {
-  const table = model.trace.paths;
+export function tensorPathsOf(model: Model, from: number, table: TensorPaths | undefined = model.trace.paths): TensorSummary | null {
   const at = table?.nodes.row.indexOf(from) ?? -1;
   if (table === undefined || at < 0) return null;
   const { count, first, shown, equal, difference } = table.nodes;
   const [start, length, all] = [first[at] as number, shown[at] as number, count[at] as number];
-  const paths = Array.from({ length }, (_, i) => pathAt(model, start + i));
+  const paths = Array.from({ length }, (_, i) => pathAt(table, start + i));
   const last = paths[0]?.edges.at(-1);
   if (last === undefined) return null;
   return {
     to: model.dst[last] as number,
     count: all,
     paths,
-    others: all > length ? pathAt(model, start + length) : null,
+    others: all > length ? pathAt(table, start + length) : null,
     equal: equal[at] as boolean,
     difference: num(difference[at] ?? 0),
     gradient: gradientOf(model, from),
   };
 }
 
-function pathAt(model: Model, entry: number): TensorPath {
-  const list = model.trace.paths?.list;
-  if (list === undefined) throw new RangeError("no paths");
+function pathAt({ list }: TensorPaths, entry: number): TensorPath {
   const edges: number[] = [];
   for (let at = entry; at >= 0 && (list.edge[at] as number) >= 0; at = list.next[at] as number) {
     edges.push(list.edge[at] as number);

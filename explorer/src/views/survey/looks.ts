@@ -20,6 +20,8 @@ export interface Scenery {
   born: ReadonlyMap<number, string>;
   /** Nodes that another view points at. */
   lit: ReadonlySet<number>;
+  /** Scopes with such nodes in them. */
+  litScopes?: ReadonlySet<number>;
 }
 
 export function nodeLooks(model: Model, picture: Picture, scenery: Scenery): NodeLook[] {
@@ -42,8 +44,13 @@ function nodeLook(model: Model, item: Item, base: NodeLook, scenery: Scenery): N
     // A port at which a value leaves is of an operation that stands inside: that is what is selected.
     selected: is(selection) && (item.kind !== "port" || item.entering === true),
     hovered: is(hover),
-    glow: born !== undefined ? "bad" : now ? (made === scenery.cursor - 1 ? "op" : "grad") : item.node >= 0 && scenery.lit.has(item.node) ? "kernel" : undefined,
+    glow: born !== undefined ? "bad" : now ? (made === scenery.cursor - 1 ? "op" : "grad") : isLit(item, scenery) ? "kernel" : undefined,
   };
+}
+
+/** Pointed at by another view; a closed box where something inside is. */
+function isLit(item: Item, { lit, litScopes }: Scenery): boolean {
+  return item.node >= 0 ? lit.has(item.node) : !item.open && litScopes !== undefined && item.members.some((s) => litScopes.has(s));
 }
 
 /** A parameter or input is marked where its own gradient is lost: nothing further back would show it. */

@@ -38,6 +38,8 @@ function Inside({ focus }: { focus: number }) {
   const model = store.model.value;
   const open = store.open.value;
   const [asked, setAsked] = useState(-1);
+  const found = store.found.value;
+  const lit = useMemo(() => new Set(found?.rows), [found]);
   const boxes = useMemo(() => boxesIn(model, focus, open), [model, focus, open]);
   if (boxes > ASK_FIRST && asked !== focus) {
     return (
@@ -49,7 +51,7 @@ function Inside({ focus }: { focus: number }) {
       </div>
     );
   }
-  return <ScopeGraph focus={focus} open={open} kernels={model.trace.kernels?.list ?? NONE} />;
+  return <ScopeGraph focus={focus} open={open} lit={lit} kernels={model.trace.kernels?.list ?? NONE} />;
 }
 
 function pathOf(model: Model, scope: number): string {
@@ -67,7 +69,16 @@ function Head({ model, focus, goTo }: { model: Model; focus: number; goTo: (scop
   return (
     <header class="wg-loupe-head">
       <nav aria-label="Where">
-        {path.length === 0 && <b>{model.trace.meta.title}</b>}
+        {path.length === 0 ? (
+          <b>{model.trace.meta.title}</b>
+        ) : (
+          <>
+            <button type="button" class="wg-crumb" title="The whole run" onClick={() => goTo(0)}>
+              {model.trace.meta.title}
+            </button>
+            <span class="wg-muted"> › </span>
+          </>
+        )}
         {path.map((s, i) => (
           <span key={s}>
             {i > 0 && <span class="wg-muted">.</span>}

@@ -44,7 +44,8 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
   );
   const born = useMemo(() => bornIn(model), [model]);
   const hulls = useMemo(() => (picture === null ? [] : hullsOf(picture, kernels)), [picture, kernels]);
-  const scenery = { cursor: store.cursor.value, selection: store.selection.value, hover: store.hover.value, born, lit };
+  const litScopes = useMemo(() => scopesAround(model, lit), [model, lit]);
+  const scenery = { cursor: store.cursor.value, selection: store.selection.value, hover: store.hover.value, born, lit, litScopes };
   const drawn = picture === null ? null : displayList({ ...picture, nodes: nodeLooks(model, picture, scenery), edges: edgeLooks(model, picture, scenery), hulls });
   const items = picture?.graph.items ?? [];
   const selectionOf = (target: Target | null): Selection => {
@@ -72,6 +73,14 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
       )}
     </div>
   );
+}
+
+/** All scopes that hold one of some nodes. */
+function scopesAround(model: Model, nodes: ReadonlySet<number>): ReadonlySet<number> {
+  const { parent } = model.trace.scopes;
+  const found = new Set<number>();
+  for (const n of nodes) for (let s = model.trace.nodes.scope[n] as number; s >= 0 && !found.has(s); s = parent[s] as number) found.add(s);
+  return found;
 }
 
 /** A flag on every node where NaN is born, as large at every zoom. */
@@ -137,7 +146,7 @@ function measure(): TextMeasure {
   return context === null ? estimatedWidth : canvasMeasure(context);
 }
 
-function useBox() {
+export function useBox() {
   const box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   useLayoutEffect(() => {

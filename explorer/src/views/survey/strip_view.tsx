@@ -33,6 +33,8 @@ interface Props {
   model: Model;
   strip: Strip;
   width: number;
+  /** How much of what was searched for is in each column. */
+  found: Int32Array;
   chosen: number;
   /** The column that the clock is in, -1 for none. */
   current: number;
@@ -40,7 +42,7 @@ interface Props {
   enter: (column: number) => void;
 }
 
-export function StripView({ model, strip, width, chosen, current, choose, enter }: Props) {
+export function StripView({ model, strip, width, found, chosen, current, choose, enter }: Props) {
   const hatch = useId();
   const glow = useId();
   const { columns, borders } = strip;
@@ -79,7 +81,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
           class={`wg-column is-${column.kind}${i === chosen ? " is-chosen" : ""}`}
           role="option"
           aria-selected={i === chosen}
-          aria-label={said(column)}
+          aria-label={said(column, found[i] as number)}
           tabIndex={i === Math.max(0, chosen) ? 0 : -1}
           transform={`translate(${x[i] as number} ${MIDDLE})`}
           onClick={() => choose(i)}
@@ -89,7 +91,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
             if (event.key === "ArrowRight" || event.key === "ArrowLeft") move(event, choose, i, columns.length);
           }}
         >
-          <title>{said(column)}</title>
+          <title>{said(column, found[i] as number)}</title>
           {column.kind === "input" || column.kind === "loss" ? (
             <End model={model} column={column} />
           ) : (
@@ -100,6 +102,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
               {shortened(column, column.kind === "input" ? Math.max(2 * SIDE, 1.6 * pitch) : pitch * labelSpan(pitch))}
             </text>
           )}
+          {(found[i] as number) > 0 && <rect class="wg-column-found" x={-wide / 2} y={HALF + 4} width={wide} height="4" rx="2" />}
           {i === current && i !== chosen && <path class="wg-column-now" d={`M-5 ${HALF + 10}L0 ${HALF + 4}L5 ${HALF + 10}Z`} />}
         </g>
       ))}
@@ -206,12 +209,13 @@ function shortenedTo(label: string, width: number): string {
   return label.length <= room ? label : `${label.slice(0, room - 1)}…`;
 }
 
-function said(column: Column): string {
+function said(column: Column, found: number): string {
   const size = (rms: number) => (column.rough ? `about ${shownNumber(rms, 1)}` : shownNumber(rms, 3));
   const parts = [column.list === undefined ? column.label : `${column.list} ${column.label}`, `${column.ops} operation${column.ops === 1 ? "" : "s"}`];
   if (column.badValues) parts.push("values have NaN");
   else if (column.valueSize >= 0) parts.push(`values ${size(column.valueSize)} rms`);
   if (column.badGradients) parts.push("gradients have NaN");
   else if (column.gradientSize >= 0) parts.push(`gradients ${size(column.gradientSize)} rms`);
+  if (found > 0) parts.push(`${found.toLocaleString("en")} found`);
   return parts.join(", ");
 }

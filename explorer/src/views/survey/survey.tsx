@@ -1,8 +1,8 @@
 /** The graph of a large run: the strip of its layers, and a loupe into the chosen one. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { reveal, select, useStore } from "../../state";
-import { columnOfScope, stripOf, throughChain } from "./strip";
+import { nextFound, reveal, select, useStore } from "../../state";
+import { columnOfScope, stripOf, throughChain, type Strip } from "./strip";
 import { within } from "./totals";
 import { StripView } from "./strip_view";
 import { focusFor, openAlike } from "./focus";
@@ -20,6 +20,7 @@ export function SurveyGraph() {
     const node = store.last.value < 0 ? -1 : (model.trace.events.node[store.last.value] as number);
     return node < 0 ? -1 : (strip.columnOf[node] as number);
   });
+  const found = useMemo(() => columnsWith(strip, store.found.value?.rows ?? []), [strip, store.found.value]);
   const chosen = columnOfScope(model, strip, focus);
   const goTo = (scope: number) => {
     store.open.value = openAlike(model, store.open.value, focused.current, scope);
@@ -44,13 +45,44 @@ export function SurveyGraph() {
       <div class="wg-survey-head">
         <h2>Layer strip</h2>
         {root.value !== 0 && <Crumbs root={root.value} goTo={(s) => (root.value = s)} />}
+        <Found />
         {model.trace.meta.values && <small class="wg-muted">size of values above, of gradients below</small>}
       </div>
       {width > 0 && (
-        <StripView model={model} strip={strip} width={width} chosen={chosen} current={current.value} choose={choose} enter={enter} />
+        <StripView model={model} strip={strip} width={width} found={found} chosen={chosen} current={current.value} choose={choose} enter={enter} />
       )}
       <Loupe focus={focus} goTo={goTo} />
     </div>
+  );
+}
+
+/** How many of some nodes stand in each column. */
+function columnsWith(strip: Strip, rows: readonly number[]): Int32Array {
+  const counts = new Int32Array(strip.columns.length);
+  for (const row of rows) {
+    const column = strip.columnOf[row] as number;
+    if (column >= 0) counts[column]!++;
+  }
+  return counts;
+}
+
+function Found() {
+  const store = useStore();
+  const found = store.found.value;
+  if (found === null) return null;
+  return (
+    <span class="wg-found" role="status">
+      {found.rows.length.toLocaleString("en")} found: <b>{found.query}</b>
+      <button type="button" class="wg-link" title="The one before (Shift+F)" onClick={() => nextFound(store, -1)}>
+        before
+      </button>
+      <button type="button" class="wg-link" title="The next (F)" onClick={() => nextFound(store, 1)}>
+        next
+      </button>
+      <button type="button" class="wg-link" title="Let go (Esc)" onClick={() => (store.found.value = null)}>
+        let go
+      </button>
+    </span>
   );
 }
 

@@ -9,7 +9,7 @@ not always the shortest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -18,15 +18,50 @@ import numpy as np
 from ..findings.facts import rms
 from ..recording.recording import Row
 from ..recording.scopes import UNTOLD
+from .stats import short
 
 Edit = dict[str, Any]
 # A parameter that moved by less than this part of its size has not moved.
 MOVED = 1e-6
 
 
-def edits(a: Sequence[Row], b: Sequence[Row]) -> list[Edit]:
-    """Return the edits that turn the first run into the second. Rows without one are the same, in order."""
+def compared(a: Sequence[Row], b: Sequence[Row]) -> dict[str, Any]:
+    """Return the edits that turn the first run into the second, and the rows that stand for each other.
+
+    Rows without an edit are the same, in order. With each pair is how far its values and its gradients are apart: as a
+    part of the first's size, None where they do not compare.
+    """
     pairs = _aligned(a, b)
+    places = [{id(r): i for i, r in enumerate(rows)} for rows in (a, b)]
+    return {
+        "edits": _edits(a, b, pairs),
+        "pairs": {
+            "a": [places[0][id(x)] for x, _ in pairs],
+            "b": [places[1][id(y)] for _, y in pairs],
+            "value": [_apart(x.value, y.value) for x, y in pairs],
+            "gradient": [_apart(x.gradient, y.gradient) for x, y in pairs],
+        },
+    }
+
+
+def _apart(a: Any, b: Any) -> Any:
+    """Return how far two arrays are apart, as a part of the first's size."""
+    if a is None or b is None or isinstance(a, tuple) or isinstance(b, tuple) or np.shape(a) != np.shape(b):
+        return None
+    x, y = np.asarray(a), np.asarray(b)
+    if x.dtype.kind not in "fc" or y.dtype.kind not in "fc" or not x.size:
+        return None
+    with np.errstate(all="ignore"):
+        # What is not finite in the same way on both sides is no difference.
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        distance = rms(np.abs(np.where(same, 0, np.subtract(y, x, dtype=np.result_type(x, y, np.float32)))))
+        size = rms(np.abs(np.where(np.isfinite(x), x, 0)))
+    if distance is None or size is None:
+        return None
+    return short(distance / size) if size else short(distance)
+
+
+def _edits(a: Sequence[Row], b: Sequence[Row], pairs: Sequence[tuple[Row, Row]]) -> list[Edit]:
     partner = {id(x): y for x, y in pairs}
     found = [
         (i, {"kind": "removed", "a": i, "b": -1, "text": _text(x)}) for i, x in enumerate(a) if id(x) not in partner
@@ -47,7 +82,9 @@ def edits(a: Sequence[Row], b: Sequence[Row]) -> list[Edit]:
 def _aligned(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Return pairs of rows, ascending on both sides."""
     pairs: list[tuple[Row, Row]] = []
-    for tag, i, i_end, j, j_end in _blocks(_structure(a), _structure(b)):
+    # A leaf whose name only one of the runs has may have another name in the other: then its place tells it.
+    known = {r.name for r in a if r.op is None} & {r.name for r in b if r.op is None}
+    for tag, i, i_end, j, j_end in _blocks(_structure(a, known), _structure(b, known)):
         if tag == "equal":
             pairs += zip(a[i:i_end], b[j:j_end])
             continue
@@ -65,12 +102,21 @@ def _blocks(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
     return [*SequenceMatcher(None, a, b, autojunk=False).get_opcodes()]
 
 
-def _structure(rows: Sequence[Row]) -> list[str]:
-    """Return for every row a hash of its operation and of all that it was computed from."""
+def _structure(rows: Sequence[Row], known: Collection[str]) -> list[str]:
+    """Return for every row a hash of its operation and of all that it was computed from.
+
+    Leaves whose names are not `known` are told by what takes them.
+    """
+    users: dict[int, list[tuple[str, int]]] = {}
+    for row in rows:
+        for i, o in enumerate(row.operands):
+            if o is not None and o.op is None and o.name not in known:
+                users.setdefault(id(o), []).append((_weak(row), i))
     found: dict[int, str] = {}
     for row in rows:
         operands = [found.get(id(o), "") if o is not None else "" for o in row.operands]
-        text = repr((_weak(row), _told(row), sorted(row.literals.items(), key=str), operands, _shape(row)))
+        own = _weak(row) if row.op is not None or row.name in known else repr((row.kind, users.get(id(row), [])))
+        text = repr((own, _told(row), sorted(row.literals.items(), key=str), operands, _shape(row)))
         found[id(row)] = hashlib.sha256(text.encode()).hexdigest()
     return [found[id(row)] for row in rows]
 
@@ -90,6 +136,8 @@ def _shape(row: Row) -> str:
 def _changed(a: Row, b: Row) -> str:
     """Return what is different about two rows at the same place, in words; "" for nothing."""
     if _weak(a) != _weak(b):
+        if a.op is None and b.op is None and a.kind == b.kind and _shape(a) == _shape(b):
+            return ", ".join(filter(None, [f"was called {a.name}", _moved(a, b) if a.kind == "param" else ""]))
         return f"{_weak(a)} became {_weak(b)}"
     if _told(a) != _told(b):
         return ", ".join(

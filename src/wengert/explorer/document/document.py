@@ -130,6 +130,8 @@ class _Writer:
                 "peakAt": self.lives.peak_at,
                 "saved": self.lives.saved,
             }
+            if recording.state_bytes:
+                out["memory"]["optimizer"] = recording.state_bytes
         out["strings"], out["shapes"] = self.strings.items, [list(s) for s in self.shapes.items]
         return out
 

@@ -68,12 +68,10 @@ def tensor_paths(recording: Recording, flops: Sequence[Any]) -> dict[str, Any] |
     None where paths are products of numbers, which say themselves what they contribute; where there are too many rows
     or too large ones; and where the gradients are not those of one result in one backward pass.
     """
-    rows = recording.rows
-    ends = [row for row in recording.roots if row.kind == "root" and row.gradient is not None]
-    if len(rows) > ROWS or recording.passes != 1 or len(ends) != 1:
+    if len(recording.rows) > ROWS:
         return None
-    walk = _Walk(rows, ends[0])
-    if all(spec.size == 1 for row in walk.counts for spec in row.specs):
+    walk = _walked(recording)
+    if walk is None or all(spec.size == 1 for row in walk.counts for spec in row.specs):
         return None
     most = MOST
     while walk.work(most, flops) > WORK:
@@ -81,6 +79,44 @@ def tensor_paths(recording: Recording, flops: Sequence[Any]) -> dict[str, Any] |
         if most == 0:
             return None
     return walk.table(most)
+
+
+def paths_from(recording: Recording, index: int) -> dict[str, Any] | None:
+    """Return the same table for one row of a recording of any size; None where the row has no one gradient."""
+    walk = _walked(recording)
+    start = recording.rows[index]
+    if walk is None or start not in walk.counts or start is walk.end:
+        return None
+    # What does not come from the row is on none of its paths.
+    after = {start}
+    for row in recording.rows:
+        if any(operand in after for _, operand in row.edges):
+            after.add(row)
+    walk.order = [row for row in walk.order if row in after]
+    return _pruned(walk.table(MOST, start))
+
+
+def _pruned(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table without the entries that none of its rows' paths goes on by."""
+    nodes, listed = table["nodes"], table["list"]
+    if not nodes:
+        return table
+    kept: set[int] = set()
+    for first, shown in zip(nodes["first"], nodes["shown"], strict=True):
+        for entry in range(first, min(first + shown + 1, len(listed["next"]))):
+            while entry >= 0 and entry not in kept:
+                kept.add(entry)
+                entry = listed["next"][entry]
+    place = {entry: i for i, entry in enumerate(sorted(kept))}
+    columns = {name: [column[entry] for entry in place] for name, column in listed.items()}
+    columns["next"] = [place.get(entry, -1) for entry in columns["next"]]
+    first = [place[entry] for entry in nodes["first"]]
+    return {**table, "nodes": {**nodes, "first": first}, "list": columns}
+
+
+def _walked(recording: Recording) -> _Walk | None:
+    ends = [row for row in recording.roots if row.kind == "root" and row.gradient is not None]
+    return _Walk(recording.rows, ends[0]) if recording.passes == 1 and len(ends) == 1 else None
 
 
 class _Walk:
@@ -108,9 +144,9 @@ class _Walk:
             total += (1 + min(self.counts[row], most + 1)) * ((own if isinstance(own, (int, float)) else 0) + sizes)
         return total
 
-    def table(self, most: int) -> dict[str, Any]:
-        """Return the paths of every row that has a gradient."""
-        told = _Told(most, [row.spec for row in self.order])
+    def table(self, most: int, only: Row | None = None) -> dict[str, Any]:
+        """Return the paths of every row that has a gradient, or of one."""
+        told = _Told(most, [row.spec for row in self.order], only)
         arrivals: defaultdict[Row, _Arrivals] = defaultdict(_Arrivals)
         seed = Cotangent(self.end.gradient)
         arrivals[self.end] = _Arrivals([_Path(seed, -1, -1)], mass=_mapped(seed, np.abs))
@@ -213,8 +249,8 @@ def _size(ct: Cotangent) -> float:
 class _Told:
     """The table as it grows, from the result back."""
 
-    def __init__(self, most: int, specs: Sequence[Any]) -> None:
-        self.most, self.specs = most, specs
+    def __init__(self, most: int, specs: Sequence[Any], only: Row | None = None) -> None:
+        self.most, self.specs, self.only = most, specs, only
         self.nodes: list[dict[str, Any]] = []
         self.list: list[dict[str, Any]] = []
 
@@ -222,7 +258,9 @@ class _Told:
         """Write down the paths of a row. Those of several results have no one gradient to be part of."""
         first = len(self.list)
         others = [] if arrived.others is None else [_Path(arrived.others, -1, -1)]
-        whole = None if isinstance(row.spec, tuple) else row.gradient
+        # Of rows that nobody asks about only the way is told.
+        asked = self.only is None or row is self.only
+        whole = row.gradient if asked and not isinstance(row.spec, tuple) else None
         equal, difference, measure = True, 0.0, whole
         if whole is not None:
             assert arrived.mass is not None

@@ -13,7 +13,7 @@ from .cuts import missing
 from .depth import depth, exploding, vanishing_chain
 from .facts import Facts
 from .finding import Finding, Severity, Spread
-from .gradients import great_steps, left_over, still, unused
+from .gradients import great_state, great_steps, left_over, still, unused
 from .programs import dead_units, spread_difference, squashed_twice, unread, unstable
 from .values import born_backward, born_forward
 
@@ -35,6 +35,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     unused,
     still,
     unread,
+    great_state,
 )
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 

@@ -86,7 +86,12 @@ def _is_layer(facts: Facts, row: Row) -> bool:
 
 
 def vanishing_chain(facts: Facts) -> Iterator[Finding]:
-    """Find gradients of single numbers that shrink to nothing over a long chain of operations."""
+    """Find gradients that shrink to nothing over a long chain of operations: of single numbers, or of tensors."""
+    found = [*_single_chain(facts)] or ([] if any(depth(facts)) else [*_tensor_chain(facts)])
+    yield from found
+
+
+def _single_chain(facts: Facts) -> Iterator[Finding]:
     ends = [row for row in facts.recording.roots if _single(row)]
     base = max((size for row in ends if (size := rms(row.gradient)) is not None and np.isfinite(size)), default=0.0)
     leaves = [row for row in facts.rows if row.op is None and row.kind in ("param", "input") and _single(row)]
@@ -95,18 +100,64 @@ def vanishing_chain(facts: Facts) -> Iterator[Finding]:
         return
     small = min(size for _, size in sized)
     steps = _largest_way(facts, next(row for row, size in sized if size == small))
-    shrinking = sorted((step for step in steps if step[0] < 0.5), key=lambda step: step[0])
-    if len(shrinking) < CHAIN or float(np.prod([ratio for ratio, _ in shrinking[2:]])) > 1 / GROWN_STEADILY:
+    shrinking = _shrinking(steps)
+    if shrinking:
+        first, names = sized[0][0], listed(facts, [row for row, _ in sized])
+        yield _vanished(facts, first, names, len(sized) > 1, shrinking, (base, small))
+
+
+def _tensor_chain(facts: Facts) -> Iterator[Finding]:
+    """Look at where chains of tensors begin: what an operation that takes leaves alone hands on, an initial state.
+
+    Sizes of gradients of different tensors do not compare, as a mean over many makes each of them small: what counts is
+    by how much each operation on the way scales what arrives. Those with smaller results, as means, are left out.
+    """
+    begun = [row for row in facts.rows if row.gradient is not None and not _single(row) and _begins(facts, row)]
+    sized = [(row, size) for row in begun if (size := rms(row.gradient)) and np.isfinite(size)]
+    if not sized:
         return
+    first, small = min(sized, key=lambda pair: pair[1])
+    way = _largest_way(facts, first)
+    before = [first, *(row for _, row in way)]
+    steps = [step for step, row in zip(way, before) if _elements(step[1]) >= _elements(row)]
+    shrinking = _shrinking(steps)
+    ratio = float(np.prod([step[0] for step in steps]))
+    if shrinking and ratio < VANISHING:
+        name = facts.name(first) if first.op is None else f"the first {facts.name(first)} of a long chain"
+        yield _vanished(facts, first, name, False, shrinking, (small / ratio if ratio else small, small))
+
+
+def _elements(row: Row) -> int:
+    return int(np.size(row.gradient)) if row.gradient is not None else 0
+
+
+def _begins(facts: Facts, row: Row) -> bool:
+    if row.op is None:
+        return row.kind in ("param", "input") and (row.kind == "input" or len(row.spec.shape) < 2)
+    return row.tracked and all(o.op is None or not o.tracked for o in facts.operands(row))
+
+
+def _shrinking(steps: Sequence[tuple[float, Row]]) -> list[tuple[float, Row]]:
+    """Return the operations that shrink a gradient to less than half; none where few do, or two do most of it."""
+    found = sorted((step for step in steps if step[0] < 0.5), key=lambda step: step[0])
+    steady = float(np.prod([ratio for ratio, _ in found[2:]])) <= 1 / GROWN_STEADILY
+    return found if len(found) >= CHAIN and steady else []
+
+
+def _vanished(
+    facts: Facts, first: Row, names: str, many: bool, shrinking: list[tuple[float, Row]], sizes: tuple[float, float]
+) -> Finding:
     saturating = sum(row.op is not None and "activation" in row.op.facets for _, row in shrinking)
-    first, names = sized[0][0], listed(facts, [row for row, _ in sized])
-    yield Finding(
-        "vanishing-gradient", "warning" if saturating >= SATURATING else "note", f"gradients vanish before {names}",
+    base, small = sizes
+    # What a program differentiates by is what it wants to move; the start of a chain may be meant to be forgotten.
+    is_warning = saturating >= SATURATING and first.op is None
+    return Finding(
+        "vanishing-gradient", "warning" if is_warning else "note", f"gradients vanish before {names}",
         facts.where(first), first, "backward", facts.source(first),
         f"On the way back the gradient shrinks at {len(shrinking)} operations, from {base:.2g} to {small:.2g}: "
-        f"{names} hardly {'learns' if len(sized) == 1 else 'learn'}.",
+        f"{names if first.op is None else 'what it is made of'} hardly {'learn' if many else 'learns'}.",
         "ReLU or GELU for sigmoid or tanh, fewer steps, or residual connections: h = h + f(h)",
-        {"ratio": small / base, "steps": len(shrinking)},
+        {"ratio": small / base if base else 0.0, "steps": len(shrinking)},
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...explain.report import size as shown_size
 from .cuts import listed
 from .facts import Facts, floating, rms
 from .finding import Finding
@@ -118,3 +119,24 @@ def great_steps(facts: Facts) -> Iterator[Finding]:
                 "a smaller learning rate, or wg.nn.utils.clip_grad_norm_ before opt.step()", {"ratio": moved / own},
             )  # fmt: skip
             return
+
+
+# The optimiser's state is worth a note from so many bytes on, where it is larger than the parameters by this factor.
+STATE, STATE_RATIO = 1_000_000, 1.5
+
+
+def great_state(facts: Facts) -> Iterator[Finding]:
+    """Find optimisers whose state takes more memory than the parameters that they move."""
+    state = facts.recording.state_bytes
+    moved = {row for row in facts.updated if row.spec is not None}
+    own = sum(row.spec.size * np.dtype(row.spec.dtype).itemsize for row in moved)
+    if not moved or state < STATE or state < STATE_RATIO * own:
+        return
+    row = max(moved, key=lambda row: row.spec.size)
+    yield Finding(
+        "optimizer-state", "note", f"the optimiser keeps {shown_size(state)}", facts.where(row), row, "optimizer",
+        facts.source(row),
+        f"Its state takes {state / own:.3g} times the memory of the parameters that it moves ({shown_size(own)}).",
+        "wg.optim.Adafactor or wg.optim.AdamW8bit, or SGD with momentum, which keeps one number for each",
+        {"bytes": state, "parameters": own},
+    )  # fmt: skip

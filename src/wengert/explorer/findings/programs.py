@@ -98,8 +98,8 @@ def squashed_twice(facts: Facts) -> Iterator[Finding]:
 def unstable(facts: Facts) -> Iterator[Finding]:
     """Find the logarithm of a softmax or a sigmoid, or of elements of one: `log(softmax(x)[i])`."""
     for row in facts.rows:
-        if row.op is None or row.op.name != "log" or not row.operands:
-            continue
+        if row.op is None or row.op.name != "log" or not row.operands or not row.tracked:
+            continue  # (a constant's logarithm is seen where it is infinite)
         inner, chosen = row.operands[0], ""
         while inner is not None and inner.op is not None and (shows_elements(inner.op) or inner.op.role is Role.PICK):
             chosen = "[i]" if inner.op.role is Role.PICK or inner.op.name == "slice" else chosen

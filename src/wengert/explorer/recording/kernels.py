@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import WengertError
+from ...core.node import Node
 from ...execute.native.codegen import machine
 from ...execute.native.codegen.kernel import Kernel
 from ...execute.native.compile import Compiled, compile_graph
@@ -21,6 +22,8 @@ from .rerun import Rerun, row_of
 CALLS = 5
 # A document holds so much of kernels' sources, the shorter ones first: the others can be asked for.
 SOURCE_LIMIT = 600_000
+# So many pairs of kernels are told why they are two.
+PAIRS = 5_000
 # And a run of more ranges of steps, such as one that loops for long.
 RANGES = 20_000
 
@@ -65,12 +68,26 @@ def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
             )
         order.append(at)
         micros.append(took)
+    for a, b, why in _apart(compiled, order):
+        listed[a].setdefault("apart", []).append({"kernel": b, "why": why})
     return {
         "target": f"{machine.host().cpu}, {machine.host().triple}",
         "plan": {"kernel": order, "text": [step.label for step in plan.steps], "micros": micros},
         "list": listed,
         "sources": _sources(compiled) if sources else {},
     }
+
+
+def _apart(compiled: Compiled, order: Sequence[int]) -> list[tuple[int, int, str]]:
+    """Return pairs of kernels of which the second reads what the first makes, and why they are not one."""
+    home = {node: order[i] for i, step in enumerate(compiled.plan.steps) for node in step.nodes}
+    found: dict[tuple[int, int], str] = {}
+    for node, kernel in home.items():
+        for source in node.inputs:
+            pair = (home.get(source, kernel), kernel) if isinstance(source, Node) else (kernel, kernel)
+            if pair[0] != kernel and pair not in found and len(found) < PAIRS and isinstance(source, Node):
+                found[pair] = compiled.why_not_fused(source, node) or ""
+    return [(a, b, why) for (a, b), why in found.items() if why]
 
 
 def _sources(compiled: Compiled) -> dict[str, str]:

@@ -18,6 +18,7 @@ from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from ...core import tree
 from ...core.errors import is_internal
 from ...core.mode import Mode, get_mode
 from ...core.node import Node
@@ -199,6 +200,7 @@ class Tape(Observer):
         self.recorder.optimized.update(parameters)
         self.append(Optimizing(parameters, stepped, perf_counter()))
         if stepped:
+            self.recorder.states[id(optimizer)] = _state_bytes(optimizer)
             self.recorder.updated()
 
     def updated(self, parameter: Tensor, before: Any, gradient: Any, after: Any, start: float, end: float) -> None:
@@ -257,6 +259,11 @@ class Moment(NamedTuple):
     lengths: list[int]
 
 
+def _state_bytes(optimizer: Optimizer) -> int:
+    """Return the bytes of all arrays that an optimiser keeps from step to step."""
+    return sum(int(getattr(leaf, "nbytes", 0)) for state in optimizer.state.values() for leaf in tree.leaves(state))
+
+
 class Recorder:
     """The tapes of all threads of one run. With `step` that step of a training run is kept, else the last whole one."""
 
@@ -268,6 +275,7 @@ class Recorder:
         self._lock = locks.lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
         self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
+        self.states: dict[int, int] = {}  # the bytes of the state of every optimiser that took a step
         self.learned: set[Node] = set()  # the leaves that gradients came to, in steps let go too
         self.variables: dict[str, Any] = {}  # what functions' variables held at the last backward pass
         self._stopped = False

@@ -100,7 +100,7 @@ class Recording:
     in this or another step of the program; `standing` those that had one when this step's first pass came to them.
     `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
     `reads` are the values that the program took out as Python's or NumPy's numbers before its last operation, or to
-    decide by before its backward pass, with their rows.
+    decide by before its backward pass, with their rows. `state_bytes` is what the optimisers keep from step to step.
     """
 
     rows: list[Row]
@@ -124,6 +124,7 @@ class Recording:
     standing: frozenset[Node] = frozenset()
     touched: set[Node | int] = field(default_factory=set)
     reads: list[tuple[Leaked, Row]] = field(default_factory=list)
+    state_bytes: int = 0
 
 
 def raw(value: Any) -> Any:
@@ -449,6 +450,7 @@ def recorded(
         passes=made.passes, stepped=made.stepped, optimized=recorder.optimized, learned=recorder.learned,
         standing=made.standing or frozenset(), touched=touched,
         reads=[(leak, row) for leak, row in made.reads if leak.time < (turn if leak.what == "__bool__" else end)],
+        state_bytes=sum(recorder.states.values()),
         passing={r for r in rows if r.op is None and not made.passing.isdisjoint((r.node, id(r.value)))},
     )  # fmt: skip
 

@@ -1,0 +1,99 @@
+"""The questions that a live page asks of the recording behind it, and their answers as JSON has them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.errors import WengertError
+from .document.stats import details, num
+from .document.tensor_paths import paths_from
+from .notebook import asked
+from .recording.recording import Recording
+from .recording.replayed import replayed
+
+# What takes longer than a summary of a recorded array does.
+SLOW = ("float64", "paths", "kernels")
+
+
+class Explored(Protocol):
+    """An exploration, as far as questions go."""
+
+    recording: Recording
+    document: dict[str, Any]
+
+    def run_again(self) -> None: ...
+
+
+def is_slow(message: object) -> bool:
+    """Return whether the answer may take seconds."""
+    return isinstance(message, dict) and str(message.get("ask")) in SLOW
+
+
+def answer(message: object, exploration: Explored) -> dict[str, Any] | None:
+    """Return the answer to a page's question; None where it was none.
+
+    `{id, node, gradient}` asks for the details of a recorded array, `{id, ask, node}` for a node's value and gradient
+    in float64 ("float64") or the paths from it to the result ("paths"), `{id, ask: "kernels"}` for what the compiler
+    makes of the run.
+    """
+    rows = exploration.recording.rows
+    if (question := asked(message, len(rows))) is not None:
+        row, gradient = rows[question[1]], question[2]
+        return {"id": question[0], "details": details(row.gradient if gradient else row.value)}
+    if not isinstance(message, dict) or str(message.get("ask")) not in SLOW:
+        return None
+    number, at = message.get("id"), message.get("node", 0)
+    if any(not isinstance(n, int) or isinstance(n, bool) for n in (number, at)) or not 0 <= at < len(rows):
+        return None
+    try:
+        return {"id": number, "answer": _ANSWERS[message["ask"]](exploration, at)}
+    except WengertError as e:
+        return {"id": number, "answer": None, "error": str(e)}
+
+
+def _float64(exploration: Explored, node: int) -> dict[str, Any] | None:
+    found = replayed(exploration.recording, node)
+    if found is None:
+        return None
+    row = exploration.recording.rows[node]
+    return {
+        "value": details(found.value),
+        "gradient": None if found.gradient is None else details(found.gradient),
+        "valueError": _error(row.value, found.value),
+        "gradientError": _error(row.gradient, found.gradient),
+    }
+
+
+def _error(recorded: Any, exact: Any) -> Any:
+    """Return how far a recorded array is from the exact one, as a part of its size; None where they do not compare."""
+    if (
+        recorded is None
+        or exact is None
+        or isinstance(recorded, (tuple, list))
+        or np.shape(recorded) != np.shape(exact)
+    ):
+        return None
+    a, b = np.asarray(recorded).astype(np.complex128), np.asarray(exact).astype(np.complex128)
+    good = np.isfinite(a) & np.isfinite(b)
+    if not good.any():
+        return None
+    with np.errstate(all="ignore"):
+        size = float(np.linalg.norm(b[good]))
+        error = float(np.linalg.norm(a[good] - b[good]))
+    return num(error / size if size else error)
+
+
+def _paths(exploration: Explored, node: int) -> dict[str, Any] | None:
+    return paths_from(exploration.recording, node)
+
+
+def _kernels(exploration: Explored, _: int) -> dict[str, Any]:
+    exploration.run_again()
+    return {
+        name: exploration.document[name] for name in ("parallel", "kernels", "native") if name in exploration.document
+    }
+
+
+_ANSWERS = {"float64": _float64, "paths": _paths, "kernels": _kernels}
