@@ -175,6 +175,9 @@ class Facets(TypedDict, total=False):
     batching: how `vmap` runs it where the rule for its kind would not do: "body", through the graph inside, where a
         leading axis changes what the composite is; "alone", for one example after the other, which bring keys of their
         own or get the same random numbers.
+    collective: of an op whose result depends on other ranks of a mesh, what every rank along the axis gets for what
+        every rank brings, `collective(values, **attrs)`, both in the order of the ranks. Nobody may compute it of this
+        rank's operand alone, nor leave it out on one rank only.
     """
 
     cost: int | Count
@@ -199,3 +202,4 @@ class Facets(TypedDict, total=False):
     kernels: bool
     multiplications: Callable[[Sequence[tuple[int, ...]]], int]
     batching: Literal["body", "alone"]
+    collective: Callable[..., list[Any]]
