@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import ShapeError, fail
+from ...core.mode import get_mode
 from ...core.ops.declare import op
 from ...core.ops.facets import Form
 from ...core.ops.op import TABLE, Call, Fact, Linear, Missing, Op, Vjp
+from ...core.ops.record import bind_abstract
 from ...core.spec import Spec, int64, show, spec_of
+from ...core.tensor import Tensor, asarray
 from .group import exchanged, index_along
 
 Together = Callable[..., list[Any]]
@@ -59,6 +62,18 @@ def _collective(
         **declared,
     )
     made.append(declaration)
+    checked = declaration.front
+
+    def front(x: Any, **given: Any) -> Any:
+        x = x if isinstance(x, Tensor) else asarray(x)
+        # An engine that moves bytes is not asked for what no rank may bring.
+        declaration.infer(x.spec, **given)
+        if get_mode().tracing and not x.is_abstract:
+            return bind_abstract(declaration, [x], given)  # ranks meet when the program runs, not when it is traced
+        return checked(x, **given)
+
+    front.__name__ = front.__qualname__ = declaration.name
+    declaration.front = front
     return declaration
 
 
