@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
@@ -100,7 +100,7 @@ class _Job:
         self.states = [_state()] * self.size
         self.results: list[Any] = [None] * self.size
 
-    def run(self, fns: list[Callable[[], Any]]) -> list[Any]:
+    def run(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:
         before = _state()
         threads = [
             threading.Thread(target=copy_context().run, args=(self._work, rank, fn), name=f"rank {rank.rank}", daemon=True)
@@ -211,7 +211,11 @@ class Simulation:
         Each rank draws the random numbers that it would draw in a process of its own. The first exception of a rank
         ends all of them. Raises GraphError, with the lines, where ranks call different collectives.
         """
-        return _Job(self.mesh).run([lambda: fn(*args, **kwargs)] * self.mesh.size)
+        return self.run_each([lambda: fn(*args, **kwargs)] * self.mesh.size)
+
+    def run_each(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Return what each rank's function returns, in order."""
+        return _Job(self.mesh).run(fns)
 
     def __repr__(self) -> str:
         return f"simulate({self.mesh})"
