@@ -79,10 +79,12 @@ def partition_graph(
     for node in graph.nodes:
         if any(has_dims(s.shape) for s in specs_of_results(node)):
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
-    return _Partition(graph, mesh, inputs, gathered or [False] * len(inputs)).run(outputs)
+    return Partition(graph, mesh, inputs, gathered or [False] * len(inputs)).run(outputs)
 
 
-class _Partition:
+class Partition:
+    """A partition in the making: values of the program by their nodes, each with what a rank has of it."""
+
     def __init__(self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[bool]) -> None:
         self.graph, self.mesh = graph, mesh
         self.placed = tuple(inputs)
@@ -135,7 +137,7 @@ class _Partition:
             if opened is not None:
                 return opened
             chosen = self._whole(node)
-        return self._written(node, args, chosen)
+        return self.written(node, args, chosen)
 
     def _literal(self, entry: Any, node: Node) -> Any:
         if type(entry) in SCALARS:
@@ -222,7 +224,7 @@ class _Partition:
         found = [env[o] for o in outputs]
         return tuple(found) if isinstance(node.spec, tuple) else found[0]
 
-    def _written(self, node: Node, args: Sequence[Any], chosen: Sequence[Strategy]) -> Any:
+    def written(self, node: Node, args: Sequence[Any], chosen: Sequence[Strategy]) -> Any:
         """Return the value of a node that is written down for a rank's parts, by a strategy for each mesh axis."""
         inputs: list[Any] = []
         for k, a in enumerate(args):
@@ -300,12 +302,27 @@ class _Partition:
             return self._node(collective.reduce_scatter, (at,), {**attrs, "axis": wanted - rank}, maker)
         if now is None and wanted != PARTIAL:
             assert wanted is not None
+            smaller = self._broadcast_less(at, wanted, attrs["ranks"])
+            if smaller is not None:
+                return smaller
             return self._node(collective.own_part, (at,), {**attrs, "axis": wanted - rank}, maker)
         assert now is not None
         if wanted is None:
             return self._node(collective.all_gather, (at,), {**attrs, "axis": now - rank, "replicated": True}, maker)
         assert wanted != PARTIAL
         return self._node(collective.all_to_all, (at,), {**attrs, "split": wanted - rank, "join": now - rank}, maker)
+
+    def _broadcast_less(self, at: Node, dim: int, ranks: int) -> Node | None:
+        """Return a rank's part of what is broadcast along a dimension: fewer copies."""
+        if at.op is not TABLE["broadcast"]:
+            return None
+        shape = at.spec.shape
+        given = spec_of_input(at.inputs[0]).shape
+        own = dim - (len(shape) - len(given))
+        if own >= 0 and given[own] == shape[dim]:
+            return None
+        smaller = (*shape[:dim], shape[dim] // ranks, *shape[dim + 1 :])
+        return located(at.op, at.inputs, {"shape": smaller}, spec_of(smaller, at.spec.dtype), at.code, at.offset, at.scope)
 
     def _node(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node) -> Node:
         spec = op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..core.node import Node
 from ..core.ops.facets import Role
-from ..core.ops.op import Linear, spec_of_input
+from ..core.ops.op import Linear, Partial, Route, spec_of_input
 from ..core.ops.record import OUTPUT, SCALARS
 from ..core.spec import Shape, Spec, category
 from .placement import PARTIAL, Entry
@@ -64,6 +64,10 @@ def _strategies(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator
 def _rule(node: Node) -> Callable[[Node, Shapes, Sequence[Shape]], Iterator[Strategy]] | None:
     op = node.op
     said = op.facets.get("dependence")
+    if op.kinds.get("axes") == "last_axes":
+        return _rows
+    if op.kind == "composite" and not op.layout and all(isinstance(f, Partial | Route) for f in op.facts):
+        return _elementwise
     if op.kind == "composite":
         return _by_layout if op.layout and node.attrs.get("axis", -1) == -1 else None
     if said == "convolution":
@@ -173,6 +177,14 @@ def _along(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Stra
                 yield Strategy((d,), (PARTIAL,), "mean" if how == "mean" else "")
             else:
                 yield Strategy((d,), (None,), str(how))
+
+
+def _rows(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Strategy]:
+    """Yield strategies of an op on rows over the last axes: its other operands are as long as a row."""
+    whole = len(given[0] or ()) - node.attrs["axes"]
+    for d in range(whole):
+        if all(len(s) > d and s[d] == results[0][d] for s in results):
+            yield Strategy((d, *(None for _ in given[1:])), (d,) * len(results))
 
 
 def _windows(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Strategy]:
