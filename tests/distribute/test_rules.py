@@ -48,7 +48,7 @@ def check(node: Node, values: list[np.ndarray], strategy: Strategy, mesh: Mesh) 
     outputs = [located(OUTPUT, (node,), {"index": i}, s) for i, s in enumerate(node.spec)] if several else [node]
     whole = Graph(outputs, inputs)
     placed = [(PARTIAL,) if e == PARTIAL else (e,) for e in entries]
-    made = Partition(whole, mesh, placed, [False] * len(placed))
+    made = Partition(whole, mesh, placed, [frozenset()] * len(placed))
     args = [made.values[e] if isinstance(e, Node) else e for e in node.inputs]
     found = made.written(node, args, [strategy])
     results = [made.convert(v, (None,), node) for v in (found if several else (found,))]

@@ -17,11 +17,17 @@ from .collectives import (
     permute,
     reduce_scatter,
 )
+from .engine import Sharded
 from .mesh import Mesh
+from .placement import PartitionSpec
+from .program import Program, partition, place, whole
 from .simulation import Simulation, simulate
 
 __all__ = [
     "Mesh",
+    "PartitionSpec",
+    "Program",
+    "Sharded",
     "Simulation",
     "all_gather",
     "all_reduce",
@@ -29,10 +35,13 @@ __all__ = [
     "axis_index",
     "broadcast",
     "own_part",
+    "partition",
     "pcast",
     "permute",
+    "place",
     "reduce_scatter",
     "simulate",
+    "whole",
 ]
 
 

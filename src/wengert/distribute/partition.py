@@ -33,16 +33,20 @@ from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, stra
 class Value:
     """A value of the program and what a rank has of it: the node for its placement, and those of its conversions."""
 
-    __slots__ = ("spec", "placement", "node", "source", "made", "gathers")
+    __slots__ = ("spec", "placement", "node", "source", "made", "gathers", "again")
 
-    def __init__(self, spec: Spec, placement: Placement, node: Node, source: Node, gathers: bool = False) -> None:
+    def __init__(
+        self, spec: Spec, placement: Placement, node: Node, source: Node, gathers: frozenset[int] = frozenset()
+    ) -> None:
         self.spec = spec
         self.placement = placement
         self.node = node
         self.source = source
         self.made: dict[Any, Node] = {placement: node}
-        # A parameter that is whole where it is used, and in parts elsewhere: its gathering is no cost to be weighed.
+        # The mesh axes along which a parameter is whole where it is used, and in parts elsewhere: its gathering is no
+        # cost to be weighed, and is done again for the backward pass.
         self.gathers = gathers
+        self.again: dict[Any, Node] = {placement: node}
 
 
 class Partitioned(NamedTuple):
@@ -63,7 +67,7 @@ def partition_graph(
     mesh: Mesh,
     inputs: Sequence[Placement],
     outputs: Sequence[Placement | None],
-    gathered: Sequence[bool] | None = None,
+    gathered: Sequence[frozenset[int]] | None = None,
 ) -> Partitioned:
     """Return what each rank of a mesh runs of a graph.
 
@@ -72,20 +76,20 @@ def partition_graph(
     graph: a program on whole values.
     inputs: the placement of each input.
     outputs: the placement that each output is to have; None for that in which it comes out, partial sums added up.
-    gathered: the inputs, parameters in parts, that are gathered where they are used.
+    gathered: for each input the mesh axes, by number, along which it is gathered where it is used.
 
     Raises GraphError for sizes that are not known.
     """
     for node in graph.nodes:
         if any(has_dims(s.shape) for s in specs_of_results(node)):
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
-    return Partition(graph, mesh, inputs, gathered or [False] * len(inputs)).run(outputs)
+    return Partition(graph, mesh, inputs, gathered or [frozenset()] * len(inputs)).run(outputs)
 
 
 class Partition:
     """A partition in the making: values of the program by their nodes, each with what a rank has of it."""
 
-    def __init__(self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[bool]) -> None:
+    def __init__(self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[frozenset[int]]) -> None:
         self.graph, self.mesh = graph, mesh
         self.placed = tuple(inputs)
         self.values: dict[Node, Any] = {}
@@ -109,14 +113,7 @@ class Partition:
                 goal = tuple(None if e == PARTIAL else e for e in value.placement)
             found.append(self.convert(value, goal, node))
             outputs.append(goal)
-        # An input that is given back as it is would not be a node of its own.
-        local = Graph(
-            found,
-            self.inputs,
-            self.graph.name,
-            in_structure=None,
-            out_structure=self.graph.out_structure,
-        )
+        local = Graph(found, self.inputs, self.graph.name, out_structure=self.graph.out_structure)
         placements = {n: v.placement for n, v in self.values.items() if isinstance(v, Value)}
         return Partitioned(local, self.mesh, self.placed, tuple(outputs), placements)
 
@@ -196,7 +193,7 @@ class Partition:
         total = 0
         for a, wanted in zip(args, s.operands, strict=True):
             if isinstance(a, Value):
-                total += a.spec.nbytes * _moves(a.placement[i], wanted, a.gathers) if a.placement[i] != wanted else 0
+                total += a.spec.nbytes * _moves(a.placement[i], wanted, i in a.gathers) if a.placement[i] != wanted else 0
         if s.finish in ("max", "min"):
             total += 1
         return total
@@ -258,7 +255,7 @@ class Partition:
         for name, s in zip(self.mesh.names, chosen, strict=True):
             ranks = self.mesh.axes[name]
             if s.finish == "mean":
-                made = self._node(TABLE["divide"], (made, _number(ranks, made.spec)), {}, node)
+                made = self._node(TABLE["divide"], (made, float(ranks)), {}, node)
             elif s.finish:
                 is_least = s.finish == "min"
                 made = self._node(TABLE["negative"], (made,), {}, node) if is_least else made
@@ -270,12 +267,14 @@ class Partition:
 
     def convert(self, value: Value, wanted: Placement, node: Node) -> Node:
         """Return the node of a value in another placement, made for `node` where there is none yet."""
-        known = value.made.get(wanted)
+        is_backward = bool(value.gathers) and node.scope is not None and node.scope.within("gradient")
+        kept = value.again if is_backward else value.made
+        known = kept.get(wanted)
         if known is not None:
             return known
         at, placement = value.node, list(value.placement)
         # What gets smaller first, so that less is moved after it.
-        order = sorted(range(len(wanted)), key=lambda i: (_moves(placement[i], wanted[i], False) != 0, placement[i] is not None and wanted[i] is None))
+        order = sorted(range(len(wanted)), key=lambda i: (placement[i] is not None, wanted[i] is None))
         for i in order:
             if placement[i] != wanted[i]:
                 clash = wanted[i] not in (None, PARTIAL) and wanted[i] in [e for k, e in enumerate(placement) if k != i]
@@ -283,7 +282,7 @@ class Partition:
                     return self.convert(self._via_whole(value, node), wanted, node)
                 at = self._along(at, placement[i], wanted[i], self.mesh.names[i], value, node)
                 placement[i] = wanted[i]
-                value.made.setdefault(tuple(placement), at)
+                kept.setdefault(tuple(placement), at)
         return at
 
     def _via_whole(self, value: Value, node: Node) -> Value:
@@ -327,10 +326,6 @@ class Partition:
     def _node(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node) -> Node:
         spec = op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
         return located(op, inputs, attrs, spec, node.code, node.offset, node.scope)
-
-
-def _number(ranks: int, spec: Spec) -> Any:
-    return float(ranks)
 
 
 def _at(inner: Node, outer: Node) -> Node:
