@@ -22,6 +22,7 @@ from .mesh import Mesh
 from .placement import PartitionSpec
 from .program import Program, partition, place, whole
 from .simulation import Simulation, simulate
+from .training import jit, shard
 
 __all__ = [
     "Mesh",
@@ -34,12 +35,14 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "broadcast",
+    "jit",
     "own_part",
     "partition",
     "pcast",
     "permute",
     "place",
     "reduce_scatter",
+    "shard",
     "simulate",
     "whole",
 ]

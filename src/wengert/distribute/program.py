@@ -62,7 +62,7 @@ class Program:
         leaves, structure = tree.flatten(args)
         stand_ins = [x.spec if isinstance(x, Sharded) else x for x in leaves]
         specs = [_spec_of(x) for x in stand_ins]
-        key = repr(structure), tuple(x if s is None else s for x, s in zip(stand_ins, specs, strict=True)), get_mode().floats
+        key = _key(structure), tuple(x if s is None else s for x, s in zip(stand_ins, specs, strict=True)), get_mode().floats
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = self._partitioned(tree.unflatten(structure, stand_ins), args)
@@ -127,6 +127,11 @@ class Program:
                 out.append(Sharded(spec, placement, self.mesh, parts_of))
         assert graph.out_structure is not None
         return tree.unflatten(graph.out_structure, out)
+
+
+def _key(structure: tree.Structure) -> Any:
+    """Return a pytree's structure as a part of a key; structures that differ have different ones."""
+    return structure.kind, repr(structure.aux), tuple(map(_key, structure.children))
 
 
 def _spec_of(x: Any) -> Spec | None:
