@@ -25,6 +25,7 @@ from ..core.ops.record import OUTPUT, SCALARS
 from ..core.spec import Spec, show, spec_of
 from ..ops.collective import definitions as collective
 from ..transforms.tracing.trace import graph as trace
+from .buckets import bucketed
 from .mesh import Mesh
 from .placement import PARTIAL, Entry, Placement, local_shape, local_spec
 from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, strategies
@@ -115,7 +116,7 @@ class Partition:
             outputs.append(goal)
         local = Graph(found, self.inputs, self.graph.name, out_structure=self.graph.out_structure)
         placements = {n: v.placement for n, v in self.values.items() if isinstance(v, Value)}
-        return Partitioned(local, self.mesh, self.placed, tuple(outputs), placements)
+        return Partitioned(bucketed(local), self.mesh, self.placed, tuple(outputs), placements)
 
     # -- one node
 
@@ -159,7 +160,8 @@ class Partition:
         chosen = []
         for i, name in enumerate(self.mesh.names):
             ranks = self.mesh.axes[name]
-            best, least = whole, self._cost(whole, args, i)
+            has_parts = any(a.placement[i] is not None for a in args if isinstance(a, Value))
+            best, least = whole, self._cost(whole, node, args, i)
             anchor = self.anchors.get((node, i))
             for s in known:
                 if not all(
@@ -169,12 +171,14 @@ class Partition:
                     continue
                 if anchor is None and self._splits_sums_only(s, args, i):
                     continue
-                cost = self._cost(s, args, i)
-                # Of equals, the one that leaves each rank less to do.
-                if cost < least or (cost == least and best is whole and any(e not in (None,) for e in s.results)
-                                    and any(isinstance(a, Value) and a.placement[i] is not None for a in args)):  # fmt: skip
+                cost = self._cost(s, node, args, i)
+                # Of equals, the one that leaves each rank less to do, where some rank has but a part.
+                if cost < least or (cost == least and best is whole and has_parts and any(e is not None for e in s.results)):
                     best, least = s, cost
-            if best is whole and least > 0 and self._can_open(node):
+            if self._can_open(node) and any(
+                isinstance(a, Value) and a.placement[i] not in (None, PARTIAL, e) and i not in a.gathers
+                for a, e in zip(args, best.operands, strict=True)
+            ):
                 return None
             for used, e in (*zip(used_in, best.operands), *zip(used_out, best.results)):
                 if e is not None and e != PARTIAL:
@@ -188,9 +192,12 @@ class Partition:
         there = [a.placement[i] for a in args if isinstance(a, Value)]
         return PARTIAL in there and all(e in (None, PARTIAL) for e in there) and PARTIAL not in s.operands
 
-    def _cost(self, s: Strategy, args: Sequence[Any], i: int) -> int:
+    def _cost(self, s: Strategy, node: Node, args: Sequence[Any], i: int) -> int:
         """Return the bytes that a strategy moves along mesh axis `i`, in multiples of what one gathering moves."""
         total = 0
+        if PARTIAL in s.operands and PARTIAL in s.results:  # which are added up later, when they may be more
+            before = sum(a.spec.nbytes for a, e in zip(args, s.operands, strict=True) if e == PARTIAL)
+            total += 2 * max(0, sum(r.nbytes for r in specs_of_results(node)) - before)
         for a, wanted in zip(args, s.operands, strict=True):
             if isinstance(a, Value):
                 total += a.spec.nbytes * _moves(a.placement[i], wanted, i in a.gathers) if a.placement[i] != wanted else 0
