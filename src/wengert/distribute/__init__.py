@@ -18,6 +18,7 @@ from .collectives import (
     reduce_scatter,
 )
 from .engine import Sharded
+from .job import launch, rank, run, size
 from .mesh import Mesh
 from .placement import PartitionSpec
 from .program import Program, partition, place, whole
@@ -36,14 +37,18 @@ __all__ = [
     "axis_index",
     "broadcast",
     "jit",
+    "launch",
     "own_part",
     "partition",
     "pcast",
     "permute",
     "place",
+    "rank",
     "reduce_scatter",
+    "run",
     "shard",
     "simulate",
+    "size",
     "whole",
 ]
 
