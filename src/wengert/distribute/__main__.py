@@ -34,10 +34,10 @@ def on_this_rank(work: Callable[[], Any], mesh: Mesh | None, told: Path | None) 
             transport.end()
             return
         status = e.code if isinstance(e.code, int) else 1
-        if transport.is_first() and not isinstance(e.code, int):
+        if transport.is_first_to_fail() and not isinstance(e.code, int):
             print(e.code, file=sys.stderr, flush=True)
     except BaseException as e:
-        if transport.is_first():
+        if transport.is_first_to_fail():
             shown = trimmed(e) if isinstance(e, WengertError) else e
             text = "".join(traceback.format_exception(shown))
             sys.stdout.flush()

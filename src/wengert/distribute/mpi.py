@@ -3,8 +3,8 @@
 Only bytes are moved: sums are made here, in the order of the ranks, from parts that everybody sends to everybody. That
 takes the bandwidth of a ring and gives the bits of the simulation, for every dtype and every implementation of MPI.
 
-Every wait polls. A rank that waits for long looks at what the others do: each writes that into a window of memory that
-all can read. So ranks that do not meet are told within a second, and who is stopped ends the job, not a human.
+Every wait polls. A rank that waits for long tells the others in what, and hears what they wait in, or that they have
+ended. So ranks that do not meet are told within a second; where one says nothing at all, a watchdog ends the job.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ from ..core.spec import show
 from ..ops.collective import definitions as c
 from .mesh import Transport
 
-# After these seconds of waiting a rank looks at what the others do; then again after as many.
+# After these seconds of waiting a rank tells the others, and after as many it believes what they say.
 LOOK = 0.25
-_TEXT = 1000
+# The seconds in which a rank that failed hears of others that did before it tells its error.
+GRACE = 0.1
+ENDED = "its end"
+FAILED = "an error"
+_TEXT = 600
 _DIGEST = 16
 # A sum of fewer bytes is sent whole to all: one message instead of two.
 _SMALL = 1 << 13
@@ -52,94 +56,103 @@ _INSTALL = "pip install 'wengert[mpi]' beside Open MPI or MPICH; wg.distribute.s
 class MPITransport(Transport):
     """The ranks of an MPI job."""
 
-    __slots__ = ("MPI", "world", "window", "memory", "among", "trusted", "count")
+    __slots__ = ("MPI", "world", "control", "closing", "among", "trusted", "states", "pending")
 
     def __init__(self) -> None:
         self.MPI = mpi()
         self.world = self.MPI.COMM_WORLD.Dup()
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
+        # Each purpose has messages of its own: what one waits for, another cannot take.
+        self.control, self.closing = self.world.Dup(), self.world.Dup()
         self.among: dict[tuple[int, ...], Any] = {}
         # True while a program runs that all ranks have agreed on.
         self.trusted = False
-        self.count = 0
-        # The first 8 bytes are a flag of whoever tells the job's first error; then the state's number and its text.
-        self.window = self.MPI.Win.Allocate(_TEXT + 24, 1, comm=self.world)
-        self.memory = np.frombuffer(self.window.tomemory(), np.uint8)
-        self.memory[:] = 0
-        self.window.Lock_all(self.MPI.MODE_NOCHECK)
-        self.world.Barrier()
+        # What other ranks have said that they do, and since when it is known here.
+        self.states: dict[int, tuple[str, float]] = {}
+        self.pending: list[Any] = []
 
-    # -- what this rank does, for others to read
+    # -- what ranks let each other know
 
-    def say(self, text: str) -> None:
-        """Let the others know what this rank does from now on; "" for work of its own."""
-        self.count += 1
-        data = text.encode()[:_TEXT]
-        self.memory[24 : 24 + len(data)] = np.frombuffer(data, np.uint8)
-        self.memory[8:24] = np.frombuffer(np.array([self.count, len(data)], np.int64).tobytes(), np.uint8)
-        self.window.Sync()
+    def say(self, text: str, ranks: Sequence[int]) -> None:
+        """Let other ranks know what this one waits in; "" where it goes on."""
+        data = np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8).copy()
+        for rank in ranks:
+            if rank != self.rank:
+                self.pending.append((self.control.Isend([data, self.MPI.BYTE], rank), data))
 
-    def heard(self, rank: int) -> tuple[int, str]:
-        """Return the number of what another rank does, and what it is."""
-        out = np.zeros(_TEXT + 24, np.uint8)
-        self.window.Get([out, self.MPI.BYTE], rank)
-        self.window.Flush(rank)
-        count, length = out[8:24].view(np.int64).tolist()
-        return count, bytes(out[24 : 24 + length]).decode(errors="replace")
+    def listen(self) -> None:
+        """Take what other ranks have said."""
+        self.pending = [p for p in self.pending if not p[0].Test()]
+        status = self.MPI.Status()
+        while self.control.Iprobe(self.MPI.ANY_SOURCE, self.MPI.ANY_TAG, status):
+            out = np.empty(_TEXT, np.uint8)
+            rank = status.Get_source()
+            self.control.Recv([out, self.MPI.BYTE], rank)
+            self.states[rank] = bytes(out).decode(errors="replace").rstrip(), time.monotonic()
 
-    def is_first(self) -> bool:
-        """Return whether this rank is the first one to ask: it tells the job's error, the others are silent."""
-        one, zero, found = np.ones(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self.window.Compare_and_swap(one, zero, found, 0, 0)
-        self.window.Flush(0)
-        return bool(found[0] == 0)
+    def is_first_to_fail(self) -> bool:
+        """Return whether this rank tells the job's error: none of lower number has one."""
+        self.say(FAILED, range(self.size))
+        end = time.monotonic() + GRACE
+        while time.monotonic() < end:
+            self.listen()
+            if any(text == FAILED and rank < self.rank for rank, (text, _) in self.states.items()):
+                return False
+            time.sleep(1e-3)
+        return True
 
     # -- waiting
 
     def wait(self, request: Any, what: str, members: tuple[int, ...]) -> None:
         """Wait for a request among these ranks. Raises GraphError where they do something else, or nothing."""
-        start, looked = time.monotonic(), time.monotonic()
-        seen: dict[int, tuple[int, str]] = {}
-        spins = 0
-        limit = watchdog_seconds()
+        start = time.monotonic()
+        spins, said = 0, False
         while not request.Test():
             spins += 1
-            if spins < 200:
+            if spins < 100:
                 continue
-            time.sleep(0 if spins < 2000 else 5e-5)
+            time.sleep(0 if spins < 2000 else 1e-4)
             now = time.monotonic()
-            if now - looked < LOOK:
+            if now - start < LOOK:
                 continue
-            looked = now
+            if not said:
+                self.say(what, members)
+                said = True
+            self.listen()
             for rank in members:
-                if rank == self.rank:
-                    continue
-                state = self.heard(rank)
-                # It has been at something else the whole time between two looks.
-                if seen.get(rank) == state and state[1] not in ("", what) and not request.Test():
-                    self._tell(what, rank, state[1])
-                seen[rank] = state
-            if now - start > limit:
+                text, since = self.states.get(rank, ("", now))
+                if text == FAILED:
+                    time.sleep(GRACE)  # its error ends the job
+                # A rank that goes on says so: what it said a while ago is what it waits in.
+                elif text not in ("", what) and now - since > LOOK and not request.Test():
+                    self._tell(what, rank, text)
+            if now - start > (limit := watchdog_seconds()):
                 fail(
                     GraphError,
                     f"rank {self.rank} has waited {limit:.0f} s in {what}",
                     "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
                 )
+        if said:
+            self.say("", members)
 
     def _tell(self, what: str, rank: int, other: str) -> None:
-        verb = "and rank {} has ended" if other == ENDED else "and rank {} calls " + other
+        does = "has ended" if other == ENDED else f"waits in {other}"
         raise error(
             GraphError,
-            f"rank {self.rank} waits in {what}, {verb.format(rank)}",
+            f"rank {self.rank} waits in {what}, and rank {rank} {does}",
             "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
         )
 
     def end(self) -> None:
         """Wait for all ranks to have come to their end."""
-        self.say(ENDED)
-        request = self.world.Ibarrier()
+        self.say(ENDED, range(self.size))
+        request = self.closing.Ibarrier()
         while not request.Test():  # a rank that waits for one that has ended tells so, and ends the job
+            self.listen()
             time.sleep(1e-3)
+        for sent, _ in self.pending:
+            if not sent.Test():
+                sent.Cancel()
 
     @contextmanager
     def trusting(self) -> Iterator[None]:
@@ -165,13 +178,8 @@ class MPITransport(Transport):
         line = _Line(self, comm, members, own)
         if not self.trusted:
             self._shake_hands(line, what)
-        self.say(what if self.trusted else f"{what} at {user_location()}")
         line.what = what if self.trusted else f"{what} at {user_location()}"
-        try:
-            moves = _MOVES[op]
-            return moves(line, np.ascontiguousarray(x).reshape(x.shape), attrs)
-        finally:
-            self.say("")
+        return _MOVES[op](line, np.ascontiguousarray(x).reshape(x.shape), attrs)
 
     def _comm(self, members: tuple[int, ...]) -> Any:
         found = self.among.get(members)
@@ -188,7 +196,6 @@ class MPITransport(Transport):
         """Raise GraphError unless all ranks along the line call the same collective."""
         text = f"{what} at {user_location()}"
         line.what = text
-        self.say(text)
         own = np.frombuffer(hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), np.uint8)
         everybody = line.all_gather(own).reshape(-1, _DIGEST)
         differ = [i for i, row in enumerate(everybody) if (row != everybody[0]).any()]
@@ -202,9 +209,6 @@ class MPITransport(Transport):
             f"ranks {a} and {b} differ: rank {a} calls {first}, rank {b} calls {other}",
             "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
         )
-
-
-ENDED = "nothing: it has ended"
 
 
 class _Line:
