@@ -31,6 +31,9 @@ from .placement import PARTIAL, Entry, Placement, local_shape, local_spec
 from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, strategies
 
 
+_NEVER = 1 << 100
+
+
 class Value:
     """A value of the program and what a rank has of it: the node for its placement, and those of its conversions."""
 
@@ -199,8 +202,10 @@ class Partition:
             before = sum(a.spec.nbytes for a, e in zip(args, s.operands, strict=True) if e == PARTIAL)
             total += 2 * max(0, sum(r.nbytes for r in specs_of_results(node)) - before)
         for a, wanted in zip(args, s.operands, strict=True):
-            if isinstance(a, Value):
-                total += a.spec.nbytes * _moves(a.placement[i], wanted, i in a.gathers) if a.placement[i] != wanted else 0
+            if isinstance(a, Value) and a.placement[i] != wanted:
+                if wanted == PARTIAL:
+                    return _NEVER  # partial sums are not made of other values
+                total += a.spec.nbytes * _moves(a.placement[i], wanted, i in a.gathers)
         if s.finish in ("max", "min"):
             total += 1
         return total
@@ -349,11 +354,9 @@ def _splits(shape: Any, entry: Entry, ranks: int, used: set[int]) -> bool:
 
 
 def _moves(now: Entry, wanted: Entry, gathers: bool) -> int:
-    """Return how often a conversion moves a value along an axis; a strategy never makes partial sums of others."""
+    """Return how often a conversion moves a value along an axis."""
     if now == wanted:
         return 0
-    if wanted == PARTIAL:
-        return 1 << 20
     if now is None:
         return 0
     if now == PARTIAL:

@@ -104,6 +104,9 @@ class Program:
 
     def __call__(self, *args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
+        tensors = [x for x in tree.leaves(args) if isinstance(x, Tensor)]
+        if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
+            return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
         made, graph, engines = self._lowered(args)
         group = current()
         key = (group.transport.rank, group.transport) if isinstance(group, OnMesh) else None
@@ -181,7 +184,8 @@ def partition(
     What each rank runs follows: batches that are split over an axis make data parallelism (gradients are all_reduced),
     weights that are split make tensor parallelism, parameters and optimiser state that are split and gathered make
     sharded data parallelism. The result is that of `fn`, but for the order of sums; random numbers are the same. In a
-    job (:func:`run`, `wengert launch`) each rank runs its part; elsewhere all ranks run in this process.
+    job (:func:`run`, `wengert launch`) each rank runs its part; elsewhere all ranks run in this process. Inside another
+    transform, and where gradients flow through it, the function itself is run: take gradients inside of it.
 
     Raises ShapeError for a split that has no equal parts, GraphError.
 
