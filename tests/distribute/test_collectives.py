@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wengert as wg
+from meshes import CASES
 from wengert import distribute as dist
 
 MESH = dist.Mesh(data=2, model=3)
-RING = ((0, 1), (1, 0))
-
-# By name: the function over an axis, and whether operand and result are replicated along it.
-CASES: dict[str, tuple[Callable[[Any, str], Any], bool, bool]] = {
-    "all_reduce": (lambda x, over: dist.all_reduce(x, over), False, True),
-    "all_reduce mean": (lambda x, over: dist.all_reduce(x, over, "mean"), False, True),
-    "pcast": (lambda x, over: dist.pcast(x, over), True, False),
-    "all_gather": (lambda x, over: dist.all_gather(x, over, axis=1), False, True),
-    "all_gather varying": (lambda x, over: dist.all_gather(x, over, axis=0, replicated=False), False, False),
-    "reduce_scatter": (lambda x, over: dist.reduce_scatter(x, over, axis=1), False, False),
-    "own_part": (lambda x, over: dist.own_part(x, over, axis=0), True, False),
-    "permute": (lambda x, over: dist.permute(x, over, RING), False, False),
-    "send": (lambda x, over: dist.permute(x, over, [(0, 1)]), False, False),
-    "all_to_all": (lambda x, over: dist.all_to_all(x, over, split=0, join=1), False, False),
-    "broadcast": (lambda x, over: dist.broadcast(x, over, root=1), False, True),
-}
-
-
 def values(over: str, shape: tuple[int, ...], replicated: bool, seed: int) -> list[np.ndarray]:
     """A value for each rank of the mesh; the same along the axis where it is replicated."""
     rng = np.random.default_rng(seed)

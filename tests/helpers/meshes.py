@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,58 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[f
 def all_losses(cases: list[tuple[str, str, int]], steps: int) -> list[list[float]]:
     """The losses of several runs, as one rank of a job has them."""
     return [losses(*case, steps=steps) for case in cases]
+
+
+RING = ((0, 1), (1, 0))
+
+# By name: the function over an axis, and whether operand and result are replicated along it.
+CASES: dict[str, tuple[Callable[[Any, str], Any], bool, bool]] = {
+    "all_reduce": (lambda x, over: dist.all_reduce(x, over), False, True),
+    "all_reduce mean": (lambda x, over: dist.all_reduce(x, over, "mean"), False, True),
+    "pcast": (lambda x, over: dist.pcast(x, over), True, False),
+    "all_gather": (lambda x, over: dist.all_gather(x, over, axis=1), False, True),
+    "all_gather varying": (lambda x, over: dist.all_gather(x, over, axis=0, replicated=False), False, False),
+    "reduce_scatter": (lambda x, over: dist.reduce_scatter(x, over, axis=1), False, False),
+    "own_part": (lambda x, over: dist.own_part(x, over, axis=0), True, False),
+    "permute": (lambda x, over: dist.permute(x, over, RING), False, False),
+    "send": (lambda x, over: dist.permute(x, over, [(0, 1)]), False, False),
+    "all_to_all": (lambda x, over: dist.all_to_all(x, over, split=0, join=1), False, False),
+    "broadcast": (lambda x, over: dist.broadcast(x, over, root=1), False, True),
+}
+
+TRAINED = [("mlp", "tensor", 2), ("cnn", "fsdp", 2)]
+STEPS = 4
+
+
+def everything() -> Any:
+    """What one job can show: collectives of every kind and size, parts, training."""
+    rng = np.random.default_rng(dist.rank())
+    found: dict[str, Any] = {}
+    for name, (fn, same, _) in CASES.items():
+        for shape in ((6, 6), (60, 60)):
+            x = np.random.default_rng(5).normal(size=shape) if same else rng.normal(size=shape)
+            found[f"{name} {shape}"] = fn(wg.tensor(x), "ranks").numpy()
+    for dtype in ("float16", "bfloat16", "bool", "complex64"):
+        x = wg.tensor(rng.normal(size=5000)).astype(dtype) if dtype != "bool" else wg.tensor(rng.random(5000) < 0.5)
+        gathered = dist.all_gather(x, "ranks")
+        found[f"gathered {dtype}"] = gathered.numpy() if dtype != "bfloat16" else gathered.astype("float32").numpy()
+        if dtype != "bool":
+            found[f"sum {dtype}"] = dist.all_reduce(x, "ranks").astype("complex64").numpy()
+    found["empty"] = dist.all_reduce(wg.ones(0, 3), "ranks").numpy()
+    found["max"] = dist.all_reduce(wg.tensor(rng.normal(size=3000)), "ranks", "max").numpy()
+    mesh = dist.Mesh(data=2)
+    x = dist.place(wg.tensor(np.arange(12.0).reshape(4, 3)), mesh, "data")
+    found["parts"] = dist.partition(lambda x: (x @ x.T).sum(0), mesh, ("data",), "data")(x).whole().numpy()
+    return found
+
+
+def train() -> Any:
+    return all_losses(TRAINED, STEPS)
+
+
+def both() -> Any:
+    return everything(), train()
+
+
+def fails(x: Any) -> None:
+    raise ValueError(f"of {x}")

@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`."""
+"""The command line: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`, `launch`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import cache, demo, explore, info, playground, weights
+from . import cache, demo, explore, info, launch, playground, weights
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     explore.add_parser(commands)
     playground.add_parser(commands)
     weights.add_parser(commands)
+    launch.add_parser(commands)
     return top
 
 

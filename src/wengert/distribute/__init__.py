@@ -23,6 +23,7 @@ from .mesh import Mesh
 from .placement import PartitionSpec
 from .program import Program, partition, place, whole
 from .simulation import Simulation, simulate
+from .spmd import shard_map
 from .training import jit, shard
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "reduce_scatter",
     "run",
     "shard",
+    "shard_map",
     "simulate",
     "size",
     "whole",

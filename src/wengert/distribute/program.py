@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import tree
 from ..core.errors import GraphError, ShapeError, fail
+from ..core.graph.graph import Graph
 from ..core.mode import get_mode
 from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, asarray, wrap
@@ -42,6 +43,15 @@ def spread_specs(entry: Any, pytree: Any, what: str) -> list[PartitionSpec]:
     )
 
 
+class Made(NamedTuple):
+    """A program for one kind of call: what ranks run, the traced graph, the whole results' specs, by rank an engine."""
+
+    program: Partitioned
+    graph: Graph
+    wholes: tuple[Spec, ...]
+    engines: dict[Any, Engine]
+
+
 class Program:
     """A function on whole values, as :func:`partition` returns it: called like it, and run by the ranks of a mesh."""
 
@@ -52,13 +62,13 @@ class Program:
         self._fn, self.mesh = fn, mesh
         self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
         self._name = str(getattr(fn, "__name__", type(fn).__name__))
-        self._made: dict[Any, tuple[Partitioned, Any, dict[Any, Engine]]] = {}
+        self._made: dict[Any, Made] = {}
 
     def lower(self, *args: Any) -> Partitioned:
         """Return the program for arguments of these shapes: the graph that each rank runs, and all placements."""
-        return self._lowered(args)[0]
+        return self._lowered(args).program
 
-    def _lowered(self, args: tuple[Any, ...]) -> tuple[Partitioned, Any, dict[Any, Engine]]:
+    def _lowered(self, args: tuple[Any, ...]) -> Made:
         leaves, structure = tree.flatten(args)
         stand_ins = [x.spec if isinstance(x, Sharded) else x for x in leaves]
         specs = [_spec_of(x) for x in stand_ins]
@@ -68,14 +78,17 @@ class Program:
             found = self._made[key] = self._partitioned(tree.unflatten(structure, stand_ins), args)
         return found
 
-    def _partitioned(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Partitioned, Any, dict[Any, Engine]]:
+    def _specs(self, args: tuple[Any, ...]) -> list[PartitionSpec]:
+        """Return a placement for each leaf of the arguments."""
         if len(self._in_specs) != len(args):
             fail(
                 GraphError,
                 f"{self._name} on {self.mesh}: in_specs has {len(self._in_specs)} entries for {len(args)} arguments",
                 "Give one for each.",
             )
-        graph = trace(self._fn, shapes, {})
+        return [s for e, a in zip(self._in_specs, args, strict=True) for s in spread_specs(e, a, "in_specs")]
+
+    def _refuse_bound(self, graph: Graph) -> None:
         if graph.bound:
             names = ", ".join(graph.names[n] for n in graph.bound)
             fail(
@@ -84,7 +97,11 @@ class Program:
                 "Pass them as arguments, so that in_specs says where they are; for modules and optimisers there is "
                 "wg.distribute.jit.",
             )
-        given = [s for e, a in zip(self._in_specs, args, strict=True) for s in spread_specs(e, a, "in_specs")]
+
+    def _partitioned(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
+        given = self._specs(args)
+        graph = trace(self._fn, shapes, {})
+        self._refuse_bound(graph)
         kept = [s for i, s in enumerate(given) if i not in graph.static]
         inputs = [
             placement_of(s, n.spec, self.mesh, f"{self._name}: {graph.names[n]}")
@@ -100,14 +117,19 @@ class Program:
         ]
         axes = frozenset(i for i, name in enumerate(self.mesh.names) if name in self._gather)
         gathered = [frozenset(i for i in axes if p[i] is not None and n.spec.inexact) for n, p in zip(graph.inputs, inputs)]
-        return partition_graph(cse(graph), self.mesh, inputs, wanted, gathered), graph, {}
+        made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered)
+        return Made(made, graph, tuple(n.spec for n in graph.outputs), {})
+
+    def _inside(self, args: tuple[Any, ...]) -> Any:
+        """Return the results inside another transform: the function itself is run."""
+        return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
 
     def __call__(self, *args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
         tensors = [x for x in tree.leaves(args) if isinstance(x, Tensor)]
         if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
-            return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
-        made, graph, engines = self._lowered(args)
+            return self._inside(args)
+        made, graph, wholes, engines = self._lowered(args)
         group = current()
         key = (group.transport.rank, group.transport) if isinstance(group, OnMesh) else None
         engine = engines.get(key)
@@ -125,9 +147,8 @@ class Program:
             if all(e is None for e in placement):
                 out.append(wrap(np.asarray(results[0][i])))
             else:
-                spec = graph.outputs[i].spec
                 parts_of = {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, results, strict=True)}
-                out.append(Sharded(spec, placement, self.mesh, parts_of))
+                out.append(Sharded(wholes[i], placement, self.mesh, parts_of))
         assert graph.out_structure is not None
         return tree.unflatten(graph.out_structure, out)
 
