@@ -21,14 +21,17 @@ from .engine import Sharded
 from .job import launch, rank, run, size
 from .mesh import Mesh
 from .placement import PartitionSpec
+from .predict import Cluster, Prediction, measure, predict
 from .program import Program, partition, place, whole
 from .simulation import Simulation, simulate
 from .spmd import shard_map
 from .training import jit, shard
 
 __all__ = [
+    "Cluster",
     "Mesh",
     "PartitionSpec",
+    "Prediction",
     "Program",
     "Sharded",
     "Simulation",
@@ -39,11 +42,13 @@ __all__ = [
     "broadcast",
     "jit",
     "launch",
+    "measure",
     "own_part",
     "partition",
     "pcast",
     "permute",
     "place",
+    "predict",
     "rank",
     "reduce_scatter",
     "run",

@@ -33,7 +33,7 @@ FAILED = "an error"
 _TEXT = 600
 _DIGEST = 16
 # A sum of fewer bytes is sent whole to all: one message instead of two.
-_SMALL = 1 << 13
+SMALL = 1 << 13
 
 
 def watchdog_seconds() -> float:
@@ -260,7 +260,7 @@ class _Line:
 def _reduced(line: _Line, x: Any, combine: Callable[[Sequence[Any]], Any]) -> Any:
     """Return the combination of all ranks' arrays, in their order: each rank combines a part, then all gather."""
     n = len(line.members)
-    if x.nbytes <= _SMALL or n == 1:
+    if x.nbytes <= SMALL or n == 1:
         return combine(list(line.all_gather(x)))
     size = -(-x.size // n)
     rows = np.zeros(n * size, x.dtype)
