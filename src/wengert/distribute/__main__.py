@@ -35,13 +35,13 @@ def on_this_rank(work: Callable[[], Any], mesh: Mesh | None, told: Path | None) 
             return
         status = e.code if isinstance(e.code, int) else 1
         if transport.is_first_to_fail() and not isinstance(e.code, int):
-            print(e.code, file=sys.stderr, flush=True)
+            print(e.code, file=sys.__stderr__, flush=True)
     except BaseException as e:
         if transport.is_first_to_fail():
             shown = trimmed(e) if isinstance(e, WengertError) else e
             text = "".join(traceback.format_exception(shown))
             sys.stdout.flush()
-            print(f"rank {transport.rank} of {transport.size}:\n{text}", file=sys.stderr, end="", flush=True)
+            print(f"rank {transport.rank} of {transport.size}:\n{text}", file=sys.__stderr__, end="", flush=True)
             if told is not None:
                 first = str(e).partition("\n")[0]
                 told.write_text(f"rank {transport.rank} raised {type(e).__name__}: {first}")
