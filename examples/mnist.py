@@ -111,7 +111,9 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3, help="learning rate of AdamW (default %(default)s)")
     parser.add_argument("--shift", type=int, default=2, help="move training images by up to this (default %(default)s)")
     parser.add_argument("--jit", action="store_true", help="compile the training step")
-    parser.add_argument("--ranks", type=int, default=1, help="processes that share each batch, by MPI (default %(default)s)")
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="processes that share each batch, by MPI (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
     parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="folder for TensorBoard: loss, weights, graph")
     parser.add_argument("--out", type=Path, default=Path("mnist.svg"), help="picture of the loss (default %(default)s)")

@@ -13,6 +13,8 @@ from meshes import CASES
 from wengert import distribute as dist
 
 MESH = dist.Mesh(data=2, model=3)
+
+
 def values(over: str, shape: tuple[int, ...], replicated: bool, seed: int) -> list[np.ndarray]:
     """A value for each rank of the mesh; the same along the axis where it is replicated."""
     rng = np.random.default_rng(seed)
@@ -117,7 +119,7 @@ def program() -> Any:
 
 def test_documents() -> None:
     graph = program()
-    assert "all_to_all[over=\"ranks\", ranks=2, split=-2, join=-1]" in str(graph)
+    assert 'all_to_all[over="ranks", ranks=2, split=-2, join=-1]' in str(graph)
     assert wg.Graph.parse(str(graph)) == graph == wg.Graph.from_json(graph.to_json())
     assert "all_to_all" in graph.to_svg()
 
@@ -213,7 +215,10 @@ def test_what_is_refused() -> None:
         with pytest.raises(wg.GraphError, match="all_reduce over 'data', an axis of 2 ranks, runs where there are no"):
             dist.all_reduce(wg.ones(3), "data")
         for fn, words in (
-            (lambda x: dist.reduce_scatter(x, "data"), r"reduce_scatter of \(3, 4\) float32 along axis -2.*3 is no mult"),
+            (
+                lambda x: dist.reduce_scatter(x, "data"),
+                r"reduce_scatter of \(3, 4\) float32 along axis -2.*3 is no mult",
+            ),
             (lambda x: dist.all_to_all(x, "model", 1, 0), r"all_to_all of \(3, 4\).*4 is no multiple of 3 ranks"),
             (lambda x: dist.permute(x, "data", [(0, 1), (1, 1)]), "at most once"),
             (lambda x: dist.permute(x, "data", [(0, 2)]), "at most once"),

@@ -19,6 +19,7 @@ from wengert.distribute.job import lack
 
 pytestmark = pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
 
+
 @pytest.fixture(autouse=True)
 def _helpers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path]))
@@ -34,7 +35,9 @@ def test_the_same_as_simulated() -> None:
     runs = [meshes.losses(*case, steps=meshes.STEPS) for case in meshes.TRAINED]
     assert found[0][1] == found[1][1]
     np.testing.assert_allclose(found[0][1], runs, rtol=1e-12)
-    np.testing.assert_allclose(runs, [meshes.losses(kind, steps=meshes.STEPS) for kind, *_ in meshes.TRAINED], rtol=1e-12)
+    np.testing.assert_allclose(
+        runs, [meshes.losses(kind, steps=meshes.STEPS) for kind, *_ in meshes.TRAINED], rtol=1e-12
+    )
 
 
 SCRIPT = """
@@ -72,7 +75,10 @@ def slow(*values: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("shape", ["ranks 0 and 1 differ: rank 0 calls all_reduce((3,) float32", "rank 1 calls all_reduce((4,) float32"]),
+        (
+            "shape",
+            ["ranks 0 and 1 differ: rank 0 calls all_reduce((3,) float32", "rank 1 calls all_reduce((4,) float32"],
+        ),
         slow("ends", ["rank 1 waits in all_reduce((4,) float32, over='ranks') at", "and rank 0 has ended"]),
         ("raises", ["rank 1 of 2:", "ZeroDivisionError: on one"]),
         slow("program", ["rank 0 has a: f32[2] = sin[] x", "rank 1 has a: f32[2] = cos[] x", "script.py:"]),

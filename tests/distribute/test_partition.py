@@ -112,7 +112,9 @@ def test_parts() -> None:
     with pytest.raises(wg.ShapeError, match=r"a is split as PartitionSpec\('data'\).*where the program takes"):
         f(f(x["a"]))
     # As every rank of a job has it.
-    jobs = dist.simulate(mesh).run(lambda: (f(dist.place(X, mesh, SPLIT("model", "data"))).whole().numpy() == 2 * X).all())
+    jobs = dist.simulate(mesh).run(
+        lambda: (f(dist.place(X, mesh, SPLIT("model", "data"))).whole().numpy() == 2 * X).all()
+    )
     assert jobs == [True] * 4
 
 

@@ -17,8 +17,8 @@ from wengert.core.ops.record import OUTPUT
 from wengert.core.spec import spec_of
 from wengert.distribute.lockstep import run_lockstep
 from wengert.distribute.mesh import Mesh
-from wengert.distribute.partition import Partition, Value
-from wengert.distribute.placement import PARTIAL, local_part, local_spec
+from wengert.distribute.partition import Partition
+from wengert.distribute.placement import PARTIAL, local_part
 from wengert.distribute.rules import Strategy, specs_of_results, strategies
 
 NAMES = [name for name, op in OPS.items() if op.kind not in ("control", "collective")]
@@ -80,4 +80,11 @@ def test_most_ops_have_strategies() -> None:
     assert len(without) < 0.2 * len(NAMES)
     drawn = {n for n in without if n.startswith("random_")}
     opened = {n for n in without - drawn if OPS[n].body is not None}
-    assert without - drawn - opened == {"axis_index", "index_is_last", "index_update", "searchsorted", "size", "slice_update"}
+    assert without - drawn - opened == {
+        "axis_index",
+        "index_is_last",
+        "index_update",
+        "searchsorted",
+        "size",
+        "slice_update",
+    }

@@ -174,7 +174,9 @@ def refused(fn: Any, in_specs: Any, out_specs: Any, words: str, kind: type[Excep
 
 def test_what_is_refused() -> None:
     refused(lambda x: x * 2, ("data",), None, r"result 0 of <lambda>, f32\[2\], differs between the ranks along 'data'")
-    refused(lambda x: dist.all_reduce(x, "data"), (None,), None, "all_reduce over 'data' of a value that is the same on")
+    refused(
+        lambda x: dist.all_reduce(x, "data"), (None,), None, "all_reduce over 'data' of a value that is the same on"
+    )
     refused(lambda x: dist.own_part(x, "data"), ("data",), "data", "own_part over 'data' of a value that each of its")
     refused(lambda x: dist.pcast(x, "data"), ("data",), "data", "pcast over 'data' of a value that each of its")
     refused(lambda x: dist.all_reduce(x, "pipe"), ("data",), None, "an axis 'pipe' of Mesh")

@@ -17,7 +17,6 @@ from wengert import distribute as dist
 from wengert import nn
 from wengert.distribute.training import StepOnMesh
 
-
 # As many as show that state, too, is right; longer runs take longer.
 STEPS = {"mlp": 20, "cnn": 4, "block": 4}
 
@@ -87,7 +86,9 @@ def test_state_has_the_parts_of_its_parameter() -> None:
 
 def test_a_batch_without_equal_parts() -> None:
     step = trained(nn.Linear(4, 4), dist.Mesh(data=2))
-    with pytest.raises(wg.ShapeError, match=r"step: x, \(7, 4\) float32, split along dimension 0 over 'data': 7 is no mult"):
+    with pytest.raises(
+        wg.ShapeError, match=r"step: x, \(7, 4\) float32, split along dimension 0 over 'data': 7 is no mult"
+    ):
         step(wg.ones(7, 4))
 
 

@@ -59,9 +59,7 @@ def bucketed(graph: Graph, nbytes: int = BUCKET) -> Graph:
             replace[node] = (
                 node if same else located(node.op, inputs, node.attrs, node.spec, node.code, node.offset, node.scope)
             )
-    return Graph(
-        [replace[n] for n in graph.outputs], graph.inputs, graph.name, out_structure=graph.out_structure
-    )
+    return Graph([replace[n] for n in graph.outputs], graph.inputs, graph.name, out_structure=graph.out_structure)
 
 
 def _join(group: list[Node], replace: dict[Node, Node]) -> None:

@@ -40,7 +40,7 @@ def all_reduce(x: Any, over: str, op: str = "sum") -> Tensor:
     if op == "min":
         return -definitions.all_reduce_max.front(-x, **attrs)  # type: ignore[no-any-return]
     if op not in ("sum", "mean"):
-        fail(GraphError, f'all_reduce with op={op!r}', 'It is "sum", "mean", "max" or "min".')
+        fail(GraphError, f"all_reduce with op={op!r}", 'It is "sum", "mean", "max" or "min".')
     total: Tensor = definitions.all_reduce.front(x, **attrs)
     return total if op == "sum" else total / attrs["ranks"]
 
@@ -52,7 +52,9 @@ def all_gather(x: Any, over: str, axis: int = 0, replicated: bool = True) -> Ten
     without, each rank's result is its own, and the derivative is a `reduce_scatter`.
     """
     x = as_operand(x)
-    found: Tensor = definitions.all_gather.front(x, **_over(over), axis=normalize_axis(axis, x.ndim), replicated=replicated)
+    found: Tensor = definitions.all_gather.front(
+        x, **_over(over), axis=normalize_axis(axis, x.ndim), replicated=replicated
+    )
     return found
 
 

@@ -69,7 +69,9 @@ def start(ranks: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     # One thread for each rank, where nothing else is said: ranks share the machine's cores.
     threads = {} if "WENGERT_NUM_THREADS" in os.environ else {"WENGERT_NUM_THREADS": str(_share(ranks))}
     command = ["mpiexec", "-n", str(ranks), sys.executable, "-m", "wengert.distribute", *arguments]
-    return subprocess.Popen(command, env={**_SETTINGS, **os.environ, **threads, "PYTHONPATH": path}, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, env={**_SETTINGS, **os.environ, **threads, "PYTHONPATH": path}, stdin=subprocess.DEVNULL
+    )
 
 
 def _share(ranks: int) -> int:

@@ -57,7 +57,9 @@ def _each(node: Node, values: dict[Node, list[Any]], mesh: Mesh) -> list[Any]:
     for rank in range(mesh.size):
         if out[rank] is None:
             members = mesh.along(over, rank)
-            given = [np.asarray(values[operand][i]) if isinstance(operand, Node) else np.asarray(operand) for i in members]
+            given = [
+                np.asarray(values[operand][i]) if isinstance(operand, Node) else np.asarray(operand) for i in members
+            ]
             for i, result in zip(members, together(given, **node.attrs), strict=True):
                 out[i] = result
     return out

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import GraphError, fail
 from ..core.dims import has_dims
+from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.graph.inside import inside
 from ..core.graph.snapshot import CONSTANT, LEAVES, constant_node, input_node, located, topological
@@ -29,7 +29,6 @@ from .buckets import bucketed
 from .mesh import Mesh
 from .placement import PARTIAL, Entry, Placement, local_shape, local_spec
 from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, strategies
-
 
 _NEVER = 1 << 100
 
@@ -93,7 +92,9 @@ def partition_graph(
 class Partition:
     """A partition in the making: values of the program by their nodes, each with what a rank has of it."""
 
-    def __init__(self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[frozenset[int]]) -> None:
+    def __init__(
+        self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[frozenset[int]]
+    ) -> None:
         self.graph, self.mesh = graph, mesh
         self.placed = tuple(inputs)
         self.values: dict[Node, Any] = {}
@@ -101,7 +102,9 @@ class Partition:
         self.anchors = _anchors(graph, inputs, len(mesh.names))
         for node, placement, gathers in zip(graph.inputs, inputs, gathered, strict=True):
             (spec,) = specs_of_results(node)
-            made = input_node(local_spec(spec, placement, mesh), node.attrs.get("name", ""), node.op.name == "parameter")
+            made = input_node(
+                local_spec(spec, placement, mesh), node.attrs.get("name", ""), node.op.name == "parameter"
+            )
             self.inputs.append(made)
             self.values[node] = Value(spec, placement, made, node, gathers)
 
@@ -176,7 +179,9 @@ class Partition:
                     continue
                 cost = self._cost(s, node, args, i)
                 # Of equals, the one that leaves each rank less to do, where some rank has but a part.
-                if cost < least or (cost == least and best is whole and has_parts and any(e is not None for e in s.results)):
+                if cost < least or (
+                    cost == least and best is whole and has_parts and any(e is not None for e in s.results)
+                ):
                     best, least = s, cost
             if self._can_open(node) and any(
                 isinstance(a, Value) and a.placement[i] not in (None, PARTIAL, e) and i not in a.gathers
@@ -220,7 +225,7 @@ class Partition:
             inputs, outputs = body.inputs, body.outputs
         elif "composed" in node.op.facets:
             made = trace(lambda *xs: node.op.facets["composed"](*xs, **node.attrs))(
-                *(spec_of_input(e) if isinstance(e, Node) or not type(e) in SCALARS else e for e in node.inputs)
+                *(spec_of_input(e) if isinstance(e, Node) or type(e) not in SCALARS else e for e in node.inputs)
             )
             inputs, outputs = list(made.inputs), list(made.outputs)
         else:
@@ -259,7 +264,9 @@ class Partition:
         if not isinstance(node.spec, tuple):
             return Value(node.spec, placed[0], self._finished(made, chosen, node), node)
         return tuple(
-            Value(spec, p, located(OUTPUT, (made,), {"index": k}, made.spec[k], node.code, node.offset, node.scope), node)
+            Value(
+                spec, p, located(OUTPUT, (made,), {"index": k}, made.spec[k], node.code, node.offset, node.scope), node
+            )
             for k, (spec, p) in enumerate(zip(specs, placed, strict=True))
         )
 
@@ -333,7 +340,9 @@ class Partition:
         if own >= 0 and given[own] == shape[dim]:
             return None
         smaller = (*shape[:dim], shape[dim] // ranks, *shape[dim + 1 :])
-        return located(at.op, at.inputs, {"shape": smaller}, spec_of(smaller, at.spec.dtype), at.code, at.offset, at.scope)
+        return located(
+            at.op, at.inputs, {"shape": smaller}, spec_of(smaller, at.spec.dtype), at.code, at.offset, at.scope
+        )
 
     def _node(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], node: Node) -> Node:
         spec = op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)

@@ -120,7 +120,8 @@ class Prediction:
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
-            (p.label, p.kind, f"{p.start * 1e6:.1f}", f"{(p.end - p.start) * 1e6:.1f}", f"{p.moved:,}") for p in self.parts
+            (p.label, p.kind, f"{p.start * 1e6:.1f}", f"{(p.end - p.start) * 1e6:.1f}", f"{p.moved:,}")
+            for p in self.parts
         ]
 
     def __str__(self) -> str:

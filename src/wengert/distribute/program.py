@@ -72,7 +72,11 @@ class Program:
         leaves, structure = tree.flatten(args)
         stand_ins = [x.spec if isinstance(x, Sharded) else x for x in leaves]
         specs = [_spec_of(x) for x in stand_ins]
-        key = _key(structure), tuple(x if s is None else s for x, s in zip(stand_ins, specs, strict=True)), get_mode().floats
+        key = (
+            _key(structure),
+            tuple(x if s is None else s for x, s in zip(stand_ins, specs, strict=True)),
+            get_mode().floats,
+        )
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = self._partitioned(tree.unflatten(structure, stand_ins), args)
@@ -116,7 +120,9 @@ class Program:
             )
         ]
         axes = frozenset(i for i, name in enumerate(self.mesh.names) if name in self._gather)
-        gathered = [frozenset(i for i in axes if p[i] is not None and n.spec.inexact) for n, p in zip(graph.inputs, inputs)]
+        gathered = [
+            frozenset(i for i in axes if p[i] is not None and n.spec.inexact) for n, p in zip(graph.inputs, inputs)
+        ]
         made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered)
         return Made(made, graph, tuple(n.spec for n in graph.outputs), {})
 

@@ -103,7 +103,9 @@ class _Job:
     def run(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:
         before = _state()
         threads = [
-            threading.Thread(target=copy_context().run, args=(self._work, rank, fn), name=f"rank {rank.rank}", daemon=True)
+            threading.Thread(
+                target=copy_context().run, args=(self._work, rank, fn), name=f"rank {rank.rank}", daemon=True
+            )
             for rank, fn in zip(self.ranks, fns, strict=True)
         ]
         for thread in threads:
@@ -237,5 +239,3 @@ def simulate(ranks: int | Mesh) -> Simulation:
     [[2.0, 4.0], [2.0, 4.0]]
     """
     return Simulation(ranks if isinstance(ranks, Mesh) else Mesh(ranks=ranks))
-
-

@@ -33,7 +33,9 @@ NOWHERE: Axes = frozenset()
 # An input of a loop's or a branch's inside: what the loop gives is taken to vary where anything does that it takes.
 UNKNOWN: Axes = frozenset({"?"})
 # What each needs its operand to be along its axis, and what its result is.
-_TAKES_VARYING = frozenset({c.all_reduce, c.all_reduce_max, c.all_gather, c.reduce_scatter, c.ppermute, c.all_to_all, c.broadcast_from})
+_TAKES_VARYING = frozenset(
+    {c.all_reduce, c.all_reduce_max, c.all_gather, c.reduce_scatter, c.ppermute, c.all_to_all, c.broadcast_from}
+)
 _GIVES_REPLICATED = frozenset({c.all_reduce, c.all_reduce_max, c.broadcast_from})
 
 
@@ -147,7 +149,9 @@ class RankProgram(Program):
                 if d is not None:
                     sizes[d] *= self.mesh.axes[name]
             wholes.append(spec_of(tuple(sizes), node.spec.dtype))
-        made = Partitioned(graph, self.mesh, tuple(placed), tuple(outputs), dict(zip(graph.inputs, placed, strict=True)))
+        made = Partitioned(
+            graph, self.mesh, tuple(placed), tuple(outputs), dict(zip(graph.inputs, placed, strict=True))
+        )
         return Made(made, graph, tuple(wholes), {})
 
     def _axes(self, placement: Placement) -> Axes:

@@ -148,9 +148,7 @@ class StepOnMesh(Jit):
 
         return compile
 
-    def _inputs(
-        self, traced: Traced, call: Call, captures: Captures
-    ) -> tuple[list[Placement], list[frozenset[int]]]:
+    def _inputs(self, traced: Traced, call: Call, captures: Captures) -> tuple[list[Placement], list[frozenset[int]]]:
         """Return the placement of every input of a trace, and along which axes it is gathered."""
         mesh, graph = self.mesh, traced.graph
         args, kwargs = tree.unflatten(call.structure, call.leaves)
@@ -196,7 +194,12 @@ class StepOnMesh(Jit):
                 continue
             for state in _by_element(update):
                 k = inputs.get(state)
-                if k is not None and specs[k] is None and traced.sources[k].kind == "cell" and state.op.name != "parameter":
+                if (
+                    k is not None
+                    and specs[k] is None
+                    and traced.sources[k].kind == "cell"
+                    and state.op.name != "parameter"
+                ):
                     specs[k] = spec
 
 

@@ -246,9 +246,7 @@ all_to_all: Op = _collective(
     f"all_to_all(x; {_NAMES}, split: axis, join: axis)",
     _exchanged,
     infer=_infer_all_to_all,
-    fact=Linear(
-        lambda ct, over, ranks, split, join: all_to_all(ct, over=over, ranks=ranks, split=join, join=split)
-    ),
+    fact=Linear(lambda ct, over, ranks, split, join: all_to_all(ct, over=over, ranks=ranks, split=join, join=split)),
     doc="Each rank's parts along one axis go to the ranks along a mesh axis, who join what they get along another.",
     say="The gradient goes back the way that the parts came.",
     attrs={"split": -1, "join": -2},
