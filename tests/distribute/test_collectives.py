@@ -190,7 +190,7 @@ def test_ranks_that_differ_are_told() -> None:
         with pytest.raises(wg.GraphError, match=words) as caught:
             dist.simulate(2).run(fn)
         here(caught)
-    with pytest.raises(wg.GraphError, match="rank 1 waits in all_reduce.*over='model'.* and rank 0 has ended"):
+    with pytest.raises(wg.GraphError, match=r"rank 1 waits in all_reduce.*over='model'.* and rank 0 has ended"):
         dist.simulate(dist.Mesh(data=2, model=2)).run(crossed)
 
 

@@ -15,7 +15,7 @@ import pytest
 import meshes
 import wengert as wg
 from wengert import distribute as dist
-from wengert.distribute.job import lack
+from wengert.distribute.engines.job import lack
 
 pytestmark = pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
 

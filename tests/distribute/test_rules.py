@@ -15,11 +15,11 @@ from wengert.core.node import Node
 from wengert.core.ops.op import Call
 from wengert.core.ops.record import OUTPUT
 from wengert.core.spec import spec_of
-from wengert.distribute.lockstep import run_lockstep
+from wengert.distribute.engines.lockstep import run_lockstep
 from wengert.distribute.mesh import Mesh
-from wengert.distribute.partition import Partition
-from wengert.distribute.placement import PARTIAL, local_part
-from wengert.distribute.rules import Strategy, specs_of_results, strategies
+from wengert.distribute.placing.partition import Partition
+from wengert.distribute.placing.placement import PARTIAL, local_part
+from wengert.distribute.placing.rules import Strategy, specs_of_results, strategies
 
 NAMES = [name for name, op in OPS.items() if op.kind not in ("control", "collective")]
 

@@ -103,7 +103,7 @@ def test_parameters_are_whole_between_steps() -> None:
 
 def test_what_is_refused() -> None:
     mesh, model = dist.Mesh(data=2), nn.Linear(4, 3)
-    with pytest.raises(wg.GraphError, match="'layer.*' fits no parameter"):
+    with pytest.raises(wg.GraphError, match=r"'layer.*' fits no parameter"):
         dist.shard(model, mesh, {"layer.*": "data"})
     with pytest.raises(wg.ShapeError, match=r"parameter weight, \(3, 4\) float32, split along dimension 0 over 'data'"):
         dist.shard(model, mesh, {"weight": "data"})

@@ -17,13 +17,13 @@ from .collectives import (
     permute,
     reduce_scatter,
 )
-from .engine import Sharded
-from .job import launch, rank, run, size
+from .engines.engine import Sharded
+from .engines.job import launch, rank, run, size
+from .engines.simulation import Simulation, simulate
 from .mesh import Mesh
-from .placement import PartitionSpec
+from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, measure, predict
 from .program import Program, partition, place, whole
-from .simulation import Simulation, simulate
 from .spmd import shard_map
 from .training import jit, shard
 

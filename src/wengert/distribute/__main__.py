@@ -15,9 +15,9 @@ from typing import Any
 
 from ..core.errors import WengertError, trimmed
 from ..ops.collective.group import entered
-from .job import rank
+from .engines.job import rank
+from .engines.mpi import MPITransport
 from .mesh import Mesh, OnMesh
-from .mpi import MPITransport
 
 
 def on_this_rank(work: Callable[[], Any], mesh: Mesh | None, told: Path | None) -> None:

@@ -18,9 +18,9 @@ from ..execute.jit.executor import executor
 from ..explain.report import columns, html_table
 from ..ops.collective import definitions as c
 from ..ops.collective.group import current, entered
+from .engines.mpi import SMALL
 from .mesh import Mesh, OnMesh, Transport
-from .mpi import SMALL
-from .partition import Partitioned
+from .placing.partition import Partitioned
 from .program import Program
 from .training import StepOnMesh
 
@@ -114,8 +114,8 @@ class Prediction:
 
     def _summary(self) -> str:
         return (
-            f"{self.mesh}: {self.seconds * 1e3:.3f} ms a step, {self.moving / max(self.seconds, 1e-12):.0%} of it moving "
-            f"{self.moved:,} bytes a rank; {self.memory:,} bytes of memory a rank"
+            f"{self.mesh}: {self.seconds * 1e3:.3f} ms a step, {self.moving / max(self.seconds, 1e-12):.0%} of it "
+            f"moving {self.moved:,} bytes a rank; {self.memory:,} bytes of memory a rank"
         )
 
     def _rows(self) -> list[tuple[str, ...]]:

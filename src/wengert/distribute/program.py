@@ -17,10 +17,10 @@ from ..core.tensor import Tensor, asarray, wrap
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .engine import Engine, Sharded, engine_for
+from .engines.engine import Engine, Sharded, engine_for
 from .mesh import Mesh, OnMesh
-from .partition import Partitioned, partition_graph
-from .placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
+from .placing.partition import Partitioned, partition_graph
+from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
 
 
 def is_leaf(x: Any) -> bool:
@@ -148,7 +148,7 @@ class Program:
             for feed, part in zip(feeds, parts, strict=True):
                 feed.append(part)
         results = engine.run(feeds)
-        out = []
+        out: list[Any] = []
         for i, placement in enumerate(made.outputs):
             if all(e is None for e in placement):
                 out.append(wrap(np.asarray(results[0][i])))

@@ -24,8 +24,8 @@ from ..core.tensor import INPUT, Tensor
 from ..ops.collective import definitions as c
 from ..transforms.tracing.trace import trace
 from .mesh import Mesh
-from .partition import Partitioned
-from .placement import PartitionSpec, Placement, local_spec, placement_of
+from .placing.partition import Partitioned
+from .placing.placement import PartitionSpec, Placement, local_spec, placement_of
 from .program import Made, Program, is_leaf, spread_specs
 
 Axes = frozenset[str]  # the mesh axes along which a value varies
@@ -39,8 +39,9 @@ _TAKES_VARYING = frozenset(
 _GIVES_REPLICATED = frozenset({c.all_reduce, c.all_reduce_max, c.broadcast_from})
 
 
-def result_axes(op: Op, attrs: Any, operands: Sequence[Axes], where: Callable[[], str]) -> Axes:
-    """Return along which axes the result of an op varies. Raises GraphError for a collective of what it is not for."""
+def result_axes(node: Node, operands: Sequence[Axes]) -> Axes:
+    """Return along which axes a node's result varies. Raises GraphError for a collective of what it is not for."""
+    op, attrs = node.op, node.attrs
     joined = NOWHERE.union(*operands)
     if "collective" not in op.facets:
         return joined
@@ -56,14 +57,14 @@ def result_axes(op: Op, attrs: Any, operands: Sequence[Axes], where: Callable[[]
             f"{op.name} over {over!r} of a value that is the same on all of its ranks",
             "A sum of it would be as many times the value as there are ranks. Leave it out; or say that each rank's "
             f"counts, wg.distribute.pcast(x, {over!r}).",
-            where(),
+            str(node.source),
         )
     if op in (c.pcast, c.own_part) and varies:
         raise error(
             GraphError,
             f"{op.name} over {over!r} of a value that each of its ranks has its own of",
             "It is for a value that all share: leave it out, or join the parts by all_gather or all_reduce first.",
-            where(),
+            str(node.source),
         )
     if op in _GIVES_REPLICATED or (op is c.all_gather and attrs["replicated"]):
         return joined - {over}
@@ -95,7 +96,7 @@ class Typed:
                 self.known[at] = UNKNOWN
                 continue
             of = [self.known[e] for e in at.inputs if isinstance(e, Node)]
-            self.known[at] = result_axes(at.op, at.attrs, of, lambda at=at: str(at.source))
+            self.known[at] = result_axes(at, of)
         return self.known[node]
 
     def operands(self, op: Op, args: Sequence[Any]) -> Sequence[Any]:
@@ -176,16 +177,16 @@ class RankProgram(Program):
         return trace(on_a_rank, args, {})
 
     def _checked(self, node: Node, s: PartitionSpec, varies: Axes, i: int) -> Placement:
-        """Return the placement of a result. Raises GraphError where it varies along an axis that its spec does not say."""
+        """Return a result's placement. Raises GraphError where it varies along an axis that its spec leaves out."""
         unsaid = sorted(varies - set(s.names))
         if unsaid:
             where = str(node.source) if node.source is not None else user_location()
             raise error(
                 GraphError,
-                f"result {i} of {self._name}, {node.spec}, differs between the ranks along {unsaid[0]!r}, and out_specs "
-                f"says {s!r}",
-                f"Join what the ranks have, wg.distribute.all_reduce(x, {unsaid[0]!r}) or all_gather; or name the axis in "
-                "out_specs: parts side by side.",
+                f"result {i} of {self._name}, {node.spec}, differs between the ranks along {unsaid[0]!r}, and "
+                f"out_specs says {s!r}",
+                f"Join what the ranks have, wg.distribute.all_reduce(x, {unsaid[0]!r}) or all_gather; or name the axis "
+                "in out_specs: parts side by side.",
                 where,
             )
         if len(s.names) > len(node.spec.shape):

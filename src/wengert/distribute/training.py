@@ -27,10 +27,10 @@ from ..execute.jit.tracing import Traced
 from ..execute.native.run.runtime import Commit
 from ..nn.module import Module
 from ..passes.cse import cse
-from .engine import engine_for
+from .engines.engine import engine_for
 from .mesh import Mesh
-from .partition import Partitioned, partition_graph
-from .placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
+from .placing.partition import Partitioned, partition_graph
+from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
 from .program import spread_specs
 
 # By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.

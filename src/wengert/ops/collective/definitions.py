@@ -39,7 +39,7 @@ def _collective(
     attrs: dict[str, Any] | None = None,
     **declared: Any,
 ) -> Op:
-    """Declare a collective: `together(values, **attrs)` gives every rank's result for every rank's operand, in order."""
+    """Declare a collective: `together(values, **attrs)` gives all ranks' results for all ranks' operands, in order."""
     made: list[Op] = []
 
     def forward(x: Any, **given: Any) -> Any:
@@ -92,7 +92,8 @@ def _part(name: str, x: Spec, axis: int, ranks: int, over: str) -> int:
     if size % ranks:
         fail(
             ShapeError,
-            f"{name} of {show(x.shape, x.dtype)} along axis {axis} over {over!r}: {size} is no multiple of {ranks} ranks",
+            f"{name} of {show(x.shape, x.dtype)} along axis {axis} over {over!r}: {size} is no multiple of "
+            f"{ranks} ranks",
             "Every rank has a part of the same size: pad the axis, or choose another one.",
         )
     return size // ranks

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..core.graph.evaluate import compute, run
-from ..core.graph.graph import Graph
-from ..core.graph.values import Subgraph
-from ..core.node import Node
-from .mesh import Mesh
+from ...core.graph.evaluate import compute, run
+from ...core.graph.graph import Graph
+from ...core.graph.values import Subgraph
+from ...core.node import Node
+from ..mesh import Mesh
 from .simulation import Simulation
 
 
@@ -24,7 +25,7 @@ def run_lockstep(graph: Graph, mesh: Mesh, feeds: Sequence[Sequence[Any]]) -> li
     if any(isinstance(v, Subgraph) and _has_collectives(v) for n in graph.nodes for v in _parts(n)):
         given = iter(feeds)
         jobs = [list(next(given)) for _ in range(mesh.size)]
-        return Simulation(mesh).run_each([lambda feed=feed: run(graph, feed) for feed in jobs])
+        return Simulation(mesh).run_each([partial(run, graph, feed) for feed in jobs])
     ranks = range(mesh.size)
     values: dict[Node, list[Any]] = {n: [feeds[r][i] for r in ranks] for i, n in enumerate(graph.inputs)}
     last_uses = graph.last_uses

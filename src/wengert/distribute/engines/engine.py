@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.tensor import Tensor, wrap
-from ..execute.jit.executor import executor
-from ..ops.collective.definitions import all_gather
-from ..ops.collective.group import current, entered
+from ...core.tensor import Tensor, wrap
+from ...execute.jit.executor import executor
+from ...ops.collective.definitions import all_gather
+from ...ops.collective.group import current, entered
+from ..mesh import Mesh, OnMesh
+from ..placing.partition import Partitioned
+from ..placing.placement import Placement, local_part, spec_of_placement
 from .agreement import agree
 from .lockstep import run_lockstep
-from .mesh import Mesh, OnMesh
-from .partition import Partitioned
-from .placement import Placement, local_part, spec_of_placement
 
 
 class Engine(Protocol):

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import GraphError, WengertError, error, fail, user_location
-from ..core.ops.op import Op
-from ..core.spec import show
-from ..core.state.turns import is_held_here
-from ..ops.collective.group import entered
-from ..ops.random.generator import default_generator
-from .mesh import Mesh, OnMesh, Transport
+from ...core.errors import GraphError, WengertError, error, fail, user_location
+from ...core.ops.op import Op
+from ...core.spec import show
+from ...core.state.turns import is_held_here
+from ...ops.collective.group import entered
+from ...ops.random.generator import default_generator
+from ..mesh import Mesh, OnMesh, Transport
 
 
 class _Stopped(BaseException):

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..core.node import Node
-from ..core.ops.facets import Role
-from ..core.ops.op import Linear, Partial, Route, spec_of_input
-from ..core.ops.record import OUTPUT, SCALARS
-from ..core.spec import Shape, Spec, category
+from ...core.node import Node
+from ...core.ops.facets import Role
+from ...core.ops.op import Linear, Partial, Route, spec_of_input
+from ...core.ops.record import OUTPUT, SCALARS
+from ...core.spec import Shape, Spec, category
 from .placement import PARTIAL, Entry
 
 

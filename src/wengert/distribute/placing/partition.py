@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dims import has_dims
-from ..core.errors import GraphError, fail
-from ..core.graph.graph import Graph
-from ..core.graph.inside import inside
-from ..core.graph.snapshot import CONSTANT, LEAVES, constant_node, input_node, located, topological
-from ..core.node import Node
-from ..core.ops.op import TABLE, Op, spec_of_input
-from ..core.ops.record import OUTPUT, SCALARS
-from ..core.spec import Spec, show, spec_of
-from ..ops.collective import definitions as collective
-from ..transforms.tracing.trace import graph as trace
+from ...core.dims import has_dims
+from ...core.errors import GraphError, fail
+from ...core.graph.graph import Graph
+from ...core.graph.inside import inside
+from ...core.graph.snapshot import CONSTANT, LEAVES, constant_node, input_node, located, topological
+from ...core.node import Node
+from ...core.ops.op import TABLE, Op, spec_of_input
+from ...core.ops.record import OUTPUT, SCALARS
+from ...core.spec import Spec, show, spec_of
+from ...ops.collective import definitions as collective
+from ...transforms.tracing.trace import graph as trace
+from ..mesh import Mesh
 from .buckets import bucketed
-from .mesh import Mesh
 from .placement import PARTIAL, Entry, Placement, local_shape, local_spec
 from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, strategies
 
@@ -256,8 +256,8 @@ class Partition:
         if [s.shape for s in found] != results:
             fail(
                 GraphError,
-                f"{node.op.name} of a rank's parts gives {', '.join(show(s.shape, s.dtype) for s in found)}, and should "
-                f"give {', '.join(map(str, results))}",
+                f"{node.op.name} of a rank's parts gives {', '.join(show(s.shape, s.dtype) for s in found)}, and "
+                f"should give {', '.join(map(str, results))}",
                 where=str(node.source),
             )
         made = located(node.op, tuple(inputs), attrs, inferred, node.code, node.offset, node.scope)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.errors import GraphError, ShapeError, fail
-from ..core.spec import Shape, Spec, show, spec_of
-from .mesh import Mesh
+from ...core.errors import GraphError, ShapeError, fail
+from ...core.spec import Shape, Spec, show, spec_of
+from ..mesh import Mesh
 
 # Along one mesh axis: None for R, the dimension (from the left) for V, PARTIAL for P.
 Entry = int | None
@@ -56,7 +56,7 @@ class PartitionSpec:
 
 
 def partition_spec(given: Any) -> PartitionSpec:
-    """Return what a user gives as a PartitionSpec: itself, None for every rank has it, a name for the first dimension."""
+    """Return what a user gives as a PartitionSpec: None is a value that every rank has, a name splits the first axis."""
     if isinstance(given, PartitionSpec):
         return given
     if given is None or isinstance(given, str):

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import GraphError, error, fail, user_location
-from ..core.ops.op import Op
-from ..core.spec import show
-from ..ops.collective import definitions as c
-from .mesh import Transport
+from ...core.errors import GraphError, error, fail, user_location
+from ...core.ops.op import Op
+from ...core.spec import show
+from ...ops.collective import definitions as c
+from ..mesh import Transport
 
 # After these seconds of waiting a rank tells the others, and after as many it believes what they say.
 LOOK = 0.25

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.graph.graph import Graph
-from ..core.graph.snapshot import located
-from ..core.node import Node
-from ..core.ops.op import TABLE, Op
-from ..ops.collective.definitions import all_reduce
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import located
+from ...core.node import Node
+from ...core.ops.op import TABLE, Op
+from ...ops.collective.definitions import all_reduce
 
 # A message of this size takes as long to move as to begin many times over: nothing is gained by larger ones.
 BUCKET = 25_000_000
 
 
 def bucketed(graph: Graph, nbytes: int = BUCKET) -> Graph:
-    """Return a rank's graph in which all_reduces over one axis, of one dtype, that need not wait for each other are one.
+    """Return a rank's graph in which all_reduces over one axis, of one dtype, that need not wait for others are one.
 
     Sums of at most `nbytes` are joined. The bits are the same: each element is the sum of the same numbers, in the
     order of the ranks.

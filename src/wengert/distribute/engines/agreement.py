@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import GraphError, fail
-from ..core.graph.graph import Graph
-from ..core.node import Node
-from ..ops.collective.definitions import all_gather
-from ..ops.collective.group import entered
-from .mesh import Mesh, OnMesh
+from ...core.errors import GraphError, fail
+from ...core.graph.graph import Graph
+from ...core.node import Node
+from ...ops.collective.definitions import all_gather
+from ...ops.collective.group import entered
+from ..mesh import Mesh, OnMesh
 
 _DIGEST = 32
 

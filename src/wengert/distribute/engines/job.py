@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import GraphError, fail
-from ..ops.collective.group import current
-from .mesh import Mesh, OnMesh
+from ...core.errors import GraphError, fail
+from ...ops.collective.group import current
+from ..mesh import Mesh, OnMesh
 from .simulation import simulate
 
 
@@ -64,7 +64,7 @@ def start(ranks: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         )
     if ranks < 1:
         fail(GraphError, f"a job of {ranks} ranks", "It has one or more.")
-    package = str(Path(__file__).parents[2])
+    package = str(Path(__file__).parents[3])
     path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
     # One thread for each rank, where nothing else is said: ranks share the machine's cores.
     threads = {} if "WENGERT_NUM_THREADS" in os.environ else {"WENGERT_NUM_THREADS": str(_share(ranks))}

@@ -1,0 +1,1 @@
+"""What runs programs on ranks: all in one process, or a process each."""
