@@ -1,1 +1,1 @@
-"""What runs programs on ranks: all in one process, or a process each."""
+"""The engines that run programs on ranks: all in one process, or a process each."""

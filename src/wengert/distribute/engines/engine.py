@@ -1,4 +1,4 @@
-"""Where a partitioned program runs: on the rank that this is, or on all of them in this process."""
+"""The choice of an engine for a partitioned program: for the rank that this is, or for all of them in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .lockstep import run_lockstep
 
 
 class Engine(Protocol):
-    """What runs a partitioned program: `ranks` are those whose parts are in this process."""
+    """An engine that runs a partitioned program: `ranks` are those whose parts are in this process."""
 
     ranks: Sequence[int]
 

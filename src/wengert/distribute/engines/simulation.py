@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
     @property
     def call(self) -> tuple[Any, ...]:
-        """What must be the same on all ranks that meet."""
+        """The part that must be the same on all ranks that meet."""
         return self.op.name, tuple(sorted(self.attrs.items())), self.x.shape, self.x.dtype
 
     def __str__(self) -> str:

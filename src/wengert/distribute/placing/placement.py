@@ -56,7 +56,7 @@ class PartitionSpec:
 
 
 def partition_spec(given: Any) -> PartitionSpec:
-    """Return what a user gives as a PartitionSpec: None is a value that every rank has, a name splits the first axis."""
+    """Return what a user gives as a PartitionSpec: None leaves it whole, a name splits the first dimension."""
     if isinstance(given, PartitionSpec):
         return given
     if given is None or isinstance(given, str):
