@@ -79,7 +79,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Prediction:
-    """A prediction of what a step takes on each rank: `parts` in order, seconds, bytes sent, and bytes of memory (inputs included)."""
+    """A prediction of what a step takes on each rank: `parts` in order, seconds, bytes sent, and bytes of memory."""
 
     mesh: Mesh
     cluster: Cluster
