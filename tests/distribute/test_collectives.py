@@ -137,6 +137,19 @@ def test_vmap(name: str) -> None:
     assert all(dist.simulate(MESH).run(run))
 
 
+def test_constants_inside_transforms() -> None:
+    """Ranks meet when a traced function runs: once, and not while it is traced."""
+
+    def run() -> list[float]:
+        f = lambda x: x * dist.all_reduce(wg.ones(()) + dist.axis_index("ranks"), "ranks")
+        x = wg.tensor([1.0, 2.0])
+        mapped, (gradient,) = wg.vmap(f)(x), wg.vjp(f, x)[1](wg.ones(2))
+        scanned = wg.scan(lambda c, row: (c + f(row), c), wg.zeros(()), x)[0]
+        return [*mapped.tolist(), *gradient.tolist(), float(scanned), float(wg.jit(f)(x)[0])]
+
+    assert dist.simulate(2).run(run) == [[3.0, 6.0, 3.0, 3.0, 9.0, 3.0]] * 2
+
+
 def test_compiled() -> None:
     f = wg.jit(lambda x: dist.all_reduce(wg.exp(x) * dist.axis_index("ranks"), "ranks") + 1)
     found = dist.simulate(3).run(lambda: [f(wg.zeros(2)).tolist() for _ in range(7)])
