@@ -209,9 +209,9 @@ def _predicted(made: Partitioned, cluster: Cluster) -> Prediction:
     parts: list[Part] = []
     at = 0.0
     for i in dict.fromkeys(first.step.tolist()):
-        node = next((n for n in steps[i].nodes if "collective" in n.op.facets and n.op is not c.axis_index), None)
+        node = next((n for n in steps[i].nodes if "collective" in n.op.facets and traffic(n)[1]), None)
         if node is not None:
-            seconds = cluster.seconds(node) or float(spent[i]) / cluster.speed
+            seconds = cluster.seconds(node)
             parts.append(Part(f"{node.op.name} over {node.attrs['over']}", "move", at, at + seconds, traffic(node)[0]))
         else:
             seconds = float(spent[i]) / cluster.speed
