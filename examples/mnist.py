@@ -6,6 +6,7 @@ t10k-images and t10k-labels, or t10k alone (then the last tenth of its images is
     python examples/mnist.py --data DIR
     python examples/mnist.py --data DIR --model cnn
     python examples/mnist.py --data DIR --jit
+    python examples/mnist.py --data DIR --ranks 2
     python examples/mnist.py --data DIR --tensorboard runs/mnist
 """
 
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import statistics
+import sys
 import time
 import timeit
 from functools import partial
@@ -108,10 +111,19 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3, help="learning rate of AdamW (default %(default)s)")
     parser.add_argument("--shift", type=int, default=2, help="move training images by up to this (default %(default)s)")
     parser.add_argument("--jit", action="store_true", help="compile the training step")
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="processes that share each batch, by MPI (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
     parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="folder for TensorBoard: loss, weights, graph")
     parser.add_argument("--out", type=Path, default=Path("mnist.svg"), help="picture of the loss (default %(default)s)")
     args = parser.parse_args()
+    if args.ranks > wg.distribute.size():
+        # This script again, on as many ranks.
+        sys.exit(wg.distribute.launch(args.ranks, __file__, sys.argv[1:]))
+    if wg.distribute.rank():  # the first rank tells and writes
+        args.tensorboard, args.out = None, None
+        sys.stdout = sys.stderr = io.StringIO()
 
     wg.manual_seed(args.seed)
     try:
@@ -134,6 +146,8 @@ def main() -> None:
         return loss
 
     train = wg.jit(step) if args.jit else step
+    if args.ranks > 1:
+        train = wg.distribute.jit(step, mesh=wg.distribute.Mesh(data=args.ranks), in_specs=("data", "data"))
     curve = []
     started = time.perf_counter()
     rng = np.random.default_rng(args.seed)
@@ -158,13 +172,15 @@ def main() -> None:
 
     print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")
     print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / steps * 1e3:.2f} ms a step")
-    if args.jit:
+    if args.jit and args.ranks == 1:
         one = next(wg.data.batches(x, y, size=args.batch))
         eager, compiled = (
             statistics.median(timeit.repeat(partial(f, *one), number=1, repeat=9)) for f in (step, train)
         )
         ratio = f"{eager / compiled:.1f} times as long"
         print(f"a step takes {compiled * 1e3:.2f} ms, without --jit {eager * 1e3:.2f}: {ratio}")
+    if args.out is None:
+        return
     args.out.write_text(wg.train.line_chart({"loss": curve}, title=f"MNIST, {args.model}", y_label="nats", log_y=True))
     print(f"wrote {args.out}")
 

@@ -54,6 +54,7 @@ SETTINGS = kernels.kernels, wg.get_num_threads(), wg.get_default_dtype()
 # Of a test with many cases it is the first, or the cases that are named. `pytest -m fast` takes less than two minutes
 # on one core, and calls functions of every module (project/test_fast.py).
 FAST: dict[str, tuple[str, ...]] = {
+    "cli/test_launch": (),
     "cli/test_weights": (),
     "core/test_array_subclasses": (),
     "core/test_deprecation": (),
@@ -62,6 +63,12 @@ FAST: dict[str, tuple[str, ...]] = {
     "core/test_mutation": (),
     "core/test_numbers": ("test_states_that_are_functions_of_numbers_take_the_dtype_of_the_equation",),
     "core/test_taken": (),
+    "distribute/test_collectives": (),
+    "distribute/test_partition": ("test_parts", "test_ranks_that_run_different_programs_are_told"),
+    "distribute/test_predict": (),
+    "distribute/test_rules": ("test_strategies[matmul]",),
+    "distribute/test_spmd": (),
+    "distribute/test_training": ("test_what_each_plan_moves",),
     "distributions/test_distributions": (
         "test_relaxed_draws_carry_gradients",
         "test_score_function_keeps_the_gradient_through_the_reward",

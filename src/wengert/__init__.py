@@ -82,6 +82,7 @@ _LAZY_MODULES = frozenset(
         "autograd",
         "data",
         "debug",
+        "distribute",
         "distributions",
         "explain",
         "fft",
@@ -142,6 +143,23 @@ _LAZY_NAMES = {
 
 # Ops whose modules are loaded when they are first used.
 _DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.control"))
+_DEFERRED.update(
+    dict.fromkeys(
+        (
+            "all_gather",
+            "all_reduce",
+            "all_reduce_max",
+            "all_to_all",
+            "axis_index",
+            "broadcast_from",
+            "own_part",
+            "pcast",
+            "ppermute",
+            "reduce_scatter",
+        ),
+        "wengert.ops.collective.definitions",
+    )
+)
 
 # Methods of Graph by modules that are loaded when first asked for; each gives Graph the method.
 _LAZY_METHODS = {

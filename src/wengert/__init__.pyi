@@ -66,6 +66,7 @@ from .transforms.tracing.trace import spec as spec
 from . import autograd as autograd
 from . import data as data
 from . import debug as debug
+from . import distribute as distribute
 from . import distributions as distributions
 from . import explain as explain
 from . import fft as fft

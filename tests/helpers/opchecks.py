@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
+import wengert.ops.collective.definitions  # (declares the collectives)
 import wengert.transforms.control  # (declares the ops of control flow)
 from wengert.core.ops.op import TABLE, Call, Linear, Op
 from wengert.core.spec import category, spec_of

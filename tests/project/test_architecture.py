@@ -28,6 +28,7 @@ LAYERS = {
     "train": 4,
     "storage": 4,
     "interop": 4,
+    "distribute": 4,
     "distributions": 4,
     "explorer": 4,
     "solve": 4,

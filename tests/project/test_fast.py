@@ -16,6 +16,8 @@ PACKAGE = ROOT / "src" / "wengert"
 # What only reads a user's configuration of the process, or runs as another process alone.
 ELSEWHERE = {
     "__main__.py": "is run by `python -m wengert`, in another process",
+    "distribute/__main__.py": "is one rank of a job, in another process",
+    "distribute/engines/mpi.py": "is one rank of a job, in another process",
     "torch/distributions/__init__.py": "runs its function when it is imported, before any test",
     "torch/__main__.py": "is run by `python -m wengert.torch`, in another process",
     "torch/renaming.py": "is run by `python -m wengert.torch`, in another process",

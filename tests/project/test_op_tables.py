@@ -36,8 +36,11 @@ TABLES = {
 }
 # Displays whose strings are not about ops, though ops have such names.
 HOMONYMS = {
+    "__init__.py: all_gather ...": "which module declares ops that are loaded when first used",
     "__init__.py: partial_scan ...": "which module declares ops that are loaded when first used",
     "core/graph/closed.py: NodeKind": "kinds of nodes",
+    "core/ops/facets.py: over_parts": "values of a facet",
+    "distribute/placing/rules.py: sum ...": "values of a facet",
     "execute/native/run/guard.py: input ...": "kinds of buffers",
     "execute/native/scalar/math/library.py: __all__": "functions of the module",
     "explain/gradients/flow.py: _LEAVES": "kinds of nodes",

@@ -92,7 +92,8 @@ def test_every_op(op) -> None:
             found = nonzeros(fn, x, tries=1)  # the sample is special: no points beside it
         expected = wg.sparse.jacobian_sparsity(fn, wrap(x)).toarray()
         assert not (found & ~expected).any(), f"{call.attrs}, argument {i}: a nonzero is missing"
-        if op.name not in BY_VALUE | BY_BLOCK | BY_SIZE:
+        # What other ranks bring is not known, nor how much of it is added up.
+        if op.name not in BY_VALUE | BY_BLOCK | BY_SIZE and op.kind != "collective":
             np.testing.assert_array_equal(found, expected, err_msg=f"{call.attrs}, argument {i}")
 
 

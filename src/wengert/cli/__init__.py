@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`, `export`."""
+"""The command line: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`, `export`, `launch`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import cache, demo, explore, info, onnx_models, playground, weights
+from . import cache, demo, explore, info, launch, onnx_models, playground, weights
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     playground.add_parser(commands)
     weights.add_parser(commands)
     onnx_models.add_parser(commands)
+    launch.add_parser(commands)
     return top
 
 

@@ -83,7 +83,8 @@ class Mode:
 
     While tracing, ops without inputs (random numbers) are recorded instead of run. `floats` is the dtype of
     floating numbers that bring none of their own. `autocast` says in which precision ops compute, None for that of
-    their operands (see :mod:`wengert.core.ops.autocast`); `detour` keeps the front doors asking for it.
+    their operands (see :mod:`wengert.core.ops.autocast`), or is anything else with a method `operands(op, args)` by
+    which operands are to go; `detour` keeps the front doors asking for it.
     """
 
     __slots__ = ("grad", "scope", "tracing", "floats", "autocast", "detour")

@@ -16,7 +16,7 @@ def cse(graph: Graph) -> Graph:
     """Return the graph in which equal computations, and equal constants, are one node.
 
     Two nodes are equal when op, attributes and inputs are, for ops that commute in either order.
-    Values are the same in every bit.
+    Values are the same in every bit. Collectives stay as they are.
 
     >>> import wengert as wg
     >>> g = wg.graph(lambda x, y: (x + y) * (y + x))(wg.spec(()), wg.spec(()))
@@ -40,8 +40,8 @@ def _key(node: Node) -> Any:
     op, attrs = node.op, node.attrs
     if op is CONSTANT:
         return "constant", node.spec, array_bytes(attrs["value"])
-    if opaque(tuple(attrs.values())):
-        return id(node)
+    if opaque(tuple(attrs.values())) or "collective" in op.facets:
+        return id(node)  # what is gathered a second time is not kept in between
     inputs: list[Any] = [("node", str(id(e))) if isinstance(e, Node) else _value(e) for e in node.inputs]
     if op.algebra.commutes is True:
         inputs.sort()

@@ -79,6 +79,7 @@ from .. import custom_jvp as custom_jvp
 from .. import custom_vjp as custom_vjp
 from .. import data as data
 from .. import debug as debug
+from .. import distribute as distribute
 from .. import e as e
 from .. import elimination_cost as elimination_cost
 from .. import expand_dims as expand_dims

@@ -122,7 +122,7 @@ def in_its_precision(op: Op, args: Sequence[Any]) -> Sequence[Any]:
 
 def casts(op: Op) -> bool:
     """Return whether this thread's autocast may convert an op's operands."""
-    return get_mode().autocast is not None and wanted_precision(op) is not None
+    return isinstance(get_mode().autocast, Precisions) and wanted_precision(op) is not None
 
 
 def wanted_precision(op: Op) -> Autocast | None:
@@ -149,7 +149,8 @@ def computed_in(precision: Autocast | Literal["operands", "widest"], rules: Rule
     def declare(fn: F) -> F:
         @functools.wraps(fn)
         def run(*args: Any, **kwargs: Any) -> Any:
-            if not detours or (found := get_mode().autocast) is None or (rules or found.rules) != found.rules:
+            found = get_mode().autocast if detours else None
+            if not isinstance(found, Precisions) or (rules or found.rules) != found.rules:
                 return fn(*args, **kwargs)
             if precision == "operands" or kwargs.get("out") is not None:
                 return without_autocast(fn, args, kwargs)

@@ -175,6 +175,13 @@ class Facets(TypedDict, total=False):
     batching: how `vmap` runs it where the rule for its kind would not do: "body", through the graph inside, where a
         leading axis changes what the composite is; "alone", for one example after the other, which bring keys of their
         own or get the same random numbers.
+    over_parts: what comes of the op where each rank of a mesh has a part of its operand along a reduced axis: the
+        "sum", "mean", "max" or "min" of the ranks' results is the whole's. "linear" says of an elementwise op that
+        partial sums of all operands give partial sums.
+    composed: the same results by other ops, `composed(*operands, **attrs)`, for whoever cannot run it whole.
+    collective: of an op whose result depends on other ranks of a mesh, what every rank along the axis gets for what
+        every rank brings, `collective(values, **attrs)`, both in the order of the ranks. Nobody may compute it of this
+        rank's operand alone, nor leave it out on one rank only.
     """
 
     cost: int | Count
@@ -199,3 +206,6 @@ class Facets(TypedDict, total=False):
     kernels: bool
     multiplications: Callable[[Sequence[tuple[int, ...]]], int]
     batching: Literal["body", "alone"]
+    over_parts: Literal["linear", "sum", "mean", "max", "min"]
+    composed: Callable[..., Any]
+    collective: Callable[..., list[Any]]

@@ -32,7 +32,7 @@ from .facets import Facets, Role
 
 _NO_ATTRS: dict[str, Any] = {}
 Rule = Callable[..., Any]
-Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "leaf"]
+Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "collective", "leaf"]
 Accepts = Literal["numeric", "inexact", "real", "real_inexact", "bitwise", "logical", "anything"]
 Result = Literal["same", "boolean", "magnitude"]
 

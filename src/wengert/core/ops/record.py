@@ -69,7 +69,7 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 
 def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     if op.kind == "source" and get_mode().tracing:
-        return _bind_abstract(op, args, attrs)
+        return bind_abstract(op, args, attrs)
     values = []
     tracked = is_abstract = False
     for a in args:
@@ -85,13 +85,13 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         else:
             values.append(a)
     if is_abstract:
-        return _bind_abstract(op, args, attrs)
+        return bind_abstract(op, args, attrs)
     try:
         data = forward_values(op, args, values, attrs)
     except GraphError as e:
         raise_of_observer(e)
         if has_dims(tuple(attrs.values())):  # values are there, but a size that an attribute names is not
-            return _bind_abstract(op, args, attrs)
+            return bind_abstract(op, args, attrs)
         raise
     return record(op, args, values, data, attrs, tracked and op.differentiable and get_mode().grad)
 
@@ -164,7 +164,7 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
     except WengertError as e:
         raise_of_observer(e)
         if has_dims(tuple(attrs.values())):
-            return _bind_abstract(op, (x,), attrs)
+            return bind_abstract(op, (x,), attrs)
         raise
     except Exception as e:
         raise_of_observer(e)
@@ -235,7 +235,8 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
         fail(RangeError if isinstance(e, IndexError) else kind, f"{op.name} of {describe(args)}: {e}")
 
 
-def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+def bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Record an op without running it: its shape rule says what the result is."""
     capture = get_capture()
     if capture is not None:
         capture.meet(args)

@@ -385,7 +385,7 @@ class Jit(Inspected, Native):
                 if path.decisions == decisions and path.grads_fit(call.leaves, call.positions, captures):
                     return path, outside
         try:
-            path = self._path(traced, call)
+            path = self._path(traced, call, captures)
         except Exception:
             raise
         except BaseException:
@@ -487,7 +487,7 @@ class Jit(Inspected, Native):
             return self.lower(*args, **kwargs)
 
         def compile() -> Compiled:
-            path = self._path(traced, call)
+            path = self._path(traced, call, found.captures)
             self._add(found.program, path)
             return Compiled(self, path, self._prepared, call, found.captures)
 
@@ -652,7 +652,7 @@ class Jit(Inspected, Native):
             return
         raise CallAgain
 
-    def _path(self, traced: Traced, call: Call) -> Path:
+    def _path(self, traced: Traced, call: Call, captures: Captures) -> Path:
         """Return the program for a trace of a call."""
         given = {}
         if self._donated:
@@ -667,7 +667,11 @@ class Jit(Inspected, Native):
                     call.leaves[leaf], "requires_grad", False
                 ):
                     given[i] = f"as argument {numbers[leaf]} of {self._name}"
-        return Path(traced, self._compile, given)
+        return Path(traced, self._compiler_of(traced, call, captures), given)
+
+    def _compiler_of(self, traced: Traced, call: Call, captures: Captures) -> CompileGraph:
+        """Return what makes the graph of a trace ready to run."""
+        return self._compile
 
 
 def _compiler(options: Options) -> CompileGraph:

@@ -509,6 +509,7 @@ one_hot_op: Op = op(
     infer=lambda indices, num_classes, dtype: spec_of((*indices.shape, num_classes), dtype),
     facts={"indices": NoDerivative("a class is an integer")},
     doc="Vectors of 0 with a 1 at the place of each class, along a new last axis.",
+    layout="()->(c)",
     samples=lambda rng: [
         Call((np.array([[0, 2], [1, 1]]),), {"num_classes": 3, "dtype": float64}),
         Call((np.array(3),), {"num_classes": 5, "dtype": int64}),

@@ -55,6 +55,15 @@ def _standardize_pull(ct: Any, out: Any, axis: tuple[int, ...], eps: float, x_sh
     return inner + (ct_mean + 2.0 * ct_variance * scaled / inverse) / n
 
 
+def _standardize_composed(x: Any, axis: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    wide = casted(x, running_dtype(x.dtype))
+    mean = mean_op.front(wide, axis=axis, keepdims=True)
+    out = wide - mean
+    variance = mean_op.front(out * out, axis=axis, keepdims=True)
+    scaled = out * rsqrt.front(variance + eps)
+    return casted(scaled, x.dtype), casted(mean, x.dtype), casted(variance, x.dtype)
+
+
 def _infer_standardize(x: Spec, axis: tuple[int, ...], eps: float) -> tuple[Spec, Spec, Spec]:
     small = x.with_shape(reduced_shape(x.shape, axis, True))
     return x, small, small
@@ -85,6 +94,7 @@ standardize_op = op(
         Call((rng.normal(size=(3, 2, 2)),), {"axis": (-3, -1), "eps": 1e-3}),
     ],
     reference=_standardize_reference,
+    composed=_standardize_composed,
     onnx=Missing("ONNX has it as part of LayerNormalization"),
     dependence="rows",
     cost=6 + DIVISION,

@@ -65,6 +65,7 @@ sum_op: Op = op(
         )
     },
     doc="The sum of the elements along axes.",
+    over_parts="sum",
     samples=reductions(Call((np.zeros((2, 0)),), {"axis": (-1,), "keepdims": False})),
     reference=row_by_row(math.fsum),
     onnx="ReduceSum",
@@ -147,6 +148,7 @@ mean_op: Op = op(
     # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.
     facts={"x": Linear(_mean_transpose, fills=True, selects=True, covers=True)},
     doc="The arithmetic mean of the elements along axes; NaN for none.",
+    over_parts="mean",
     samples=reductions(),
     reference=row_by_row(lambda row: math.fsum(row) / len(row) if row else math.nan),
     onnx="ReduceMean",

@@ -193,7 +193,9 @@ def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope) -> dict[Node
                     break
             else:
                 stack.pop()
-                own = (node.op.kind == "source" or node.op.draws) and _under(node.scope, mark)
+                # What the trace records of constants alone is its own too: numbers drawn, what ranks say to each other.
+                alone = node.op.kind == "source" or node.op.draws or "collective" in node.op.facets
+                own = alone and _under(node.scope, mark)
                 if own or any(v is None and e in inside for e, v in _entries(node)):
                     inside[node] = None
     return inside

@@ -1,0 +1,64 @@
+"""Programs on many ranks: meshes, collectives, placements, and the engines that run them.
+
+>>> import wengert as wg
+>>> job = wg.distribute.simulate(2)
+>>> job.run(lambda: int(wg.distribute.axis_index("ranks")))
+[0, 1]
+"""
+
+from .collectives import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    axis_index,
+    broadcast,
+    own_part,
+    pcast,
+    permute,
+    reduce_scatter,
+)
+from .engines.engine import Sharded
+from .engines.job import launch, rank, run, size
+from .engines.simulation import Simulation, simulate
+from .mesh import Mesh
+from .placing.placement import PartitionSpec
+from .predict import Cluster, Prediction, measure, predict
+from .program import Program, partition, place, whole
+from .spmd import shard_map
+from .training import jit, shard
+
+__all__ = [
+    "Cluster",
+    "Mesh",
+    "PartitionSpec",
+    "Prediction",
+    "Program",
+    "Sharded",
+    "Simulation",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "axis_index",
+    "broadcast",
+    "jit",
+    "launch",
+    "measure",
+    "own_part",
+    "partition",
+    "pcast",
+    "permute",
+    "place",
+    "predict",
+    "rank",
+    "reduce_scatter",
+    "run",
+    "shard",
+    "shard_map",
+    "simulate",
+    "size",
+    "whole",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,80 @@
+"""One rank of a job: `mpiexec -n N python -m wengert.distribute script train.py`."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import runpy
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import WengertError, trimmed
+from ..ops.collective.group import entered
+from .engines.job import rank
+from .engines.mpi import MPITransport
+from .mesh import Mesh, OnMesh
+
+
+def on_this_rank(work: Callable[[], Any], mesh: Mesh | None, told: Path | None) -> None:
+    """Do a rank's work; an exception ends the job, and is shown by the first rank that has one."""
+    transport = MPITransport()
+    status = 1
+    try:
+        with entered(OnMesh(mesh or Mesh(ranks=transport.size), transport), process=True):
+            work()
+        transport.end()
+        return
+    except SystemExit as e:
+        if not e.code:
+            transport.end()
+            return
+        status = e.code if isinstance(e.code, int) else 1
+        if transport.is_first_to_fail() and not isinstance(e.code, int):
+            print(e.code, file=sys.__stderr__, flush=True)
+    except BaseException as e:
+        if transport.is_first_to_fail():
+            shown = trimmed(e) if isinstance(e, WengertError) else e
+            text = "".join(traceback.format_exception(shown))
+            sys.stdout.flush()
+            print(f"rank {transport.rank} of {transport.size}:\n{text}", file=sys.__stderr__, end="", flush=True)
+            if told is not None:
+                first = str(e).partition("\n")[0]
+                told.write_text(f"rank {transport.rank} raised {type(e).__name__}: {first}")
+        else:
+            time.sleep(5.0)  # the first one ends the job
+    sys.stdout.flush()
+    transport.world.Abort(status)
+    os._exit(status)
+
+
+def main(arguments: list[str]) -> None:
+    """Run this rank's part of a job."""
+    kind, target, *rest = arguments
+    if kind == "script":
+        sys.argv = [target, *rest]
+        sys.path[0] = str(Path(target).resolve().parent)
+        on_this_rank(lambda: runpy.run_path(target, run_name="__main__"), None, None)
+        return
+    folder = Path(target)
+    payload = pickle.loads((folder / "job").read_bytes())
+
+    def call() -> None:
+        sys.path[:] = payload["path"]
+        if payload["main"]:  # as multiprocessing has it: the script's functions, without what it runs as a program
+            module = types.ModuleType("__mp_main__")
+            module.__dict__.update(runpy.run_path(payload["main"], run_name="__mp_main__"))
+            sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+        fn, args = pickle.loads(payload["call"])
+        result = pickle.dumps(fn(*args))
+        (folder / f"result-{rank()}").write_bytes(result)
+
+    on_this_rank(call, Mesh(payload["mesh"]), folder / "error")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The engines that run programs on ranks: all in one process, or a process each."""

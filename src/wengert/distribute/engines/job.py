@@ -1,0 +1,165 @@
+"""Jobs: functions and scripts as processes, one for each rank, started by mpiexec."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import GraphError, fail
+from ...ops.collective.group import current
+from ..mesh import Mesh, OnMesh
+from .simulation import simulate
+
+
+def rank() -> int:
+    """Return the number of the rank that this runs on, from 0; 0 outside of a job.
+
+    >>> import wengert as wg
+    >>> wg.distribute.rank(), wg.distribute.simulate(2).run(wg.distribute.rank)
+    (0, [0, 1])
+    """
+    group = current()
+    return group.transport.rank if isinstance(group, OnMesh) else 0
+
+
+def size() -> int:
+    """Return how many ranks the job has that this runs in; 1 outside of a job."""
+    group = current()
+    return group.transport.size if isinstance(group, OnMesh) else 1
+
+
+def lack() -> str:
+    """Return what there is not of what ranks as processes need; "" where all is there."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return "mpi4py"
+    return "" if shutil.which("mpiexec") else "mpiexec"
+
+
+_SETTINGS = {
+    # Open MPI asks before it runs as root, or more ranks than cores: in containers and on laptops both are usual.
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMPI_MCA_orte_abort_print_stack": "0",
+}
+
+
+def start(ranks: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start `python -m wengert.distribute` with these arguments on each rank. Raises GraphError."""
+    missing = lack()
+    if missing:
+        fail(
+            GraphError,
+            f"ranks as processes need {missing}, which is not there",
+            "pip install 'wengert[mpi]' beside Open MPI or MPICH; wg.distribute.simulate(n) needs neither.",
+        )
+    if ranks < 1:
+        fail(GraphError, f"a job of {ranks} ranks", "It has one or more.")
+    package = str(Path(__file__).parents[3])
+    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+    # One thread for each rank, where nothing else is said: ranks share the machine's cores.
+    threads = {} if "WENGERT_NUM_THREADS" in os.environ else {"WENGERT_NUM_THREADS": str(_share(ranks))}
+    command = ["mpiexec", "-n", str(ranks), sys.executable, "-m", "wengert.distribute", *arguments]
+    return subprocess.Popen(
+        command, env={**_SETTINGS, **os.environ, **threads, "PYTHONPATH": path}, stdin=subprocess.DEVNULL
+    )
+
+
+def _share(ranks: int) -> int:
+    return max(1, len(os.sched_getaffinity(0)) // ranks) if hasattr(os, "sched_getaffinity") else 1
+
+
+def launch(ranks: int, script: str, arguments: Sequence[str] = ()) -> int:
+    """Run a Python script on each rank, as `wengert launch -n RANKS SCRIPT` does. Returns the exit status.
+
+    Inside, collectives and programs on meshes are those of the job. An exception on one rank ends all. Raises
+    GraphError where mpi4py or mpiexec is not there, or the script is not.
+    """
+    if not Path(script).is_file():
+        fail(GraphError, f"launch of {script}: there is no such file")
+    return _ended(start(ranks, ["script", script, *arguments]))
+
+
+def _ended(job: subprocess.Popen[bytes]) -> int:
+    try:
+        return job.wait()
+    except BaseException:
+        job.terminate()  # mpiexec ends the ranks
+        try:
+            job.wait(10)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            job.wait()
+        raise
+
+
+def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = None) -> list[Any]:
+    """Run a function on each of `n` ranks, and return what it returns on each, in order.
+
+    Parameters
+    ----------
+    fn: called as `fn(*args)` on every rank. For processes of their own it, its arguments and its results are pickled.
+    n: the number of ranks, along an axis called "ranks", or the mesh that they stand on.
+    engine: "mpi" for a process each, "simulate" for all ranks in this process; None for "mpi" where mpi4py and mpiexec
+        are there. Both give the same bits.
+
+    The first exception ends all ranks. Raises GraphError where a rank raised, with what it printed above.
+
+    >>> import wengert as wg
+    >>> def work(x):
+    ...     return wg.distribute.all_reduce(x, "ranks").tolist()
+    >>> wg.distribute.run(work, 2, wg.ones(2), engine="simulate")
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
+    mesh = n if isinstance(n, Mesh) else Mesh(ranks=n)
+    if engine not in (None, "mpi", "simulate"):
+        fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "simulate" or None.')
+    if engine == "simulate" or (engine is None and lack()):
+        return simulate(mesh).run(fn, *args)
+    with tempfile.TemporaryDirectory(prefix="wengert-job-") as folder:
+        main = sys.modules.get("__main__")
+        of_main = getattr(fn, "__module__", None) == "__main__"
+        payload = {
+            "mesh": mesh.axes,
+            "path": sys.path,
+            "main": getattr(main, "__file__", None) if of_main else None,
+            "call": _pickled((fn, args), of_main and not hasattr(main, "__file__")),
+        }
+        (Path(folder) / "job").write_bytes(pickle.dumps(payload))
+        status = _ended(start(mesh.size, ["call", folder]))
+        if status:
+            told = Path(folder) / "error"
+            found = told.read_text() if told.exists() else f"a rank ended with status {status}"
+            fail(GraphError, f"run of {getattr(fn, '__name__', fn)} on {mesh}: {found}")
+        return [pickle.loads((Path(folder) / f"result-{i}").read_bytes()) for i in range(mesh.size)]
+
+
+def _pickled(value: Any, interactive: bool) -> bytes:
+    if interactive:
+        try:
+            import cloudpickle
+        except ImportError:
+            fail(
+                GraphError,
+                "run of a function that was defined in a session, without the package cloudpickle",
+                'Put it into a module, pip install cloudpickle, or use engine="simulate".',
+            )
+        dumped: bytes = cloudpickle.dumps(value)
+        return dumped
+    try:
+        return pickle.dumps(value)
+    except Exception as e:
+        fail(
+            GraphError,
+            f"run of a function that cannot be pickled: {e}",
+            'Define it at the top of a module, or use engine="simulate".',
+        )

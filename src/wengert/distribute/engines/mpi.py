@@ -1,0 +1,289 @@
+"""MPI as the engine: one process for each rank, whose arrays mpi4py moves.
+
+Only bytes are moved: sums are made here, in the order of the ranks, from parts that everybody sends to everybody. That
+takes the bandwidth of a ring and gives the bits of the simulation, for every dtype and every implementation of MPI.
+
+Every wait polls. A rank that waits for long tells the others in what, and hears what they wait in, or that they have
+ended. So ranks that do not meet are told within a second; where one says nothing at all, a watchdog ends the job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import GraphError, error, fail, user_location
+from ...core.ops.op import Op
+from ...core.spec import show
+from ...ops.collective import definitions as c
+from ..mesh import Transport
+
+# After these seconds of waiting a rank tells the others, and after as many it believes what they say.
+LOOK = 0.25
+# The seconds in which a rank that failed hears of others that did before it tells its error.
+GRACE = 0.1
+ENDED = "its end"
+FAILED = "an error"
+_TEXT = 600
+_DIGEST = 16
+# A sum of fewer bytes is sent whole to all: one message instead of two.
+SMALL = 1 << 13
+
+
+def watchdog_seconds() -> float:
+    """Return how long a rank waits for others that seem to be at work: WENGERT_WATCHDOG, else ten minutes."""
+    return float(os.environ.get("WENGERT_WATCHDOG", "600"))
+
+
+def mpi() -> Any:
+    """Return mpi4py's module MPI. Raises GraphError where it is not installed."""
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        fail(GraphError, "ranks as processes need mpi4py and an MPI, which are not installed", _INSTALL)
+    return MPI
+
+
+_INSTALL = "pip install 'wengert[mpi]' beside Open MPI or MPICH; wg.distribute.simulate(n) needs neither."
+
+
+class MPITransport(Transport):
+    """The ranks of an MPI job."""
+
+    __slots__ = ("MPI", "world", "control", "closing", "among", "trusted", "states", "pending")
+
+    def __init__(self) -> None:
+        self.MPI = mpi()
+        self.world = self.MPI.COMM_WORLD.Dup()
+        self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
+        # Each purpose has messages of its own: what one waits for, another cannot take.
+        self.control, self.closing = self.world.Dup(), self.world.Dup()
+        self.among: dict[tuple[int, ...], Any] = {}
+        # True while a program runs that all ranks have agreed on.
+        self.trusted = False
+        # What other ranks have said that they do, and since when it is known here.
+        self.states: dict[int, tuple[str, float]] = {}
+        self.pending: list[Any] = []
+
+    # -- what ranks let each other know
+
+    def say(self, text: str, ranks: Sequence[int]) -> None:
+        """Let other ranks know what this one waits in; "" where it goes on."""
+        data = np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8).copy()
+        for rank in ranks:
+            if rank != self.rank:
+                self.pending.append((self.control.Isend([data, self.MPI.BYTE], rank), data))
+
+    def listen(self) -> None:
+        """Take what other ranks have said."""
+        self.pending = [p for p in self.pending if not p[0].Test()]
+        status = self.MPI.Status()
+        while self.control.Iprobe(self.MPI.ANY_SOURCE, self.MPI.ANY_TAG, status):
+            out = np.empty(_TEXT, np.uint8)
+            rank = status.Get_source()
+            self.control.Recv([out, self.MPI.BYTE], rank)
+            self.states[rank] = bytes(out).decode(errors="replace").rstrip(), time.monotonic()
+
+    def is_first_to_fail(self) -> bool:
+        """Return whether this rank tells the job's error: none of lower number has one."""
+        self.say(FAILED, range(self.size))
+        end = time.monotonic() + GRACE
+        while time.monotonic() < end:
+            self.listen()
+            if any(text == FAILED and rank < self.rank for rank, (text, _) in self.states.items()):
+                return False
+            time.sleep(1e-3)
+        return True
+
+    # -- waiting
+
+    def wait(self, request: Any, what: str, members: tuple[int, ...]) -> None:
+        """Wait for a request among these ranks. Raises GraphError where they do something else, or nothing."""
+        start = time.monotonic()
+        spins, said = 0, False
+        while not request.Test():
+            spins += 1
+            if spins < 100:
+                continue
+            time.sleep(0 if spins < 2000 else 1e-4)
+            now = time.monotonic()
+            if now - start < LOOK:
+                continue
+            if not said:
+                self.say(what, members)
+                said = True
+            self.listen()
+            for rank in members:
+                text, since = self.states.get(rank, ("", now))
+                if text == FAILED:
+                    time.sleep(GRACE)  # its error ends the job
+                # A rank that goes on says so: what it said a while ago is what it waits in.
+                elif text not in ("", what) and now - since > LOOK and not request.Test():
+                    self._tell(what, rank, text)
+            if now - start > (limit := watchdog_seconds()):
+                fail(
+                    GraphError,
+                    f"rank {self.rank} has waited {limit:.0f} s in {what}",
+                    "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
+                )
+        if said:
+            self.say("", members)
+
+    def _tell(self, what: str, rank: int, other: str) -> None:
+        does = "has ended" if other == ENDED else f"waits in {other}"
+        raise error(
+            GraphError,
+            f"rank {self.rank} waits in {what}, and rank {rank} {does}",
+            "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
+        )
+
+    def end(self) -> None:
+        """Wait for all ranks to have come to their end."""
+        self.say(ENDED, range(self.size))
+        request = self.closing.Ibarrier()
+        while not request.Test():  # a rank that waits for one that has ended tells so, and ends the job
+            self.listen()
+            time.sleep(1e-3)
+        for sent, _ in self.pending:
+            if not sent.Test():
+                sent.Cancel()
+
+    @contextmanager
+    def trusting(self) -> Iterator[None]:
+        """Return a block in which a program runs that all ranks have agreed on: nobody asks what the others call."""
+        before, self.trusted = self.trusted, True
+        try:
+            yield
+        finally:
+            self.trusted = before
+
+    # -- collectives
+
+    def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
+        """Return this rank's result of a collective among these ranks."""
+        own = members.index(self.rank)
+        if op is c.pcast:
+            return x
+        if op is c.own_part:
+            return c.parts(x, attrs["axis"], len(members))[own]
+        given = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if k != "ranks")
+        what = f"{op.name}({show(x.shape, x.dtype)}, {given})"
+        comm = self._comm(members)
+        line = _Line(self, comm, members, own)
+        if not self.trusted:
+            self._shake_hands(line, what)
+        line.what = what if self.trusted else f"{what} at {user_location()}"
+        return _MOVES[op](line, np.ascontiguousarray(x).reshape(x.shape), attrs)
+
+    def _comm(self, members: tuple[int, ...]) -> Any:
+        found = self.among.get(members)
+        if found is None:
+            if len(members) == self.size:
+                found = self.world
+            else:
+                group = self.world.Get_group().Incl(members)
+                found = self.world.Create_group(group, tag=members[0] % 32000)
+            self.among[members] = found
+        return found
+
+    def _shake_hands(self, line: _Line, what: str) -> None:
+        """Raise GraphError unless all ranks along the line call the same collective."""
+        text = f"{what} at {user_location()}"
+        line.what = text
+        own = np.frombuffer(hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), np.uint8)
+        everybody = line.all_gather(own).reshape(-1, _DIGEST)
+        differ = [i for i, row in enumerate(everybody) if (row != everybody[0]).any()]
+        if not differ:
+            return
+        texts = line.all_gather(np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8)).reshape(-1, _TEXT)
+        first, other = (bytes(texts[i]).decode(errors="replace").rstrip() for i in (0, differ[0]))
+        a, b = line.members[0], line.members[differ[0]]
+        raise error(
+            GraphError,
+            f"ranks {a} and {b} differ: rank {a} calls {first}, rank {b} calls {other}",
+            "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
+        )
+
+
+class _Line:
+    """Ranks along a mesh axis, in order, and how bytes move between them."""
+
+    def __init__(self, transport: MPITransport, comm: Any, members: tuple[int, ...], own: int) -> None:
+        self.transport, self.comm, self.members, self.own = transport, comm, members, own
+        self.what = ""
+
+    def wait(self, request: Any) -> None:
+        self.transport.wait(request, self.what, self.members)
+
+    def _bytes(self, x: Any) -> Any:
+        return [x.reshape(-1).view(np.uint8), self.transport.MPI.BYTE]
+
+    def all_gather(self, x: Any) -> Any:
+        """Return the arrays of all ranks, stacked."""
+        out = np.empty((len(self.members), *x.shape), x.dtype)
+        if x.size:
+            self.wait(self.comm.Iallgather(self._bytes(x), self._bytes(out)))
+        return out
+
+    def all_to_all(self, x: Any) -> Any:
+        """Return, of arrays whose first axis is the rank that a row goes to, the rows for this one."""
+        out = np.empty_like(x)
+        if x.size:
+            self.wait(self.comm.Ialltoall(self._bytes(x), self._bytes(out)))
+        return out
+
+    def broadcast(self, x: Any, root: int) -> Any:
+        """Return the array of the rank at a position."""
+        out = x.copy()
+        if x.size:
+            self.wait(self.comm.Ibcast(self._bytes(out), root))
+        return out
+
+    def permute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
+        """Return what is sent here by pairs of positions; zeros where nothing is."""
+        out = np.zeros_like(x)
+        if not x.size:
+            return out
+        requests = [self.comm.Irecv(self._bytes(out), a) for a, b in pairs if b == self.own]
+        requests += [self.comm.Isend(self._bytes(x), b) for a, b in pairs if a == self.own]
+        for request in requests:
+            self.wait(request)
+        return out
+
+
+def _reduced(line: _Line, x: Any, combine: Callable[[Sequence[Any]], Any]) -> Any:
+    """Return the combination of all ranks' arrays, in their order: each rank combines a part, then all gather."""
+    n = len(line.members)
+    if x.nbytes <= SMALL or n == 1:
+        return combine(list(line.all_gather(x)))
+    size = -(-x.size // n)
+    rows = np.zeros(n * size, x.dtype)
+    rows[: x.size] = x.reshape(-1)
+    part = combine(list(line.all_to_all(rows.reshape(n, size))))
+    return line.all_gather(part).reshape(-1)[: x.size].reshape(x.shape)
+
+
+def _scattered(line: _Line, x: Any, attrs: Mapping[str, Any]) -> Any:
+    return c.summed(list(line.all_to_all(np.stack(c.parts(x, attrs["axis"], len(line.members))))))
+
+
+def _exchanged(line: _Line, x: Any, attrs: Mapping[str, Any]) -> Any:
+    found = line.all_to_all(np.stack(c.parts(x, attrs["split"], len(line.members))))
+    return np.concatenate(list(found), attrs["join"])
+
+
+_MOVES: dict[Op, Callable[[_Line, Any, Mapping[str, Any]], Any]] = {
+    c.all_reduce: lambda line, x, attrs: _reduced(line, x, c.summed),
+    c.all_reduce_max: lambda line, x, attrs: _reduced(line, x, c.greatest),
+    c.reduce_scatter: _scattered,
+    c.all_gather: lambda line, x, attrs: np.concatenate(list(line.all_gather(x)), attrs["axis"]),
+    c.all_to_all: _exchanged,
+    c.ppermute: lambda line, x, attrs: line.permute(x, attrs["pairs"]),
+    c.broadcast_from: lambda line, x, attrs: line.broadcast(x, attrs["root"]),
+}

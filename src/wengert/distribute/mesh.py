@@ -1,0 +1,164 @@
+"""A mesh: the ranks of a job on a grid whose axes have names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar, Token
+from typing import Any
+
+from ..core.errors import GraphError, fail
+from ..core.ops.op import Op
+from ..ops.collective.group import Group, current, entered
+
+_current: ContextVar[Mesh | None] = ContextVar("wengert_mesh", default=None)
+
+
+class Mesh:
+    """The ranks of a job on a grid: each axis has a name and a size, and the last one varies fastest.
+
+    Parameters
+    ----------
+    axes: names and sizes; they may be given by keyword too.
+
+    As a block, `with mesh:`, it is the mesh that collectives by name are over.
+
+    Raises GraphError for no axis, a size below 1, or a name that is no identifier.
+
+    >>> import wengert as wg
+    >>> mesh = wg.distribute.Mesh(data=2, model=2)
+    >>> mesh.size, mesh.coordinates(2), mesh.along("model", 2)
+    (4, {'data': 1, 'model': 0}, (2, 3))
+    """
+
+    __slots__ = ("axes", "names", "size", "_tokens")
+
+    def __init__(self, axes: Mapping[str, int] | None = None, **named: int) -> None:
+        self.axes: dict[str, int] = {**(axes or {}), **named}
+        self.names = tuple(self.axes)
+        if not self.axes:
+            fail(GraphError, "a mesh without axes", "Name one: wg.distribute.Mesh(data=4).")
+        for name, size in self.axes.items():
+            if not isinstance(name, str) or not name.isidentifier():
+                fail(GraphError, f"a mesh axis called {name!r}", "It is called by a Python name, such as 'data'.")
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                fail(GraphError, f"a mesh axis {name!r} of {size!r} ranks", "It has one rank or more.")
+        self.size = math.prod(self.axes.values())
+        self._tokens: list[Any] = []
+
+    def coordinates(self, rank: int) -> dict[str, int]:
+        """Return where a rank stands, by axis. Raises GraphError for a rank that is not in the mesh."""
+        if not 0 <= rank < self.size:
+            fail(GraphError, f"rank {rank} of {self}", f"Its ranks are 0 to {self.size - 1}.")
+        found = {}
+        for name in reversed(self.names):
+            rank, found[name] = divmod(rank, self.axes[name])
+        return {name: found[name] for name in self.names}
+
+    def rank(self, coordinates: Mapping[str, int]) -> int:
+        """Return the rank that stands at these coordinates."""
+        at = 0
+        for name, size in self.axes.items():
+            at = at * size + coordinates[name]
+        return at
+
+    def along(self, over: str, rank: int) -> tuple[int, ...]:
+        """Return the ranks on the line through `rank` along an axis, in order."""
+        here = self.coordinates(rank)
+        return tuple(self.rank({**here, over: i}) for i in range(self.size_of(over)))
+
+    def size_of(self, over: str) -> int:
+        """Return how many ranks stand along an axis. Raises GraphError for an axis that is not there."""
+        found = self.axes.get(over)
+        if found is None:
+            fail(GraphError, f"an axis {over!r} of {self}", f"Its axes are {', '.join(map(repr, self.names))}.")
+        return found
+
+    def __enter__(self) -> Mesh:
+        group = current()
+        block = entered(group.on(self) if isinstance(group, OnMesh) else group)
+        block.__enter__()
+        self._tokens.append((_current.set(self), block))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        token: Token[Mesh | None]
+        token, block = self._tokens.pop()
+        _current.reset(token)
+        block.__exit__(None, None, None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and list(self.axes.items()) == list(other.axes.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.axes.items()))
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(f'{n}={s}' for n, s in self.axes.items())})"
+
+
+class Transport:
+    """A way for the ranks of a job to exchange arrays, as one of them has it: what an engine gives."""
+
+    __slots__ = ("rank", "size")
+
+    rank: int
+    size: int
+
+    def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
+        """Return this rank's result of a collective among these ranks, to which it brings `x`."""
+        raise NotImplementedError
+
+    def trusting(self) -> AbstractContextManager[Any]:
+        """Return a block in which a program runs that all ranks have agreed on: what they call is known to be equal."""
+        return nullcontext()
+
+
+class OnMesh(Group):
+    """A rank of a job on a mesh."""
+
+    __slots__ = ("mesh", "transport")
+
+    def __init__(self, mesh: Mesh, transport: Transport) -> None:
+        if mesh.size != transport.size:
+            fail(
+                GraphError,
+                f"{mesh}, of {mesh.size} ranks, in a job of {transport.size}",
+                "The sizes of a mesh's axes multiply to the number of ranks.",
+            )
+        self.mesh = mesh
+        self.transport = transport
+
+    def on(self, mesh: Mesh) -> OnMesh:
+        """Return the same rank on another mesh."""
+        return self if mesh is self.mesh else OnMesh(mesh, self.transport)
+
+    def index(self, over: str, ranks: int) -> int:
+        """Return the position of this rank along an axis."""
+        self._check(over, ranks)
+        return self.mesh.coordinates(self.transport.rank)[over]
+
+    def exchange(self, op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
+        """Return this rank's result of a collective."""
+        self._check(attrs["over"], attrs["ranks"])
+        return self.transport.meet(self.mesh.along(attrs["over"], self.transport.rank), op, x, attrs)
+
+    def _check(self, over: str, ranks: int) -> None:
+        if self.mesh.size_of(over) != ranks:
+            fail(GraphError, f"a collective over {over!r}, an axis of {ranks} ranks, on {self.mesh}")
+
+
+def current_mesh() -> Mesh:
+    """Return the mesh of the innermost `with mesh:`, else the one that this rank is on. Raises GraphError for none."""
+    found = _current.get()
+    if found is not None:
+        return found
+    group = current()
+    if isinstance(group, OnMesh):
+        return group.mesh
+    fail(
+        GraphError,
+        "a collective where there is no mesh",
+        "Write it in a function for wg.distribute.shard_map or wg.distribute.run, or inside `with mesh:`.",
+    )

@@ -1,0 +1,1 @@
+"""Placements, the rules of ops, and the pass that writes down what each rank runs."""

@@ -1,0 +1,255 @@
+"""Functions on whole values as programs for the ranks of a mesh."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import GraphError, ShapeError, fail
+from ..core.graph.graph import Graph
+from ..core.mode import get_mode
+from ..core.spec import Spec, spec_of
+from ..core.tensor import Tensor, asarray, wrap
+from ..ops.collective.group import current
+from ..passes.cse import cse
+from ..transforms.tracing.trace import trace
+from .engines.engine import Engine, Sharded, engine_for
+from .mesh import Mesh, OnMesh
+from .placing.partition import Partitioned, partition_graph
+from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
+
+
+def is_leaf(x: Any) -> bool:
+    """Return whether a part of a pytree of placements is one placement."""
+    return x is None or isinstance(x, (str, PartitionSpec))
+
+
+def spread_specs(entry: Any, pytree: Any, what: str) -> list[PartitionSpec]:
+    """Return a placement for every leaf of a pytree, from a pytree of them that begins like it. Raises GraphError."""
+    if is_leaf(entry):
+        return [partition_spec(entry)] * len(tree.leaves(pytree))
+    if isinstance(entry, dict) and isinstance(pytree, dict) and entry.keys() == pytree.keys():
+        return [s for key in pytree for s in spread_specs(entry[key], pytree[key], what)]
+    if isinstance(entry, (tuple, list)) and isinstance(pytree, (tuple, list)) and len(entry) == len(pytree):
+        return [s for e, p in zip(entry, pytree, strict=True) for s in spread_specs(e, p, what)]
+    fail(
+        GraphError,
+        f"{what}: {entry!r} does not begin like {tree.structure(pytree)}",
+        "Give a PartitionSpec, the name of a mesh axis or None for all of it, or a pytree of them that begins like it.",
+    )
+
+
+class Made(NamedTuple):
+    """A program for one kind of call: what ranks run, the traced graph, the whole results' specs, by rank an engine."""
+
+    program: Partitioned
+    graph: Graph
+    wholes: tuple[Spec, ...]
+    engines: dict[Any, Engine]
+
+
+class Program:
+    """A function on whole values, as :func:`partition` returns it: called like it, and run by the ranks of a mesh."""
+
+    def __init__(
+        self, fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_specs: Any, gather: frozenset[str]
+    ) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self._fn, self.mesh = fn, mesh
+        self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
+        self._name = str(getattr(fn, "__name__", type(fn).__name__))
+        self._made: dict[Any, Made] = {}
+
+    def lower(self, *args: Any) -> Partitioned:
+        """Return the program for arguments of these shapes: the graph that each rank runs, and all placements."""
+        return self._lowered(args).program
+
+    def _lowered(self, args: tuple[Any, ...]) -> Made:
+        leaves, structure = tree.flatten(args)
+        stand_ins = [x.spec if isinstance(x, Sharded) else x for x in leaves]
+        specs = [_spec_of(x) for x in stand_ins]
+        key = (
+            _key(structure),
+            tuple(x if s is None else s for x, s in zip(stand_ins, specs, strict=True)),
+            get_mode().floats,
+        )
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self._partitioned(tree.unflatten(structure, stand_ins), args)
+        return found
+
+    def _specs(self, args: tuple[Any, ...]) -> list[PartitionSpec]:
+        """Return a placement for each leaf of the arguments."""
+        if len(self._in_specs) != len(args):
+            fail(
+                GraphError,
+                f"{self._name} on {self.mesh}: in_specs has {len(self._in_specs)} entries for {len(args)} arguments",
+                "Give one for each.",
+            )
+        return [s for e, a in zip(self._in_specs, args, strict=True) for s in spread_specs(e, a, "in_specs")]
+
+    def _refuse_bound(self, graph: Graph) -> None:
+        if graph.bound:
+            names = ", ".join(graph.names[n] for n in graph.bound)
+            fail(
+                GraphError,
+                f"{self._name} on {self.mesh} uses tensors that are no arguments: {names}",
+                "Pass them as arguments, so that in_specs says where they are; for modules and optimisers there is "
+                "wg.distribute.jit.",
+            )
+
+    def _partitioned(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
+        given = self._specs(args)
+        graph = trace(self._fn, shapes, {})
+        self._refuse_bound(graph)
+        kept = [s for i, s in enumerate(given) if i not in graph.static]
+        inputs = [
+            placement_of(s, n.spec, self.mesh, f"{self._name}: {graph.names[n]}")
+            for n, s in zip(graph.inputs, kept, strict=True)
+        ]
+        assert graph.out_structure is not None
+        results = tree.unflatten(graph.out_structure, [n.spec for n in graph.outputs])
+        wanted = [
+            placement_of(s, n.spec, self.mesh, f"result {i} of {self._name}")
+            for i, (s, n) in enumerate(
+                zip(spread_specs(self._out_specs, results, "out_specs"), graph.outputs, strict=True)
+            )
+        ]
+        axes = frozenset(i for i, name in enumerate(self.mesh.names) if name in self._gather)
+        gathered = [
+            frozenset(i for i in axes if p[i] is not None and n.spec.inexact) for n, p in zip(graph.inputs, inputs)
+        ]
+        made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered)
+        return Made(made, graph, tuple(n.spec for n in graph.outputs), {})
+
+    def _inside(self, args: tuple[Any, ...]) -> Any:
+        """Return the results inside another transform: the function itself is run."""
+        return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
+        tensors = [x for x in tree.leaves(args) if isinstance(x, Tensor)]
+        if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
+            return self._inside(args)
+        made, graph, wholes, engines = self._lowered(args)
+        group = current()
+        key = (group.transport.rank, group.transport) if isinstance(group, OnMesh) else None
+        engine = engines.get(key)
+        if engine is None:
+            engine = engines[key] = engine_for(made)
+        leaves = [x for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
+        feeds: list[list[Any]] = [[] for _ in engine.ranks]
+        for leaf, node, placement in zip(leaves, graph.inputs, made.inputs, strict=True):
+            parts = _parts(leaf, placement, self.mesh, engine.ranks, graph.names[node])
+            for feed, part in zip(feeds, parts, strict=True):
+                feed.append(part)
+        results = engine.run(feeds)
+        out: list[Any] = []
+        for i, placement in enumerate(made.outputs):
+            if all(e is None for e in placement):
+                out.append(wrap(np.asarray(results[0][i])))
+            else:
+                parts_of = {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, results, strict=True)}
+                out.append(Sharded(wholes[i], placement, self.mesh, parts_of))
+        assert graph.out_structure is not None
+        return tree.unflatten(graph.out_structure, out)
+
+
+def _key(structure: tree.Structure) -> Any:
+    """Return a pytree's structure as a part of a key; structures that differ have different ones."""
+    return structure.kind, repr(structure.aux), tuple(map(_key, structure.children))
+
+
+def _spec_of(x: Any) -> Spec | None:
+    if isinstance(x, Spec):
+        return x
+    if isinstance(x, Tensor):
+        return x.spec
+    return spec_of(x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else None
+
+
+def _parts(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> list[Any]:
+    """Return the parts of these ranks. Raises ShapeError for parts by another placement."""
+    if isinstance(x, Sharded):
+        if x.placement != placement or x.mesh != mesh:
+            fail(
+                ShapeError,
+                f"{name} is split as {spec_of_placement(x.placement, x.mesh)} on {x.mesh} where the program takes "
+                f"{spec_of_placement(placement, mesh)} on {mesh}",
+                "Give it placed as in_specs says, or whole: x.whole().",
+            )
+        return [x.parts[rank] for rank in ranks]
+    whole = x._data if isinstance(x, Tensor) else np.asarray(x)
+    return [local_part(whole, placement, mesh, rank) for rank in ranks]
+
+
+def partition(
+    fn: Callable[..., Any],
+    mesh: Mesh,
+    in_specs: Sequence[Any],
+    out_specs: Any = None,
+    *,
+    gather: str | Sequence[str] = (),
+) -> Program:
+    """Return a function of whole values as a program for the ranks of a mesh.
+
+    Parameters
+    ----------
+    fn: a function of pytrees of tensors, written for one process: gradients, optimiser and all.
+    mesh: the ranks.
+    in_specs: for each argument a placement, or a pytree of placements that begins like the argument: a
+        :class:`PartitionSpec`, the name of the mesh axis that its first dimension is split over, or None where every
+        rank has all of it.
+    out_specs: the same of the result; None gives whole values.
+    gather: mesh axes along which split floating arguments are gathered where they are used, and again for the backward
+        pass, instead of being used in parts: sharded data parallelism (FSDP, ZeRO stage 3).
+
+    What each rank runs follows: batches that are split over an axis make data parallelism (gradients are all_reduced),
+    weights that are split make tensor parallelism, parameters and optimiser state that are split and gathered make
+    sharded data parallelism. The result is that of `fn`, but for the order of sums; random numbers are the same. In a
+    job (:func:`run`, `wengert launch`) each rank runs its part; elsewhere all ranks run in this process. Inside another
+    transform, and where gradients flow through it, the function itself is run: take gradients inside of it.
+
+    Raises ShapeError for a split that has no equal parts, GraphError.
+
+    >>> import wengert as wg
+    >>> mesh = wg.distribute.Mesh(data=2)
+    >>> f = wg.distribute.partition(lambda w, x: wg.tanh(x @ w).mean(), mesh, in_specs=(None, "data"))
+    >>> f(wg.ones(3, 2), wg.ones(4, 3))
+    tensor(0.9951)
+    >>> print(f.lower(wg.ones(3, 2), wg.ones(4, 3)).graph.find("all_reduce")[0].spec)
+    f32[]
+    """
+    named = (gather,) if isinstance(gather, str) else tuple(gather)
+    for name in named:
+        mesh.size_of(name)
+    if not isinstance(in_specs, (tuple, list)):
+        fail(GraphError, f"in_specs={in_specs!r}", "It is a tuple with an entry for each argument.")
+    return Program(fn, mesh, tuple(in_specs), out_specs, frozenset(named))
+
+
+def place(x: Any, mesh: Mesh, spec: Any) -> Any:
+    """Return a pytree of tensors in parts on a mesh: each rank keeps its own.
+
+    `spec` is a placement, or a pytree of placements that begins like `x`. All ranks call it with equal values.
+    """
+    leaves, structure = tree.flatten(x)
+    group = current()
+    ranks = [group.transport.rank] if isinstance(group, OnMesh) else range(mesh.size)
+    out = []
+    for leaf, given in zip(leaves, spread_specs(spec, x, "place"), strict=True):
+        t = asarray(leaf)
+        placement = placement_of(given, t.spec, mesh, "a tensor")
+        parts = {rank: np.array(local_part(t._data, placement, mesh, rank)) for rank in ranks}
+        out.append(Sharded(t.spec, placement, mesh, parts))
+    return tree.unflatten(structure, out)
+
+
+def whole(x: Any) -> Any:
+    """Return a pytree with its values in parts joined; a collective where ranks are processes."""
+    leaves, structure = tree.flatten(x)
+    return tree.unflatten(structure, [leaf.whole() if isinstance(leaf, Sharded) else leaf for leaf in leaves])

@@ -1,0 +1,122 @@
+"""Ranks as processes: the numbers of the simulation, and errors instead of hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshes
+import wengert as wg
+from wengert import distribute as dist
+from wengert.distribute.engines.job import lack
+
+pytestmark = pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
+
+
+@pytest.fixture(autouse=True)
+def _helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path]))
+
+
+def test_the_same_as_simulated() -> None:
+    found = dist.run(meshes.both, 2, engine="mpi")
+    expected = dist.run(meshes.everything, 2, engine="simulate")
+    for (values, _), simulated in zip(found, expected, strict=True):
+        assert values.keys() == simulated.keys()
+        for name, value in values.items():
+            np.testing.assert_array_equal(value, simulated[name], err_msg=name)  # every bit
+    runs = [meshes.losses(*case, steps=meshes.STEPS) for case in meshes.TRAINED]
+    assert found[0][1] == found[1][1]
+    np.testing.assert_allclose(found[0][1], runs, rtol=1e-12)
+    np.testing.assert_allclose(
+        runs, [meshes.losses(kind, steps=meshes.STEPS) for kind, *_ in meshes.TRAINED], rtol=1e-12
+    )
+
+
+SCRIPT = """
+import os, signal, sys
+import wengert as wg
+from wengert import distribute as dist
+kind, rank = sys.argv[1], dist.rank()
+x = wg.ones(4)
+dist.all_reduce(x, "ranks")
+print("started", flush=True)
+if kind == "shape":
+    dist.all_reduce(wg.ones(3 + rank), "ranks")
+if kind == "ends" and rank:
+    dist.all_reduce(x, "ranks")
+if kind == "raises":
+    if rank:
+        raise ZeroDivisionError("on one")
+    dist.all_reduce(x, "ranks")
+if kind == "program":
+    own = [wg.sin, wg.cos][rank]
+    dist.partition(lambda x: own(x).sum(), dist.Mesh(data=2), ("data",))(x)
+if kind == "stops":
+    if rank:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    dist.all_reduce(x, "ranks")
+if kind == "exits":
+    sys.exit(7 if rank else 0)
+"""
+
+
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (
+            "shape",
+            ["ranks 0 and 1 differ: rank 0 calls all_reduce((3,) float32", "rank 1 calls all_reduce((4,) float32"],
+        ),
+        slow("ends", ["rank 1 waits in all_reduce((4,) float32, over='ranks') at", "and rank 0 has ended"]),
+        ("raises", ["rank 1 of 2:", "ZeroDivisionError: on one"]),
+        slow("program", ["rank 0 has a: f32[2] = sin[] x", "rank 1 has a: f32[2] = cos[] x", "script.py:"]),
+        slow("stops", ["rank 0 has waited 2 s in all_reduce((4,) float32"]),
+        slow("exits", []),
+        slow("well", []),
+    ],
+)
+def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = {**os.environ, "WENGERT_WATCHDOG": "2" if kind == "stops" else "60"}
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "wengert", "launch", "-n", "2", str(script), kind],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert time.monotonic() - start < 30
+    assert (done.returncode == 0) is (kind == "well"), done.stderr
+    for word in words:
+        assert done.stderr.count(word) >= 1, done.stderr
+    assert done.stderr.count("Traceback") == bool(words)  # the first error alone, once
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert str(script) not in left
+
+
+def test_an_exception_comes_back() -> None:
+    with pytest.raises(wg.GraphError, match=r"run of fails on Mesh\(ranks=2\): rank \d raised ValueError: of 3"):
+        dist.run(meshes.fails, 2, 3, engine="mpi")
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(wg.GraphError, match="cannot be pickled"):
+        dist.run(lambda: None, 2, engine="mpi")
+    with pytest.raises(wg.GraphError, match="no such file"):
+        dist.launch(2, str(tmp_path / "missing.py"))
+    with pytest.raises(wg.GraphError, match="engine='tcp'"):
+        dist.run(meshes.train, 2, engine="tcp")

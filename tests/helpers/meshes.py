@@ -1,0 +1,173 @@
+"""Training on meshes: models, plans, and the losses of a few steps, for tests in one process and in jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+from wengert import distribute as dist
+from wengert import nn
+
+SPLIT = dist.PartitionSpec
+Mesh = dist.Mesh
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.3), nn.Linear(8, 4))
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Flatten(),
+        nn.Linear(8 * 9, 4),
+    )
+
+
+class Block(nn.Module):
+    """A small transformer for sequences of tokens: embedding, causal attention, classes for each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(12, 8)
+        self.norm = nn.LayerNorm(8)
+        self.query, self.key, self.value = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.out = nn.Linear(8, 8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.drop = nn.Dropout(0.1)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.embed(tokens)
+        h = self.norm(x)
+        heads = [f(h).reshape(*h.shape[:2], 4, 2) for f in (self.query, self.key, self.value)]
+        heads = [wg.permute_dims(x, (0, 2, 1, 3)) for x in heads]
+        seen = wg.permute_dims(nn.functional.scaled_dot_product_attention(*heads, is_causal=True), (0, 2, 1, 3))
+        x = x + self.drop(self.out(seen.reshape(*h.shape)))
+        x = x + self.down(nn.functional.gelu(self.up(x)))
+        return self.head(x).reshape(-1, 4)
+
+
+MODELS: dict[str, Any] = {"mlp": mlp, "cnn": cnn, "block": Block}
+SHAPES = {"mlp": (8, 6), "cnn": (8, 1, 6, 6), "block": (4, 5)}
+COLUMNS, ROWS = "model", SPLIT(None, "model")
+RULES: dict[str, dict[str, Any]] = {
+    "mlp": {"0.*": COLUMNS, "4.weight": ROWS},
+    "cnn": {"0.*": COLUMNS, "1.*": COLUMNS, "4.weight": ROWS},
+    "block": {
+        **{f"{name}.*": COLUMNS for name in ("query", "key", "value", "up")},
+        "out.weight": ROWS,
+        "down.weight": ROWS,
+    },
+}
+# By number of ranks: plans, and the meshes that they are for.
+PLANS: dict[int, dict[str, Mesh]] = {
+    2: {"data": Mesh(data=2), "zero": Mesh(data=2), "fsdp": Mesh(data=2), "tensor": Mesh(model=2)},
+    4: {
+        "data": Mesh(data=4),
+        "zero": Mesh(data=4),
+        "fsdp": Mesh(data=4),
+        "tensor": Mesh(model=4),
+        "data tensor": Mesh(data=2, model=2),
+        "fsdp tensor": Mesh(data=2, model=2),
+    },
+}
+
+
+def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[float]:
+    """The losses of a training run in float64 by a plan; "" is one process, and no mesh."""
+    wg.manual_seed(0)
+    model = MODELS[kind]().to(wg.float64)
+    optimizer = wg.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    train = step
+    if plan:
+        mesh = PLANS[ranks][plan]
+        batch = "data" if "data" in mesh.names else None
+        rules = RULES[kind] if "tensor" in plan else None
+        dist.shard(model, mesh, rules, fsdp="data" if "fsdp" in plan else None)
+        train = dist.jit(step, mesh=mesh, in_specs=(batch, batch), zero="data" if plan == "zero" else None)
+    rng, shape = np.random.default_rng(1), SHAPES[kind]
+    found = []
+    for _ in range(steps):
+        x = rng.integers(0, 12, shape) if kind == "block" else rng.normal(size=shape)
+        y = rng.integers(0, 4, x.size if kind == "block" else shape[0])
+        found.append(float(train(wg.tensor(x), wg.tensor(y))))
+    return found
+
+
+def all_losses(cases: list[tuple[str, str, int]], steps: int) -> list[list[float]]:
+    """The losses of several runs, as one rank of a job has them."""
+    return [losses(*case, steps=steps) for case in cases]
+
+
+RING = ((0, 1), (1, 0))
+
+# By name: the function over an axis, and whether operand and result are replicated along it.
+CASES: dict[str, tuple[Callable[[Any, str], Any], bool, bool]] = {
+    "all_reduce": (lambda x, over: dist.all_reduce(x, over), False, True),
+    "all_reduce mean": (lambda x, over: dist.all_reduce(x, over, "mean"), False, True),
+    "pcast": (lambda x, over: dist.pcast(x, over), True, False),
+    "all_gather": (lambda x, over: dist.all_gather(x, over, axis=1), False, True),
+    "all_gather varying": (lambda x, over: dist.all_gather(x, over, axis=0, replicated=False), False, False),
+    "reduce_scatter": (lambda x, over: dist.reduce_scatter(x, over, axis=1), False, False),
+    "own_part": (lambda x, over: dist.own_part(x, over, axis=0), True, False),
+    "permute": (lambda x, over: dist.permute(x, over, RING), False, False),
+    "send": (lambda x, over: dist.permute(x, over, [(0, 1)]), False, False),
+    "all_to_all": (lambda x, over: dist.all_to_all(x, over, split=0, join=1), False, False),
+    "broadcast": (lambda x, over: dist.broadcast(x, over, root=1), False, True),
+}
+
+TRAINED = [("mlp", "tensor", 2), ("cnn", "fsdp", 2)]
+STEPS = 4
+
+
+def everything() -> Any:
+    """What one job can show: collectives of every kind and size, parts, training."""
+    rng = np.random.default_rng(dist.rank())
+    found: dict[str, Any] = {}
+    for name, (fn, same, _) in CASES.items():
+        for shape in ((6, 6), (60, 60)):
+            x = np.random.default_rng(5).normal(size=shape) if same else rng.normal(size=shape)
+            found[f"{name} {shape}"] = fn(wg.tensor(x), "ranks").numpy()
+    for dtype in ("float16", "bfloat16", "bool", "complex64"):
+        x = wg.tensor(rng.normal(size=5000)).astype(dtype) if dtype != "bool" else wg.tensor(rng.random(5000) < 0.5)
+        gathered = dist.all_gather(x, "ranks")
+        found[f"gathered {dtype}"] = gathered.numpy() if dtype != "bfloat16" else gathered.astype("float32").numpy()
+        if dtype != "bool":
+            found[f"sum {dtype}"] = dist.all_reduce(x, "ranks").astype("complex64").numpy()
+    found["empty"] = dist.all_reduce(wg.ones(0, 3), "ranks").numpy()
+    found["max"] = dist.all_reduce(wg.tensor(rng.normal(size=3000)), "ranks", "max").numpy()
+    mesh = dist.Mesh(data=2)
+    x = dist.place(wg.tensor(np.arange(12.0).reshape(4, 3)), mesh, "data")
+    found["parts"] = dist.partition(lambda x: (x @ x.T).sum(0), mesh, ("data",), "data")(x).whole().numpy()
+    return found
+
+
+def train() -> Any:
+    return all_losses(TRAINED, STEPS)
+
+
+def both() -> Any:
+    return everything(), train()
+
+
+def fails(x: Any) -> None:
+    raise ValueError(f"of {x}")
