@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`, `export`, `launch`."""
+"""Commands: `wengert demo`, `info`, `cache`, `explore`, `playground`, `inspect`, `convert`, `export`, `launch`."""
 
 from __future__ import annotations
 
