@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ..native.codegen.machine import OLDEST_LLVMLITE
+from .engines import XLA, Engine
 from .program import Path
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ class Inspected:
     def graph(self) -> Graph:
         """The graph that was traced: arguments and state in; results, new state and decisions out."""
         return self._shown().graph
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs it, and why it is that one."""
+        return self._shown().engine
+
+    @property
+    def transfers(self) -> Any:
+        """What the last call moved between the host and the device; programs of XLA only."""
+        return self._of(self._shown(), "transfers")
 
     @property
     def plan(self) -> Any:
@@ -137,8 +148,10 @@ class Inspected:
         if not hasattr(executor, name):
             fail(
                 GraphError,
-                f"there is no .{name}: the program runs through the interpreter",
-                f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
+                f"there is no .{name}: the program runs {'by XLA' if path.engine.name == XLA else 'through the interpreter'}",
+                "Call it by engine=\"native\" to see that."
+                if path.engine.name == XLA
+                else f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
             )
         return getattr(executor, name)
 

@@ -24,6 +24,7 @@ from ...ops.index.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
 from .capture.captured import Captures
+from .engines import DEFAULT, Engine
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
@@ -37,8 +38,10 @@ class Path:
     """
 
     __slots__ = (
+        "engine",
         "traced",
         "graph",
+        "compile_graph",
         "executor",
         "donated",
         "given",
@@ -50,13 +53,17 @@ class Path:
         "_turns",
     )
 
-    def __init__(self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str]) -> None:
+    def __init__(
+        self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str], engine: Engine = DEFAULT
+    ) -> None:
+        self.engine = engine
+        self.compile_graph = compile_graph
         self.traced = traced
         self.graph = traced.graph
         # The arguments, by their numbers, that the caller gives away, each with what to say of that.
         self.given = {} if traced.tracked or traced.guards else given
         self.donated = donation.donated_inputs(traced, self.given)
-        self.executor = compile_graph(traced.graph, self.donated)
+        self.executor = compile_graph(traced.graph, self.donated, donation.replaced(traced, self.donated))
         if donation.fails_after_writing(self.executor) or _are_looked_at(traced):
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)
@@ -139,12 +146,12 @@ class Path:
                 return False
         return True
 
-    def recorded(self, compile_graph: CompileGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def recorded(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Return the outputs, recorded as results of one operation."""
         tracked = tuple(i for i, t in enumerate(inputs) if t.requires_grad)
         found = self.records.get(tracked)
         if found is None:
-            found = self.records[tracked] = Recorded(self.graph, self.executor, compile_graph, tracked)
+            found = self.records[tracked] = Recorded(self.graph, self.executor, self.compile_graph, tracked)
         return found(inputs)
 
     def found(self, outputs: Sequence[Any]) -> tuple[bytes, ...]:

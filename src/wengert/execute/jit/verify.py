@@ -25,7 +25,12 @@ LIMIT = 1 << 14
 STEP_LIMIT = 16.0
 
 
-def verified(graph: Graph, donated: Sequence[bool] | None = None, limit: Limit | None = None) -> Verified:
+def verified(
+    graph: Graph,
+    donated: Sequence[bool] | None = None,
+    replaced: Mapping[int, int] | None = None,
+    limit: Limit | None = None,
+) -> Verified:
     """Return the graph as native code that is verified; it computes everything twice, on inputs of its own.
 
     A `limit` of memory is for the native code; the interpreter keeps to none.
@@ -38,7 +43,7 @@ class Verified:
 
     def __init__(self, graph: Graph, limit: Limit | None = None) -> None:
         self.graph = graph
-        self.native = executor(graph, None, limit)
+        self.native = executor(graph, None, None, limit)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.native, name)

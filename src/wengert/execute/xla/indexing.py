@@ -12,24 +12,20 @@ from .api import jnp, lax
 from .rules import Trace, dtype_of, lowers, narrow, shape_of, wide
 
 
-def _place(t: Trace, index: Any, size: int) -> Any:
-    """Return indices that may count from the end as places from the start; the interpreter decides about others."""
+def _place(t: Trace, entry: Any, index: Any, size: int) -> Any:
+    """Return indices that may count from the end as places from the start; `entry` is what the node has of them."""
     index = jnp.asarray(index)
-    if index.dtype.kind == "u":
-        t.check(index >= size)
-        return narrow(index, np.dtype(np.int64))
-    index = narrow(index, np.dtype(np.int64) if size > 2**31 - 1 else np.dtype(np.int32)) if (
-        index.dtype.itemsize < 4
-    ) else index  # fmt: skip
-    t.check((index < -size) | (index >= size))
-    return lax.select(index < 0, index + size, index)
+    t.check_integers(entry, index, -size, size)
+    if index.dtype.itemsize < 4 or (index.dtype == np.uint32 and size < 2**31):
+        index = narrow(index, np.dtype(np.int32))
+    return index if index.dtype.kind == "u" else lax.select(index < 0, index + size, index)
 
 
-def _places(t: Trace, indices: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+def _places(t: Trace, entries: Sequence[Any], indices: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     found = [jnp.asarray(i) for i in indices]
     if any(i.size == 0 for i in found):  # nothing is picked: no index is looked at
         return [narrow(i, np.dtype(np.int64)) for i in found]
-    return [_place(t, i, n) for i, n in zip(found, sizes, strict=True)]
+    return [_place(t, e, i, n) for e, i, n in zip(entries, found, sizes, strict=True)]
 
 
 def _key(axis: int, places: Sequence[Any]) -> tuple[Any, ...]:
@@ -39,7 +35,7 @@ def _key(axis: int, places: Sequence[Any]) -> tuple[Any, ...]:
 @lowers("index")
 def _index(t: Trace, node: Node, x: Any, *indices: Any) -> Any:
     axis = node.attrs["axis"]
-    places = _places(t, indices, x.shape[axis : axis + len(indices) or None])
+    places = _places(t, node.inputs[1:], indices, x.shape[axis : axis + len(indices) or None])
     if not all(shape_of(node)):
         return jnp.zeros(shape_of(node), x.dtype)
     return x.at[_key(axis, places)].get(mode="clip")
@@ -48,7 +44,7 @@ def _index(t: Trace, node: Node, x: Any, *indices: Any) -> Any:
 @lowers("index_transpose")
 def _index_transpose(t: Trace, node: Node, ct: Any, *indices: Any) -> Any:
     axis, dtype = node.attrs["axis"], dtype_of(node)
-    places = _places(t, indices, node.attrs["sizes"])
+    places = _places(t, node.inputs[1:], indices, node.attrs["sizes"])
     ct = narrow(ct, np.dtype(np.int32)) if ct.dtype == bool else wide(ct)
     out = jnp.zeros(shape_of(node), ct.dtype)
     out = out.at[_key(axis, places)].add(ct, mode="drop") if ct.size else out
@@ -59,7 +55,7 @@ def _index_transpose(t: Trace, node: Node, ct: Any, *indices: Any) -> Any:
 def _index_update(t: Trace, node: Node, x: Any, v: Any, *indices: Any) -> Any:
     axis, count = node.attrs["axis"], len(indices)
     sizes = x.shape[axis : axis + count or None]
-    places = _places(t, indices, sizes)
+    places = _places(t, node.inputs[2:], indices, sizes)
     common = np.broadcast_shapes(*(p.shape for p in places))
     if not all(common) or not x.size:
         return x
@@ -85,7 +81,7 @@ def _is_last(places: Sequence[Any], sizes: Sequence[int]) -> Any:
 @lowers("index_is_last")
 def _index_is_last(t: Trace, node: Node, *indices: Any) -> Any:
     sizes = node.attrs["sizes"]
-    places = _places(t, indices, sizes)
+    places = _places(t, node.inputs, indices, sizes)
     common = np.broadcast_shapes(*(p.shape for p in places))
     if not all(common):
         return jnp.zeros(common, bool)
@@ -97,7 +93,7 @@ def _gather(t: Trace, node: Node, x: Any, indices: Any) -> Any:
     axis = node.attrs["axis"]
     if not all(shape_of(node)):
         return jnp.zeros(shape_of(node), x.dtype)
-    place = _place(t, indices, x.shape[axis])
+    place = _place(t, node.inputs[1], indices, x.shape[axis])
     return jnp.take_along_axis(x, place, axis, mode="clip")
 
 
@@ -107,7 +103,7 @@ def _gather_transpose(t: Trace, node: Node, ct: Any, indices: Any) -> Any:
     ct = narrow(ct, np.dtype(np.int32)) if ct.dtype == bool else wide(ct)
     out = jnp.zeros(shape_of(node), ct.dtype)
     if ct.size:
-        place = _place(t, indices, node.attrs["size"])
+        place = _place(t, node.inputs[1], indices, node.attrs["size"])
         at = [lax.broadcasted_iota(place.dtype, ct.shape, k) for k in range(ct.ndim)]
         at[axis % ct.ndim] = place
         out = out.at[tuple(at)].add(ct, mode="drop")
@@ -118,5 +114,5 @@ def _gather_transpose(t: Trace, node: Node, ct: Any, indices: Any) -> Any:
 def _one_hot(t: Trace, node: Node, indices: Any) -> Any:
     classes = node.attrs["num_classes"]
     indices = jnp.asarray(indices)
-    t.check((indices < 0) | (indices >= classes) if indices.dtype.kind == "i" else indices >= classes)
+    t.check_integers(node.inputs[0], indices, 0, classes)
     return narrow(indices[..., None] == np.arange(classes), dtype_of(node))

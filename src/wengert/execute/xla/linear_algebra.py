@@ -89,7 +89,10 @@ def _qr(t: Trace, node: Node, x: Any) -> Any:
 
 @lowers("geqrf")
 def _geqrf(t: Trace, node: Node, x: Any) -> Any:
-    return _nothing(node) if not x.size else _found(t, node, *lax.linalg.geqrf(wide(x)))
+    if not x.size:
+        return _nothing(node)
+    packed, scales = jnp.linalg.qr(wide(x), mode="raw")
+    return _found(t, node, jnp.swapaxes(packed, -1, -2), scales)
 
 
 @lowers("lu")

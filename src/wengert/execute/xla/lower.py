@@ -28,6 +28,7 @@ def lower(graph: Graph, args: Sequence[Any], trace: Trace) -> list[Any]:
         if node not in values:
             operands = [values[e] if isinstance(e, Node) else e for e in node.inputs]
             values[node] = _value(trace, node, operands)
+            trace.follow(node)
     return [values[n] for n in graph.outputs]
 
 

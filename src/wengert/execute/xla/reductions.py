@@ -65,9 +65,17 @@ def _position(t: Trace, node: Node, x: Any) -> Any:
     if x.dtype == bool:
         x = narrow(x, np.dtype(np.int8))
     if x.dtype.kind == "c":
-        fn = jnp.argmax if node.op.name == "argmax" else jnp.argmin
-        return _kept(node, fn(x, node.attrs["axis"]))
+        return _kept(node, _position_of_complex(x, node.attrs["axis"] % x.ndim, fn))
     return _kept(node, fn(x, node.attrs["axis"] % x.ndim, np.int64))
+
+
+def _position_of_complex(x: Any, axis: int, fn: Any) -> Any:
+    """Return the place of the first extreme in NumPy's order: by real parts, then by imaginary ones; NaN first."""
+    real, imaginary, nan = lax.real(x), lax.imag(x), x != x
+    other = jnp.asarray(-np.inf if fn is lax.argmax else np.inf, real.dtype)
+    best = jnp.expand_dims((jnp.max if fn is lax.argmax else jnp.min)(real, axis), axis)
+    found = fn(lax.select(real == best, imaginary, jnp.broadcast_to(other, x.shape)), axis, np.int64)
+    return lax.select(lax.reduce_or(nan, (axis,)), lax.argmax(narrow(nan, np.dtype(np.int8)), axis, np.int64), found)
 
 
 @lowers("logsumexp")

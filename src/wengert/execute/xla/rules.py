@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.graph.graph import Graph
 from ...core.node import Node
+from ...core.ops.facets import VIEWS
 from ...core.ops.op import Op, spec_of_input
 from .api import jnp, lax
 
@@ -40,25 +42,71 @@ def rule_of(op: Op) -> Rule | None:
     return None if "declaration" in op.facets or op.name in ON_HOST else RULES.get(op.name)
 
 
+class Known(NamedTuple):
+    """A check of integers that a call is given, made on the host before it: `low` <= each < `high`, or `ignored`."""
+
+    number: int
+    low: int
+    high: int
+    ignored: int | None = None
+
+    def holds(self, a: Array) -> bool:
+        """Return whether all of an input's elements are what the program takes them to be."""
+        if not a.size or (a.min() >= self.low and a.max() < self.high):
+            return True
+        inside = (a >= self.low) & (a < self.high)
+        return self.ignored is not None and bool((inside | (a == self.ignored)).all())
+
+
 class Trace:
     """The lowering of one graph: what it found out that a run has to check.
 
     `wrong` holds booleans that say that an operand may be refused: an index out of range, a matrix that is singular.
     Where one of them is true at the end of a run, the interpreter computes the call again: it raises what the op
-    raises, in its words, or its results are taken.
+    raises, in its words, or its results are taken. Indices that a call brings itself are looked at before it (`known`):
+    nobody has to wait for the device to hear of them.
     """
 
     def __init__(self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]]) -> None:
         self.wrong: list[Any] = []
-        self.has_effects = False
-        # Whether the host is called back: what follows may then not be sure to happen.
+        self.known: list[Known] = []
+        # Whether the host is called back: what it raises comes when part of the program has run.
         self.calls_host = False
+        # The inputs, by number, that nodes have all their elements from.
+        self.origins: dict[Node, int] = {}
         self._lower = lower
+
+    def begin(self, inputs: Sequence[Node]) -> None:
+        """Begin anew, with the inputs of the graph that a call is fed."""
+        self.wrong, self.known, self.calls_host = [], [], False
+        self.origins = {n: i for i, n in enumerate(inputs)}
+
+    def follow(self, node: Node) -> None:
+        """Note where a node's elements come from, if all of them are an input's."""
+        origin = self.origins.get(node.inputs[0]) if node.inputs and isinstance(node.inputs[0], Node) else None
+        if origin is not None and (node.op.role in VIEWS or _widens(node)):
+            self.origins[node] = origin
 
     def check(self, mask: Any) -> None:
         """Have the interpreter decide where an element of a mask is true."""
         if mask.size:
             self.wrong.append(mask if mask.ndim == 0 else lax.reduce_or(mask, tuple(range(mask.ndim))))
+
+    def check_integers(self, entry: Any, x: Any, low: int, high: int, ignored: int | None = None) -> None:
+        """Check that `low` <= x < `high` holds, but for elements that are `ignored`."""
+        origin = self.origins.get(entry) if isinstance(entry, Node) else None
+        if origin is not None:
+            self.known.append(Known(origin, low, high, ignored))
+            return
+        bounds = np.iinfo(x.dtype)
+        wrong: Any = np.zeros((), bool)
+        if high <= bounds.max:
+            wrong = wrong | (x >= np.asarray(high, x.dtype)) if high > bounds.min else np.ones((), bool)
+        if low > bounds.min:
+            wrong = wrong | (x < np.asarray(low, x.dtype))
+        if ignored is not None and bounds.min <= ignored <= bounds.max:
+            wrong = wrong & (x != np.asarray(ignored, x.dtype))
+        self.check(jnp.broadcast_to(wrong, x.shape))
 
     def is_wrong(self) -> Any:
         """Return one boolean of all checks; False where there are none."""
@@ -73,11 +121,18 @@ class Trace:
         def run(*args: Any) -> tuple[list[Any], Any]:
             inside = Trace(self._lower)
             outputs = self._lower(graph, args, inside)
-            self.has_effects |= inside.has_effects
             self.calls_host |= inside.calls_host
             return outputs, jnp.asarray(inside.is_wrong())
 
         return run
+
+
+def _widens(node: Node) -> bool:
+    """Return whether a node is a cast of integers that keeps their values."""
+    if node.op.name != "cast":
+        return False
+    before, after = spec_of_input(node.inputs[0]).dtype, dtype_of(node)
+    return before.kind in "iu" and after.kind in "iu" and bool(np.can_cast(before, after))
 
 
 def dtype_of(node: Node) -> Any:

@@ -200,8 +200,8 @@ def _miss(condition: str) -> list[str]:
 Lines = list[str]
 
 
-def _mode(t: _Text, grad: Any, floats: Any, autocast: Any) -> Lines:
-    was = {"grad": t.value(grad), "floats": t.value(floats), "autocast": t.value(autocast)}
+def _mode(t: _Text, *known: Any) -> Lines:
+    was = {name: t.value(value) for name, value in zip(("grad", "floats", "autocast", "engine"), known, strict=True)}
     changed = " or ".join(f"m.{name} is not {value}" for name, value in was.items())
     return ["m = mode()", *_miss(f"m.tracing or {changed}")]
 
