@@ -55,10 +55,14 @@ _in_single(lambda: jsp, "gammainc", "gammaincc", "betainc", "i0e", "i1e", "ndtri
 _as("add", lambda: lax.add)
 _as("subtract", lambda: lax.sub)
 _as("negative", lambda: lax.neg)
-_as("abs", lambda: lax.abs)
 _as("maximum", lambda: jnp.maximum)
 _as("minimum", lambda: jnp.minimum)
 _as("sigmoid", lambda: lax.logistic)
+
+
+@lowers("abs")
+def _abs(t: Trace, node: Node, x: Any) -> Any:
+    return x if x.dtype.kind in "ub" else lax.abs(x)
 
 
 @lowers("multiply")

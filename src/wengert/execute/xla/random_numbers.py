@@ -43,10 +43,8 @@ def _cipher(key: Any, block: Any, beyond: Any, domain: int = 0) -> tuple[Any, ..
     """Return the four words of blocks (block, beyond, 0, domain) under a key of two words."""
     zero = jnp.zeros_like(block)
     words = [block, zero + beyond, zero, zero + np.uint64(domain)]
-    keys = list(key)
     for i in range(_ROUNDS):
-        if i:
-            keys = [k + np.uint64(w) for k, w in zip(keys, _WEYL, strict=True)]
+        keys = [_u64(k + i * w) if isinstance(k, int) else k + _u64(i * w) for k, w in zip(key, _WEYL, strict=True)]
         high0, low0 = _multiply(words[0], _MULTIPLIERS[0])
         high1, low1 = _multiply(words[2], _MULTIPLIERS[1])
         words = [high1 ^ words[1] ^ keys[0], low1, high0 ^ words[3] ^ keys[1], low0]
@@ -57,7 +55,7 @@ class _Stream:
     """A key and the number of its next block."""
 
     def __init__(self, key: Any, counter: Any) -> None:
-        self.key = [_u64(k) for k in (key if isinstance(key, (tuple, list)) else (key[0], key[1]))]
+        self.key = key if isinstance(key, tuple) else (_u64(key[0]), _u64(key[1]))
         self.counter = counter
 
     def words64(self, count: int, domain: int = 0) -> Any:

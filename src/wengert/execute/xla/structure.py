@@ -87,13 +87,18 @@ def _repeat(t: Trace, node: Node, x: Any) -> Any:
 def _sum_runs(t: Trace, node: Node, x: Any) -> Any:
     repeats, axis = node.attrs["repeats"], node.attrs["axis"] % x.ndim
     dtype = dtype_of(node)
+    x = narrow(x, np.dtype(np.int32)) if dtype == bool else x
     if isinstance(repeats, int):
         shape = (*x.shape[:axis], x.shape[axis] // repeats, repeats, *x.shape[axis + 1 :])
-        return narrow(lax.reduce_sum(lax.reshape(wide(x), shape), (axis + 1,)), dtype)
+        return _narrowed(lax.reduce_sum(lax.reshape(wide(x), shape), (axis + 1,)), dtype)
     rows = np.repeat(np.arange(len(repeats)), repeats)
     moved = jnp.moveaxis(wide(x), axis, 0)
     out = jnp.zeros((len(repeats), *moved.shape[1:]), moved.dtype).at[rows].add(moved)
-    return narrow(jnp.moveaxis(out, 0, axis), dtype)
+    return _narrowed(jnp.moveaxis(out, 0, axis), dtype)
+
+
+def _narrowed(x: Any, dtype: Any) -> Any:
+    return x != 0 if dtype == bool else narrow(x, dtype)
 
 
 @lowers("shift")
