@@ -203,7 +203,7 @@ def test_random_numbers_are_those_of_eager_execution() -> None:
     def f(n: Any) -> Any:
         return (
             wg.rand(7), wg.rand(3, 5, dtype="float64"), wg.randint(0, 1000, (9,)), wg.random.randperm(11), wg.torch.bernoulli(wg.full((9,), 0.3)),
-            wg.dropout(n, 0.4), wg.randn(4) * 0,
+            wg.nn.functional.dropout(n, 0.4), wg.randn(4) * 0,
         )  # fmt: skip
 
     compiled, n = on_xla(f), wg.ones(20)
