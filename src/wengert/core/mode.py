@@ -82,8 +82,9 @@ class Mode:
     """The recording flag, the innermost scope, the tracing flag, the default dtype, autocast and engine of a thread.
 
     While tracing, ops without inputs (random numbers) are recorded instead of run. `floats` is the dtype of
-    floating numbers that bring none of their own. `engine` is what runs compiled functions that name none. `autocast` says
-    in which precision ops compute, None for that of their operands (see :mod:`wengert.core.ops.autocast`); `detour` keeps the front doors asking for it.
+    floating numbers that bring none of their own. `autocast` says in which precision ops compute, None for that of
+    their operands (see :mod:`wengert.core.ops.autocast`); `detour` keeps the front doors asking for it. `engine` is
+    what runs compiled functions that name none.
     """
 
     __slots__ = ("grad", "scope", "tracing", "floats", "autocast", "detour", "engine")

@@ -40,7 +40,8 @@ def is_of_xla(t: Any) -> bool:
 def test_the_engine_is_named_by_the_call_or_by_the_block() -> None:
     f = wg.jit(lambda x: x * 2.0)
     x = wg.ones(3)
-    assert f(x).tolist() == [2.0] * 3 and f.engine.name == "native"
+    assert f(x).tolist() == [2.0] * 3
+    assert f.engine.name == "native"
     for _ in range(6):
         with wg.engine("xla"):
             assert is_of_xla(f(x))
@@ -56,7 +57,8 @@ def test_what_the_engine_of_auto_is_and_why() -> None:
     f = wg.jit(lambda x: x * 2.0, engine="auto")
     f(wg.ones(3))
     if jax.default_backend() == "cpu":
-        assert f.engine.name == "native" and "processor" in f.engine.why
+        assert f.engine.name == "native"
+        assert "processor" in f.engine.why
 
 
 def test_an_engine_that_does_not_exist_and_options_of_native_code() -> None:
@@ -69,7 +71,7 @@ def test_an_engine_that_does_not_exist_and_options_of_native_code() -> None:
     f = on_xla(lambda x: x * 2)
     f(wg.ones(2))
     with pytest.raises(wg.GraphError, match="runs by XLA"):
-        f.plan  # noqa: B018
+        f.plan
     assert "HloModule" in f.ir
 
 
@@ -83,13 +85,16 @@ def test_nothing_global_is_set() -> None:
 # -- values
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int8", "uint16", "int64", "bool", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "int8", "uint16", "int64", "bool", "complex64"]
+)
 def test_dtypes_are_kept(dtype: str) -> None:
     x = wg.tensor([0, 1, 1, 0, 1]).astype(getattr(wg, dtype))
     f = on_xla(lambda x: (x, x.reshape(5, 1), wg.where(x == x, x, x)))
     for _ in range(6):
         for got in f(x):
-            assert got.dtype == x.dtype and got.reshape(5).tolist() == x.tolist()
+            assert got.dtype == x.dtype
+            assert got.reshape(5).tolist() == x.tolist()
 
 
 def test_arguments_of_all_kinds_at_the_sixth_call() -> None:
@@ -109,7 +114,8 @@ def test_arrays_and_numbers_among_results() -> None:
     for _ in range(6):
         found = f(x)
         close(found["a"], x + 1)
-        assert found["c"] == 3 and found["b"][1][0] is not x
+        assert found["c"] == 3
+        assert found["b"][1][0] is not x
         close(found["b"][1][0], x)
 
 
@@ -128,7 +134,7 @@ def test_results_are_values_of_their_own() -> None:
 
 def test_infinities_and_nans() -> None:
     x = wg.tensor([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308], dtype="float64")
-    f = lambda x: (wg.exp(x), x / x, wg.maximum(x, 0.0), x.max(), wg.softmax(x), x.argmax(), wg.sort(x))  # noqa: E731
+    f = lambda x: (wg.exp(x), x / x, wg.maximum(x, 0.0), x.max(), wg.softmax(x), x.argmax(), wg.sort(x))
     for got, want in zip(on_xla(f)(x), f(x), strict=True):
         np.testing.assert_array_equal(got.numpy(), want.numpy())
 
@@ -146,7 +152,7 @@ def test_loops_and_choices() -> None:
     for k in range(6):
         x, n = draw(4, 3, seed=k), wg.tensor(k)
         close(compiled(x, n), f(x, n))
-    g = lambda x: wg.scan(lambda c, row: (wg.tanh(c + row).sum(), c), x[0, 0], x)[0]  # noqa: E731
+    g = lambda x: wg.scan(lambda c, row: (wg.tanh(c + row).sum(), c), x[0, 0], x)[0]
     x = draw(4, 3)
     close(on_xla(wg.grad(g))(x), wg.grad(g)(x))
     assert grad is not None
@@ -223,7 +229,7 @@ def test_random_numbers_are_those_of_eager_execution() -> None:
 def test_normal_numbers_to_the_last_bits() -> None:
     key = wg.random.key(3)
     for dtype, tolerance in (("float64", 1e-14), ("float32", 1e-6)):
-        f = lambda: wg.randn(1001, key=key, dtype=dtype)  # noqa: B023, E731
+        f = lambda: wg.randn(1001, key=key, dtype=dtype)  # noqa: B023
         close(on_xla(f)(), f(), tolerance)
 
 
@@ -333,7 +339,8 @@ def test_state_is_updated_where_it_stands() -> None:
         step(x)
         places.add(w.numpy().ctypes.data)
     if jax.default_backend() == "cpu":
-        assert len(places) == 1 and "w" in step.transfers.kept
+        assert len(places) == 1
+        assert "w" in step.transfers.kept
         assert step.transfers.returned == 0
     assert w.tolist() == [8.0] * 1000
 
@@ -349,7 +356,7 @@ def test_a_value_that_was_taken_stays() -> None:
     for _ in range(8):
         step()
         taken.append((w.detach(), w[1:], w.numpy()))
-    assert [t[0].tolist() for t in taken] == [[k] * 4 for k in range(1.0.__int__(), 9)]
+    assert [t[0].tolist() for t in taken] == [[k] * 4 for k in range((1.0).__int__(), 9)]
     assert [t[1].tolist() for t in taken] == [[k] * 3 for k in range(1, 9)]
 
 
@@ -397,7 +404,8 @@ def test_threads() -> None:
         t.start()
     for t in threads:
         t.join()
-    assert len(found) == 80 and max(map(abs, found)) < 1e-5
+    assert len(found) == 80
+    assert max(map(abs, found)) < 1e-5
     assert float(total) == 160.0
 
 

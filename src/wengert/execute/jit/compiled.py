@@ -146,12 +146,14 @@ class Inspected:
     def _of(self, path: Path, name: str) -> Any:
         executor = path.executor
         if not hasattr(executor, name):
+            if path.engine.name == XLA:
+                fail(
+                    GraphError, f"there is no .{name}: the program runs by XLA", 'Call it by engine="native" to see it.'
+                )
             fail(
                 GraphError,
-                f"there is no .{name}: the program runs {'by XLA' if path.engine.name == XLA else 'through the interpreter'}",
-                "Call it by engine=\"native\" to see that."
-                if path.engine.name == XLA
-                else f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
+                f"there is no .{name}: the program runs through the interpreter",
+                f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
             )
         return getattr(executor, name)
 

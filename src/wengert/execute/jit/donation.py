@@ -100,9 +100,10 @@ _ALONE = sys.getrefcount(_holder.value)
 def _is_free(a: Any) -> bool:
     if type(a) is not np.ndarray:
         return False
-    if type(a.base) is Held:  # XLA's memory, of which the array is all that there is to see
+    base: Any = a.base
+    if type(base) is Held:  # XLA's memory, of which the array is all that there is to see
         return a.flags.num & _HELD == _HELD
-    return a.flags.num & OWNED == OWNED and a.base is None
+    return a.flags.num & OWNED == OWNED and base is None
 
 
 def of_tensor(t: Tensor) -> Any:

@@ -52,8 +52,8 @@ class engine(ModeBlock):
     name: "native", the library's own code for this processor; "xla", through JAX, on the device that JAX prefers (a GPU
         or TPU where there is one); "auto", one of the two for each program (`f.engine` says which, and why).
 
-    A function is compiled anew for an engine; parameters, optimisers and generators are the same objects on all of them.
-    A program inside another runs on the engine of the outermost. Each thread has its own setting.
+    A function is compiled anew for an engine; parameters, optimisers and generators are the same objects on
+    all of them. A program inside another runs on the engine of the outermost. Each thread has its own setting.
 
     Raises GraphError for another name, and where "xla" is called for without jax.
 

@@ -50,9 +50,7 @@ class CompileGraph(Protocol):
     ) -> Executor: ...
 
 
-def on_xla(
-    graph: Graph, donated: Sequence[bool] | None = None, replaced: Mapping[int, int] | None = None
-) -> Executor:
+def on_xla(graph: Graph, donated: Sequence[bool] | None = None, replaced: Mapping[int, int] | None = None) -> Executor:
     """Return the graph as a program of XLA's. Raises GraphError where there is no jax."""
     made: Executor = import_module("..xla.program", __package__).compile_graph(graph, donated, replaced)
     return made

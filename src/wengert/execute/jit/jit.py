@@ -225,7 +225,7 @@ class Jit(Inspected, Native):
     def _key(self, call: Call, captures: Captures, reads: Reads | None) -> tuple[Any, ...]:
         leaves = [call.leaves[i] for i in call.positions]
         shared = tuple(captures.numbers.get((id(x),), -1) for x in leaves) if captures.numbers else ()
-        mode = get_mode()
+        get_mode()
         return reads, call.key, captures.key, shared, _key_of(get_mode())
 
     # -- running
@@ -749,8 +749,8 @@ def jit(
         temporary files. The file has no name, and is gone with the process. Linux only.
     activations: "int8": keep float32 values that a gradient is linear in as 8-bit integers for the backward pass, by
         blocks that share a scale. Gradients are then approximate; results of the forward pass are not.
-    engine: what runs the programs: "native" code for this processor; "xla", through JAX, on the device that JAX prefers;
-        "auto", of which `f.engine` says what it chose and why. None: that of :class:`wengert.engine`, or native code.
+    engine: what runs the programs: "native" code for this processor; "xla", through JAX, on the device that JAX
+        prefers; "auto", of which `f.engine` says what it chose and why. None: that of :class:`wengert.engine`, or native code.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
@@ -795,7 +795,15 @@ def jit(
         fail(DTypeError, f"activations={activations!r}", "Write 'int8', or leave it out.")
     folder = "" if spill is False else folder_of(spill)
     options = Options(
-        static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget, folder, activations or "",
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        verify,
+        reproducible,
+        name,
+        budget,
+        folder,
+        activations or "",
         named(engine) if engine is not None else "",
     )
     if fn is None:

@@ -17,14 +17,15 @@ from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import WeakTensor, weak
 from ...core.state.at_once import Call, at_once
-from ...core.state.cells import set_base, set_data, set_grad, set_node
+from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_node
 from ...core.state.turns import Turn, turns_of
 from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
 from ..native.compile import Compiled
+from ..xla.memory import settled
 from . import donation
 from .capture.captured import Captures
-from .engines import DEFAULT, Engine
+from .engines import DEFAULT, XLA, Engine
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
@@ -109,16 +110,22 @@ class Path:
                 if donated:
                     out.append(donation.of_tensor(leaf) if isinstance(leaf, Tensor) else np.array(as_array(leaf)))
                     continue
-                out.append(as_array(leaf._data if isinstance(leaf, Tensor) else leaf))
+                out.append(as_array(self._value(leaf) if isinstance(leaf, Tensor) else leaf))
             elif kind == "cell":
                 cell = captures.cells[i]
-                out.append(donation.of_cell(cell) if donated else as_array(cell.get()))
+                if donated:
+                    out.append(donation.of_cell(cell))
+                else:
+                    out.append(as_array(self._value(cell.tensor) if isinstance(cell, TensorCell) else cell.get()))
             elif kind == "cell gradient":
                 owner = captures.cells[i].tensor  # type: ignore[attr-defined]
                 out.append(donation.of_gradient(owner) if donated else as_array(owner.grad._data))
             else:
                 out.append(as_array(leaves[positions[i]].grad._data))
         return out
+
+    def _value(self, t: Tensor) -> Any:
+        return settled(t) if self.engine.name == XLA else t._data
 
     def tensors(
         self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], captures: Captures

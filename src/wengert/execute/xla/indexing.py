@@ -65,7 +65,9 @@ def _index_update(t: Trace, node: Node, x: Any, v: Any, *indices: Any) -> Any:
         return x.at[_key(axis, places)].set(v, mode="drop")
     # Of two writes to one place the last stays; XLA leaves that open, so earlier ones go nowhere.
     last = _is_last(places, sizes)
-    places = [lax.select(last, jnp.broadcast_to(p, common), jnp.full(common, n, p.dtype)) for p, n in zip(places, sizes)]
+    places = [
+        lax.select(last, jnp.broadcast_to(p, common), jnp.full(common, n, p.dtype)) for p, n in zip(places, sizes)
+    ]
     return x.at[_key(axis, places)].set(v, mode="drop")
 
 

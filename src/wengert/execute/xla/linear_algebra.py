@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.graph.snapshot import specs_of
 from ...core.node import Node
 from ...ops.linalg.functions import PADE, PADE_NORM
 from ...ops.linalg.solve import cutoff
@@ -16,14 +17,10 @@ from .api import jfft, jnp, lax
 from .rules import Trace, dtype_of, lowers, narrow, on_host, shape_of, wide
 
 
-def _specs(node: Node) -> Any:
-    return node.spec if isinstance(node.spec, tuple) else (node.spec,)
-
-
 def _found(t: Trace, node: Node, *results: Any) -> Any:
     """Return results in the dtypes of the node, of which numbers that are not finite are looked into."""
     out = []
-    for x, s in zip(results, _specs(node), strict=True):
+    for x, s in zip(results, specs_of(node), strict=True):
         if x.dtype.kind in "fc":
             t.check(~jnp.isfinite(x))
         out.append(narrow(x, s.dtype))
@@ -32,12 +29,12 @@ def _found(t: Trace, node: Node, *results: Any) -> Any:
 
 def _nothing(node: Node) -> Any:
     """Return results without elements."""
-    out = tuple(jnp.zeros(s.shape, s.dtype) for s in _specs(node))
+    out = tuple(jnp.zeros(s.shape, s.dtype) for s in specs_of(node))
     return out if isinstance(node.spec, tuple) else out[0]
 
 
 def _is_empty(node: Node, *args: Any) -> bool:
-    return not all(x.size for x in args) and not any(s.size for s in _specs(node))
+    return not all(x.size for x in args) and not any(s.size for s in specs_of(node))
 
 
 def _hermitian(x: Any) -> Any:
@@ -176,10 +173,10 @@ def _det_by_lu(x: Any) -> Any:
 @lowers("slogdet")
 def _slogdet(t: Trace, node: Node, x: Any) -> Any:
     if not x.size:
-        sign, value = _specs(node)
+        sign, value = specs_of(node)
         return jnp.ones(sign.shape, sign.dtype), jnp.zeros(value.shape, value.dtype)
     found = jnp.linalg.slogdet(wide(x))
-    return tuple(narrow(v, s.dtype) for v, s in zip(found, node.spec, strict=True))
+    return tuple(narrow(v, s.dtype) for v, s in zip(found, specs_of(node), strict=True))
 
 
 @lowers("adjugate")
@@ -208,9 +205,7 @@ def _expm_frechet(t: Trace, node: Node, x: Any, e: Any) -> Any:
         return _nothing(node)
     x, e = wide(x), wide(e)
     n = x.shape[-1]
-    blocks = jnp.concatenate(
-        [jnp.concatenate([x, e], -1), jnp.concatenate([jnp.zeros_like(x), x], -1)], -2
-    )
+    blocks = jnp.concatenate([jnp.concatenate([x, e], -1), jnp.concatenate([jnp.zeros_like(x), x], -1)], -2)
     return _found(t, node, _exponential(blocks)[..., :n, n:])
 
 
@@ -241,7 +236,9 @@ def _exponential(x: Any) -> Any:
 @lowers("fft", "ifft")
 def _fft(t: Trace, node: Node, x: Any) -> Any:
     fn = jfft.fftn if node.op.name == "fft" else jfft.ifftn
-    return _transformed(node, x, lambda x: fn(narrow(x, dtype_of(node)), axes=node.attrs["axes"], norm=node.attrs["norm"]))
+    return _transformed(
+        node, x, lambda x: fn(narrow(x, dtype_of(node)), axes=node.attrs["axes"], norm=node.attrs["norm"])
+    )
 
 
 @lowers("rfft")

@@ -19,9 +19,7 @@ def _contract(node: Node, x: Any, y: Any, contracted: Any, batch: Any) -> Any:
         x, y = (narrow(v, np.dtype(np.int32)) for v in (x, y))
         return lax.dot_general(x, y, (contracted, batch)) != 0
     kept = np.dtype(np.float32) if is_half(dtype) else dtype
-    out = lax.dot_general(
-        x, y, (contracted, batch), precision=lax.Precision.HIGHEST, preferred_element_type=kept
-    )
+    out = lax.dot_general(x, y, (contracted, batch), precision=lax.Precision.HIGHEST, preferred_element_type=kept)
     return narrow(out, dtype)
 
 
@@ -139,16 +137,12 @@ def _windows(node: Node, x: Any, fill: Any) -> Any:
     n = len(kernel)
     lead = x.ndim - n
     x = lax.pad(x, np.asarray(fill, x.dtype), [(0, 0, 0)] * lead + [(low, high, 0) for low, high in padding])
-    out = [
-        (m - d * (k - 1) - 1) // s + 1 for m, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)
-    ]
+    out = [(m - d * (k - 1) - 1) // s + 1 for m, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)]
     parts = []
     for offset in np.ndindex(*kernel):
         start = [k * d for k, d in zip(offset, dilation, strict=True)]
         stop = [at + (m - 1) * s + 1 for at, m, s in zip(start, out, stride, strict=True)]
-        parts.append(
-            lax.slice(x, (*(0,) * lead, *start), (*x.shape[:lead], *stop), (*(1,) * lead, *stride))
-        )
+        parts.append(lax.slice(x, (*(0,) * lead, *start), (*x.shape[:lead], *stop), (*(1,) * lead, *stride)))
     return parts
 
 

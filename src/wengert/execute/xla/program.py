@@ -51,6 +51,7 @@ class _Made(NamedTuple):
     donated: tuple[bool, ...]
     is_checked: bool
     known: tuple[Known, ...]
+    on_host: dict[str, str]
 
 
 class Compiled:
@@ -67,6 +68,9 @@ class Compiled:
         first = [self.replaced[i] for i in sorted(self.replaced)]
         self._order = [*first, *(k for k in range(len(graph.outputs)) if k not in {*first})]
         self._made = self._compile(bool(first))
+        # The outputs as a run gives them, each with the input whose memory it may have taken, or -1.
+        inputs = {k: i for i, k in self.replaced.items() if self._made.donated[i]}
+        self._slots = [(k, inputs.get(k, -1)) for k in self._order]
 
     def _compile(self, donates: bool) -> _Made:
         trace = Trace(lower)
@@ -90,17 +94,17 @@ class Compiled:
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*donated")
             lowered = jax.jit(program, donate_argnums=given, keep_unused=True).lower(*specs)
-            if donates and trace.calls_host:  # what Python raises comes after state was overwritten
+            if donates and trace.on_host:  # what Python raises comes after state was overwritten
                 return self._compile(False)
             call = lowered.compile()
         flags = tuple(i in given for i in range(len(specs)))
-        return _Made(call, flags, bool(trace.wrong), tuple(trace.known))
+        return _Made(call, flags, bool(trace.wrong), tuple(trace.known), trace.on_host)
 
     # -- running
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        call, donated, is_checked, known = self._made
+        call, donated, is_checked, known, _ = self._made
         if not all(k.holds(arrays[k.number]) for k in known):
             return interpreted(self.graph, arrays)
         holders = [held_by(a) for a in arrays]
@@ -123,15 +127,14 @@ class Compiled:
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
         outputs: list[Any] = [None] * len(found)
-        places = {self.replaced[i]: i for i in self.replaced if self._made.donated[i]}
-        for k, x in zip(self._order, found, strict=True):
-            i = places.get(k)
-            holder = holders[i] if i is not None else None
+        shares = self._shares
+        for (k, i), x in zip(self._slots, found, strict=True):
+            holder = holders[i] if i >= 0 else None
             if type(holder) is Held and x.unsafe_buffer_pointer() == holder.pointer:
                 holder.array = x
                 outputs[k] = arrays[i]
             else:
-                outputs[k] = shown(x, self._shares)
+                outputs[k] = shown(x, shares)
         return outputs
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
@@ -159,6 +162,11 @@ class Compiled:
     def memory(self) -> Any:
         """What XLA says of the memory that a run needs."""
         return self._made.call.memory_analysis()
+
+    @property
+    def on_host(self) -> dict[str, str]:
+        """The ops for which the program calls Python, and why."""
+        return dict(self._made.on_host)
 
     @property
     def transfers(self) -> Transfers:

@@ -120,7 +120,7 @@ def _normal(stream: _Stream, shape: Any, dtype: Any) -> Any:
     count = prod(shape)
     pairs = (count + 1) // 2
     if dtype == np.float64:
-        work = np.dtype(np.float64)
+        work: np.dtype[Any] = np.dtype(np.float64)
         words = lax.reshape(stream.words64(2 * pairs), (pairs, 2)) >> np.uint64(11)
         u = (narrow(words[:, 0], work) + 1) * 2.0**-53
         v = narrow(words[:, 1], work) * 2.0**-53

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.graph.snapshot import specs_of
 from ...core.node import Node
 from .api import jnp, lax
 from .rules import Trace, axes_of, dtype_of, is_half, lowers, narrow, shape_of, wide
@@ -118,7 +119,7 @@ def _standardize(t: Trace, node: Node, x: Any) -> Any:
     out = x - mean
     variance = lax.reshape(lax.reduce_sum(out * out, axes), kept) / n
     out = out * (1 / lax.sqrt(variance + np.asarray(node.attrs["eps"], x.dtype)))
-    return tuple(narrow(v, s.dtype) for v, s in zip((out, mean, variance), node.spec, strict=True))
+    return tuple(narrow(v, s.dtype) for v, s in zip((out, mean, variance), specs_of(node), strict=True))
 
 
 # -- running
@@ -136,7 +137,9 @@ def _running(t: Trace, node: Node, x: Any) -> Any:
     if n == 0:
         return narrow(x, dtype)
     ones = jnp.ones_like(lax.slice_in_dim(x, 0, 1, axis=axis))
-    rest = run(lax.slice_in_dim(x, 1, n, axis=axis) if reverse else lax.slice_in_dim(x, 0, n - 1, axis=axis), axis, reverse)
+    rest = run(
+        lax.slice_in_dim(x, 1, n, axis=axis) if reverse else lax.slice_in_dim(x, 0, n - 1, axis=axis), axis, reverse
+    )
     return narrow(lax.concatenate([rest, ones] if reverse else [ones, rest], axis), dtype)
 
 

@@ -70,15 +70,15 @@ class Trace:
     def __init__(self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]]) -> None:
         self.wrong: list[Any] = []
         self.known: list[Known] = []
-        # Whether the host is called back: what it raises comes when part of the program has run.
-        self.calls_host = False
+        # The ops that the host is called back for, with the reasons: what they raise comes in the midst of a run.
+        self.on_host: dict[str, str] = {}
         # The inputs, by number, that nodes have all their elements from.
         self.origins: dict[Node, int] = {}
         self._lower = lower
 
     def begin(self, inputs: Sequence[Node]) -> None:
         """Begin anew, with the inputs of the graph that a call is fed."""
-        self.wrong, self.known, self.calls_host = [], [], False
+        self.wrong, self.known, self.on_host = [], [], {}
         self.origins = {n: i for i, n in enumerate(inputs)}
 
     def follow(self, node: Node) -> None:
@@ -121,7 +121,7 @@ class Trace:
         def run(*args: Any) -> tuple[list[Any], Any]:
             inside = Trace(self._lower)
             outputs = self._lower(graph, args, inside)
-            self.calls_host |= inside.calls_host
+            self.on_host |= inside.on_host
             return outputs, jnp.asarray(inside.is_wrong())
 
         return run

@@ -165,7 +165,8 @@ def _slice(t: Trace, node: Node, x: Any) -> Any:
 @lowers("slice_transpose")
 def _slice_transpose(t: Trace, node: Node, ct: Any) -> Any:
     shape = shape_of(node)
-    pads, turned, sizes = [], [], []
+    pads: list[tuple[int, int, int]] = []
+    turned, sizes = [], []
     for n, place in zip(shape, (p for p in _places(node, len(shape)) if p is not None), strict=True):
         picked = range(n)[place] if isinstance(place, slice) else range(place, place + 1)
         if picked.step < 0:
@@ -188,9 +189,7 @@ def _slice_update(t: Trace, node: Node, x: Any, v: Any) -> Any:
         v = v[0]
     starts = [p.indices(n)[0] if isinstance(p, slice) else p for p, n in zip(_whole(places), x.shape, strict=True)]
     if all(not isinstance(p, slice) or p.step in (None, 1) for p in places):
-        sizes = [
-            len(range(n)[p]) if isinstance(p, slice) else 1 for p, n in zip(_whole(places), x.shape, strict=True)
-        ]
+        sizes = [len(range(n)[p]) if isinstance(p, slice) else 1 for p, n in zip(_whole(places), x.shape, strict=True)]
         return lax.dynamic_update_slice(x, lax.reshape(spread(v, kept), sizes), starts) if all(sizes) else x
     return x.at[places].set(v)
 

@@ -25,8 +25,10 @@ from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
 from ....core.tensor import LEAF, Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
+from ...xla.memory import settled
 from .. import donation
 from ..capture.captured import Captures
+from ..engines import XLA
 from ..recorded import Recorded
 from ..signature import PLAIN, as_array
 from ..tracing import TRACING, epoch
@@ -56,6 +58,7 @@ _NAMES: dict[str, Any] = {
     "of_tensor": donation.of_tensor,
     "set_data": set_data,
     "setitem": setitem,
+    "settled": settled,
     "set_grad": set_grad,
     "unflatten": unflatten,
     "variables": open_variables,
@@ -311,7 +314,8 @@ def _owner(t: _Text, owner: Any) -> str:
 
 
 def _feed_tensor(t: _Text, i: Register, owner: Any, dtype: Any, shape: Any) -> Lines:
-    return _plain(i, f"{_owner(t, owner)}._data")
+    name = _owner(t, owner)
+    return _plain(i, f"settled({name})" if t.code.path.engine.name == XLA else f"{name}._data")
 
 
 def _feed_array(t: _Text, i: Register, a: Register) -> Lines:
