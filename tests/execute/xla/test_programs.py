@@ -208,7 +208,8 @@ def test_gradients_flow_out_of_a_program() -> None:
 def test_random_numbers_are_those_of_eager_execution() -> None:
     def f(n: Any) -> Any:
         return (
-            wg.rand(7), wg.rand(3, 5, dtype="float64"), wg.randint(0, 1000, (9,)), wg.random.randperm(11), wg.torch.bernoulli(wg.full((9,), 0.3)),
+            wg.rand(7), wg.rand(3, 5, dtype="float64"), wg.randint(0, 1000, (9,)), wg.random.randperm(11),
+            wg.torch.bernoulli(wg.full((9,), 0.3)),
             wg.nn.functional.dropout(n, 0.4), wg.randn(4) * 0,
         )  # fmt: skip
 

@@ -8,16 +8,15 @@ is not, the ndarray is a copy that nobody writes to, and remembers the device's 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.tensor import Tensor
-from .api import jax
+from .api import jax, jnp
 
-# Below so many bytes a copy at every call costs less than looking after it.
-_SMALL = 1 << 14
 
 
 class Held:
@@ -96,16 +95,21 @@ def settled(t: Tensor) -> Array:
     What is fed again then need not be copied again: an example set that training goes through in turns, say.
     """
     a: Array = t._data
-    if a.nbytes < _SMALL or a.base is not None or not a.flags.owndata or sys.getrefcount(a) != _TWICE:
+    if a.base is not None or not a.ndim or not a.size or not a.flags.owndata or sys.getrefcount(a) != _TWICE:
         return a
     if not a.flags.c_contiguous or not a.dtype.isnative or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return a
     with jax.enable_x64(True):
-        array = jax.device_put(a, may_alias=False)
+        array = _copier()(a)  # which costs a fraction of device_put
     array.block_until_ready()
     moved = shown(array, is_shared(array))
     t._data = moved
     return moved
+
+
+@cache
+def _copier() -> Any:
+    return jax.jit(jnp.copy)
 
 
 def is_shared(array: Any) -> bool:

@@ -48,6 +48,7 @@ class _Made(NamedTuple):
     """A compiled program: the call, and what its trace found out."""
 
     call: Any
+    compiled: Any
     donated: tuple[bool, ...]
     is_checked: bool
     known: tuple[Known, ...]
@@ -93,18 +94,19 @@ class Compiled:
         given = tuple(sorted(replaced)) if donates else ()
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*donated")
-            lowered = jax.jit(program, donate_argnums=given, keep_unused=True).lower(*specs)
+            call = jax.jit(program, donate_argnums=given, keep_unused=True)
+            lowered = call.lower(*specs)
             if donates and trace.on_host:  # what Python raises comes after state was overwritten
                 return self._compile(False)
-            call = lowered.compile()
+            compiled = lowered.compile()  # which calls find
         flags = tuple(i in given for i in range(len(specs)))
-        return _Made(call, flags, bool(trace.wrong), tuple(trace.known), trace.on_host)
+        return _Made(call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host)
 
     # -- running
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        call, donated, is_checked, known, _ = self._made
+        call, _, donated, is_checked, known, _ = self._made
         if not all(k.holds(arrays[k.number]) for k in known):
             return interpreted(self.graph, arrays)
         holders = [held_by(a) for a in arrays]
@@ -156,12 +158,12 @@ class Compiled:
     @property
     def ir(self) -> str:
         """The program as XLA is given it, in StableHLO's text."""
-        return str(self._made.call.as_text())
+        return str(self._made.compiled.as_text())
 
     @property
     def memory(self) -> Any:
         """What XLA says of the memory that a run needs."""
-        return self._made.call.memory_analysis()
+        return self._made.compiled.memory_analysis()
 
     @property
     def on_host(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.ops.facets import VIEWS
 from ...core.ops.op import Op, spec_of_input
+from ..native.rewrite.checks import is_checked
 from .api import jnp, lax
 
 # A function of (trace, node, *operands) that gives the node's value, a tuple for several results. Operands are JAX's
@@ -94,6 +95,8 @@ class Trace:
 
     def check_integers(self, entry: Any, x: Any, low: int, high: int, ignored: int | None = None) -> None:
         """Check that `low` <= x < `high` holds, but for elements that are `ignored`."""
+        if isinstance(entry, Node) and is_checked(entry, high):
+            return
         origin = self.origins.get(entry) if isinstance(entry, Node) else None
         if origin is not None:
             self.known.append(Known(origin, low, high, ignored))

@@ -87,7 +87,7 @@ def _repeat(t: Trace, node: Node, x: Any) -> Any:
 def _sum_runs(t: Trace, node: Node, x: Any) -> Any:
     repeats, axis = node.attrs["repeats"], node.attrs["axis"] % x.ndim
     dtype = dtype_of(node)
-    x = narrow(x, np.dtype(np.int32)) if dtype == bool else x
+    x = narrow(x, np.dtype(np.int32)) if dtype.kind == "b" else x
     if isinstance(repeats, int):
         shape = (*x.shape[:axis], x.shape[axis] // repeats, repeats, *x.shape[axis + 1 :])
         return _narrowed(lax.reduce_sum(lax.reshape(wide(x), shape), (axis + 1,)), dtype)
@@ -98,7 +98,7 @@ def _sum_runs(t: Trace, node: Node, x: Any) -> Any:
 
 
 def _narrowed(x: Any, dtype: Any) -> Any:
-    return x != 0 if dtype == bool else narrow(x, dtype)
+    return x != 0 if dtype.kind == "b" else narrow(x, dtype)
 
 
 @lowers("shift")
