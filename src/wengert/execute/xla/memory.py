@@ -18,7 +18,6 @@ from ...core.tensor import Tensor
 from .api import jax, jnp
 
 
-
 class Held:
     """The owner of an ndarray's memory: a JAX array. It is the base of that ndarray and of no other."""
 

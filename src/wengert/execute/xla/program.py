@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,32 +15,10 @@ from .api import jax, jnp, lax
 from .lower import lower
 from .memory import Held, held_by, shown
 from .rules import Known, Trace
+from .transfers import Transfers
 
 # What is to be called at once with a program's results: see `execute/native/run/runtime`.
 Commit = Callable[[list[Any], Iterable[Any]], None]
-
-
-@dataclass(frozen=True)
-class Transfers:
-    """The arrays that a call moved to the device and off it, and those that were there already.
-
-    `moved` holds the names of inputs that were copied, `kept` of those that were found where a call before had left
-    them; `brought` counts the bytes copied, `returned` those that results took to the host. On a CPU results are read
-    where they are.
-    """
-
-    device: str
-    moved: tuple[str, ...]
-    kept: tuple[str, ...]
-    brought: int
-    returned: int
-
-    def __str__(self) -> str:
-        moved = f": {', '.join(self.moved)}" if self.moved else ""
-        return (
-            f"{self.device}: {len(self.kept)} inputs were there, {len(self.moved)} were copied ({self.brought} bytes)"
-            f"{moved}; results copied back: {self.returned} bytes"
-        )
 
 
 class _Made(NamedTuple):
@@ -178,7 +155,7 @@ class Compiled:
         kept = [n for n, copied in zip(names, self._moved, strict=False) if not copied]
         brought = sum(n.spec.nbytes for n, copied in zip(self.graph.inputs, self._moved, strict=False) if copied)
         returned = 0 if self._shares else sum(n.spec.nbytes for n in self.graph.outputs)
-        return Transfers(self._device, tuple(moved), tuple(kept), brought, returned)
+        return Transfers(self._device, tuple(moved), tuple(kept), brought, returned, tuple(self._made.on_host))
 
     @cached_property
     def _device(self) -> str:
