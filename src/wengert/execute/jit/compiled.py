@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
+from ..engines import XLA, Engine
 from ..native.codegen.machine import OLDEST_LLVMLITE
-from .engines import XLA, Engine
 from .program import Path
 
 if TYPE_CHECKING:

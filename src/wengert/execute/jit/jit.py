@@ -25,6 +25,7 @@ from ...core.tensor import LEAF, Tensor
 from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names
+from ..engines import XLA, chosen, named
 from ..native.budget.within import Limit
 from ..native.dispatch.entry import Native, calls_natively
 from ..native.run.spilling import folder_of
@@ -36,7 +37,6 @@ from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError,
 from .dispatch import native, python
 from .dispatch.program import MISS
 from .dispatch.writer import dispatch_program
-from .engines import XLA, chosen, named
 from .executor import CompileGraph, executor, on_xla
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName

@@ -21,11 +21,11 @@ from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_no
 from ...core.state.turns import Turn, turns_of
 from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
+from ..engines import DEFAULT, XLA, Engine
 from ..native.compile import Compiled
 from ..xla.memory import settled
 from . import donation
 from .capture.captured import Captures
-from .engines import DEFAULT, XLA, Engine
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array

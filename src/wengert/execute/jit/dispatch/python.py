@@ -25,10 +25,10 @@ from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
 from ....core.tensor import LEAF, Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
+from ...engines import XLA
 from ...xla.memory import settled
 from .. import donation
 from ..capture.captured import Captures
-from ..engines import XLA
 from ..recorded import Recorded
 from ..signature import PLAIN, as_array
 from ..tracing import TRACING, epoch

@@ -6,10 +6,10 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from ...core.errors import GraphError, fail
-from ...core.graph.graph import Graph
-from ...core.mode import Mode, ModeBlock
-from ..xla.api import is_installed, jax
+from ..core.errors import GraphError, fail
+from ..core.graph.graph import Graph
+from ..core.mode import Mode, ModeBlock
+from .xla.api import is_installed, jax
 
 NATIVE, XLA, AUTO = "native", "xla", "auto"
 # Programs of fewer elements in all results of their nodes are done before an accelerator has begun.
