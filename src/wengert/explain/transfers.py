@@ -1,4 +1,4 @@
-"""What a compiled function moved between the host and the device that it runs on."""
+"""The transfers of a compiled function: arrays moved between the host and the device that it runs on."""
 
 from __future__ import annotations
 

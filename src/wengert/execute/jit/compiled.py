@@ -68,7 +68,7 @@ class Inspected:
 
     @property
     def transfers(self) -> Any:
-        """What the last call moved between the host and the device; programs of XLA only."""
+        """The arrays that the last call moved between the host and the device; of programs of XLA."""
         return self._of(self._shown(), "transfers")
 
     @property

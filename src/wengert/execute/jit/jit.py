@@ -750,7 +750,8 @@ def jit(
     activations: "int8": keep float32 values that a gradient is linear in as 8-bit integers for the backward pass, by
         blocks that share a scale. Gradients are then approximate; results of the forward pass are not.
     engine: what runs the programs: "native" code for this processor; "xla", through JAX, on the device that JAX
-        prefers; "auto", of which `f.engine` says what it chose and why. None: that of :class:`wengert.engine`, or native code.
+        prefers; "auto", of which `f.engine` says what it chose and why. None: that of :class:`wengert.engine`, or
+        native code.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments

@@ -45,10 +45,10 @@ def _index(t: Trace, node: Node, x: Any, *indices: Any) -> Any:
 def _index_transpose(t: Trace, node: Node, ct: Any, *indices: Any) -> Any:
     axis, dtype = node.attrs["axis"], dtype_of(node)
     places = _places(t, node.inputs[1:], indices, node.attrs["sizes"])
-    ct = narrow(ct, np.dtype(np.int32)) if ct.dtype == bool else wide(ct)
+    ct = narrow(ct, np.dtype(np.int32)) if ct.dtype.kind == "b" else wide(ct)
     out = jnp.zeros(shape_of(node), ct.dtype)
     out = out.at[_key(axis, places)].add(ct, mode="drop") if ct.size else out
-    return out != 0 if dtype == bool else narrow(out, dtype)
+    return out != 0 if dtype.kind == "b" else narrow(out, dtype)
 
 
 @lowers("index_update")
@@ -102,14 +102,14 @@ def _gather(t: Trace, node: Node, x: Any, indices: Any) -> Any:
 @lowers("gather_transpose")
 def _gather_transpose(t: Trace, node: Node, ct: Any, indices: Any) -> Any:
     axis, dtype = node.attrs["axis"], dtype_of(node)
-    ct = narrow(ct, np.dtype(np.int32)) if ct.dtype == bool else wide(ct)
+    ct = narrow(ct, np.dtype(np.int32)) if ct.dtype.kind == "b" else wide(ct)
     out = jnp.zeros(shape_of(node), ct.dtype)
     if ct.size:
         place = _place(t, node.inputs[1], indices, node.attrs["size"])
         at = [lax.broadcasted_iota(place.dtype, ct.shape, k) for k in range(ct.ndim)]
         at[axis % ct.ndim] = place
         out = out.at[tuple(at)].add(ct, mode="drop")
-    return out != 0 if dtype == bool else narrow(out, dtype)
+    return out != 0 if dtype.kind == "b" else narrow(out, dtype)
 
 
 @lowers("one_hot")

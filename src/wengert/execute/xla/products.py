@@ -164,7 +164,7 @@ def _spread(node: Node, parts: Any) -> Any:
 
 
 def _lowest(dtype: Any) -> Any:
-    if dtype == bool:
+    if dtype.kind == "b":
         return False
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
@@ -214,12 +214,12 @@ def _pool_select(t: Trace, node: Node, x: Any, winners: Any) -> Any:
 
 @lowers("pool_scatter")
 def _pool_scatter(t: Trace, node: Node, y: Any, winners: Any) -> Any:
-    y = narrow(y, np.dtype(np.int32)) if y.dtype == bool else wide(y)
+    y = narrow(y, np.dtype(np.int32)) if y.dtype.kind == "b" else wide(y)
     zero = jnp.zeros_like(y)
     parts = [lax.select(winners == k, y, zero) for k in range(prod(node.attrs["kernel"]))]
     out = _spread(node, parts)
     dtype = dtype_of(node)
-    return out != 0 if dtype == bool else narrow(out, dtype)
+    return out != 0 if dtype.kind == "b" else narrow(out, dtype)
 
 
 @lowers("sum_pool")

@@ -1,4 +1,4 @@
-"""Programs of XLA: a graph compiled by `jax.jit`, run on arrays, with its checks, its donated state and its transfers."""
+"""Programs of XLA: a graph compiled by `jax.jit`, its runs on arrays, its checks, its donated state, its transfers."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Compiled:
 
     @property
     def memory(self) -> Any:
-        """What XLA says of the memory that a run needs."""
+        """The memory that a run needs, as XLA says."""
         return self._made.compiled.memory_analysis()
 
     @property
@@ -149,7 +149,7 @@ class Compiled:
 
     @property
     def transfers(self) -> Transfers:
-        """What the last run moved between the host and the device."""
+        """The arrays that the last run moved between the host and the device."""
         names = [self.graph.names[n] for n in self.graph.inputs]
         moved = [n for n, copied in zip(names, self._moved, strict=False) if copied]
         kept = [n for n, copied in zip(names, self._moved, strict=False) if not copied]

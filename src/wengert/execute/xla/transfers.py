@@ -1,4 +1,4 @@
-"""What a call of a program of XLA's moved between the host and the device."""
+"""The transfers of a call of a program of XLA's: arrays moved between the host and the device."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ def _jump(c: Handler) -> None:
 
 @_handler
 def _mode(c: Handler) -> None:
-    """Check that the mode does not trace, and is as it was. Operands: context variable, grad, floats, autocast, engine."""
+    """Check that the mode does not trace, and is as it was.
+
+    Operands: context variable, grad, floats, autocast, engine.
+    """
     p = c.new("alloca ptr")
     failed = c.new(f"call i32 @PyContextVar_Get(ptr {c.operand(0)}, ptr null, ptr {p})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
