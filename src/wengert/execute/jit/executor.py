@@ -46,11 +46,13 @@ class CompileGraph(Protocol):
     """
 
     def __call__(
-        self, graph: Graph, donated: Sequence[bool] | None, replaced: Mapping[int, int] | None = None
+        self, graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
     ) -> Executor: ...
 
 
-def on_xla(graph: Graph, donated: Sequence[bool] | None = None, replaced: Mapping[int, int] | None = None) -> Executor:
+def on_xla(
+    graph: Graph, donated: Sequence[bool] | None = None, *, replaced: Mapping[int, int] | None = None
+) -> Executor:
     """Return the graph as a program of XLA's. Raises GraphError where there is no jax."""
     made: Executor = import_module("..xla.program", __package__).compile_graph(graph, donated, replaced)
     return made
@@ -77,8 +79,9 @@ class Interpreted:
 def executor(
     graph: Graph,
     donated: Sequence[bool] | None = None,
-    replaced: Mapping[int, int] | None = None,
     limit: Limit | None = None,
+    *,
+    replaced: Mapping[int, int] | None = None,
 ) -> Executor:
     """Return the graph as native code where that is possible; results may take the memory of `donated` inputs.
 

@@ -64,7 +64,7 @@ class Path:
         # The arguments, by their numbers, that the caller gives away, each with what to say of that.
         self.given = {} if traced.tracked or traced.guards else given
         self.donated = donation.donated_inputs(traced, self.given)
-        self.executor = compile_graph(traced.graph, self.donated, donation.replaced(traced, self.donated))
+        self.executor = compile_graph(traced.graph, self.donated, replaced=donation.replaced(traced, self.donated))
         if donation.fails_after_writing(self.executor) or _are_looked_at(traced):
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)

@@ -28,8 +28,9 @@ STEP_LIMIT = 16.0
 def verified(
     graph: Graph,
     donated: Sequence[bool] | None = None,
-    replaced: Mapping[int, int] | None = None,
     limit: Limit | None = None,
+    *,
+    replaced: Mapping[int, int] | None = None,
 ) -> Verified:
     """Return the graph as native code that is verified; it computes everything twice, on inputs of its own.
 
@@ -43,7 +44,7 @@ class Verified:
 
     def __init__(self, graph: Graph, limit: Limit | None = None) -> None:
         self.graph = graph
-        self.native = executor(graph, None, None, limit)
+        self.native = executor(graph, None, limit)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.native, name)
