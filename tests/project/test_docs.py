@@ -37,7 +37,12 @@ CHECKER = doctest.OutputChecker()
 
 
 # What examples need that the tests do not: without it they are skipped.
-NEEDS = {"wengert.interop.einops": "einops", "wengert.interop.sklearn": "sklearn", "scikit-learn.md": "sklearn", "accelerators.md": "jax"}
+NEEDS = {
+    "wengert.interop.einops": "einops",
+    "wengert.interop.sklearn": "sklearn",
+    "scikit-learn.md": "sklearn",
+    "accelerators.md": "jax",
+}
 
 
 def modules() -> list[str]:

@@ -139,6 +139,15 @@ def test_infinities_and_nans() -> None:
         np.testing.assert_array_equal(got.numpy(), want.numpy())
 
 
+def test_powers() -> None:
+    x = wg.tensor([0.12, -3.0, 1e-3, 50.0])
+    for k in (0, 1, 2, 3, 0.5, 2.5, -1, -2, -0.5, -20):
+        got, want = on_xla(lambda x, k=k: x**k)(x).numpy(), (x**k).numpy()
+        np.testing.assert_allclose(got, want, 1e-5, err_msg=str(k))
+    with pytest.raises(wg.DTypeError, match="negative integer power"):
+        on_xla(lambda x, n: x**n)(wg.tensor([2]), wg.tensor([-1]))
+
+
 # -- control flow and transforms
 
 

@@ -154,8 +154,10 @@ def _pow(t: Trace, node: Node, *args: Any) -> Any:
     if isinstance(args[1], (int, float)) and not isinstance(args[1], bool) and x.dtype.kind == "f":
         if args[1] == 0.5:
             return lax.select(x == -np.inf, jnp.full_like(x, np.inf), lax.sqrt(x + np.zeros((), x.dtype)))
-        if args[1] == int(args[1]) and abs(args[1]) <= 64:
+        if args[1] in range(65):  # of a negative power the product may vanish where the result does not
             return lax.integer_pow(x, int(args[1]))
+        if args[1] == -1:
+            return lax.div(jnp.ones_like(x), x)
     return jnp.power(x, y)
 
 
