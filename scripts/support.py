@@ -18,6 +18,8 @@ import wengert.transforms.control  # noqa: E402, F401 (declares the ops of contr
 from opchecks import calls, checked_ops  # noqa: E402
 from wengert.core.ops.facets import Role  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
+from wengert.execute.xla import lower as _lower  # noqa: E402, F401 (declares the rules)
+from wengert.execute.xla.rules import ON_HOST, RULES  # noqa: E402
 from wengert.symbolic.bridge import sympy_of  # noqa: E402
 from wengert.transforms.batch import rules as batch_rules  # noqa: E402
 from wengert.transforms.batch import vmap as batch  # noqa: E402
@@ -104,6 +106,14 @@ def complex_numbers(op: Op) -> str:
     return "real numbers only"
 
 
+def on_xla(op: Op) -> str:
+    if "collective" in op.facets:
+        return "refused: ranks meet in native programs"
+    if op.name in ON_HOST:
+        return f"on the host: {ON_HOST[op.name]}"
+    return YES if op.name in RULES else "by its parts"
+
+
 COLUMNS: Mapping[str, Callable[[Op], str]] = {
     "jvp, vjp": first_order,
     "jvp of vjp, vjp of vjp": second_order,
@@ -111,6 +121,7 @@ COLUMNS: Mapping[str, Callable[[Op], str]] = {
     "symbolic": symbolic,
     "sparsity": sparsity,
     "complex": complex_numbers,
+    "XLA": on_xla,
 }
 
 
@@ -129,11 +140,12 @@ def support_page() -> str:
         "and second order in `tests/ops/test_op_table.py` and `tests/transforms/test_forward.py` (against differences, "
         "forward against reverse, recorded and traced), batching in `tests/transforms/test_batch.py` (against a Python "
         "loop), expressions in `tests/symbolic/test_symbolic.py`, patterns in `tests/transforms/test_sparsity.py` "
-        "(against Jacobians), complex numbers in `tests/transforms/test_complex.py`.\n",
+        "(against Jacobians), complex numbers in `tests/transforms/test_complex.py`, XLA in "
+        "`tests/execute/xla/test_op_table.py` (every sample in every dtype, against the interpreter).\n",
         "*None*: results are piecewise constant, or no numbers, and nothing flows. *By its parts*: the operation is a "
         "composite, and the transform applies to what is inside. *Aligned*: it counts axes from the right and takes "
         "the examples as one more leading axis. *Probed*: the pattern is found by running the operation on numbered "
-        "elements.\n",
+        "elements. *On the host*: the compiled program calls Python back for it.\n",
         f"| op | {' | '.join(COLUMNS)} |",
         "| --- |" + " --- |" * len(COLUMNS),
     ]

@@ -14,7 +14,14 @@ from problem import Arrays, Data, Problem, Sizes, as_double, error, start_of
 
 PROBLEMS: dict[str, Problem] = {p.name: p for p in (*training.PROBLEMS, *calls.PROBLEMS)}
 # Each contender, and the module that must be installed for it.
-CONTENDERS = {"wengert": "wengert", "torch": "torch", "torch.compile": "torch", "jax": "jax", "numpy": "numpy"}
+CONTENDERS = {
+    "wengert": "wengert",
+    "wengert.xla": "jax",
+    "torch": "torch",
+    "torch.compile": "torch",
+    "jax": "jax",
+    "numpy": "numpy",
+}
 
 
 def installed(contender: str) -> bool:
@@ -40,7 +47,8 @@ def library(contender: str, dtype: str) -> Library:
         module.jax.config.update("jax_enable_x64", dtype == "float64")
         made = module.Jax()
     else:
-        made = importlib.import_module("with_wengert").Wengert(compiled=contender == "wengert")
+        engine = "xla" if contender == "wengert.xla" else "native"
+        made = importlib.import_module("with_wengert").Wengert(contender.startswith("wengert"), engine)
     return made
 
 

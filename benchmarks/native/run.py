@@ -125,7 +125,7 @@ def row(problem: Problem, slots: dict[str, Slot], names: list[str]) -> str:
         slot, times = slots.get(name), ratio(slots, name)
         cell = "" if slot is None else duration(statistics.median(slot.times))
         cells.append(cell if times is None or name == "wengert" else f"{cell} ({times:.2f})")
-    peers = [r for n in names if n not in ("wengert", "numpy") and (r := ratio(slots, n)) is not None]
+    peers = [r for n in names if n not in ("wengert", "wengert.xla", "numpy") and (r := ratio(slots, n)) is not None]
     return f"| {problem.name} | " + " | ".join(cells) + f" | {f'**{min(peers):.2f}**' if peers else ''} |"
 
 
@@ -174,7 +174,9 @@ def main(argv: list[str] | None = None) -> None:
         return
     listed = versions(args.peers)
     pythons = {
-        n: sys.executable if n == "wengert" else args.peers for n in names if n == "wengert" or CONTENDERS[n] in listed
+        n: sys.executable if n.startswith("wengert") else args.peers
+        for n in names
+        if n == "wengert" or CONTENDERS[n] in listed
     }
     there = list(pythons)
     print(
@@ -189,7 +191,9 @@ def main(argv: list[str] | None = None) -> None:
     for problem in problems:
         slots: dict[str, Any] = race(problem, pythons, args.rounds, args.seconds, args.threads)
         print(row(problem, slots, there), flush=True)
-        if peers := [r for n in there if n not in ("wengert", "numpy") and (r := ratio(slots, n)) is not None]:
+        if peers := [
+            r for n in there if n not in ("wengert", "wengert.xla", "numpy") and (r := ratio(slots, n)) is not None
+        ]:
             best.append(min(peers))
     if best:
         print(f"\nGeometric mean over the best peer: {statistics.geometric_mean(best):.2f}")

@@ -15,12 +15,12 @@ from wengert.nn import functional as F
 
 
 class Wengert(Library):
-    """`compiled`: through `wg.jit`."""
+    """`compiled`: through `wg.jit`, on an engine."""
 
     fns = wg
 
-    def __init__(self, compiled: bool) -> None:
-        self.compiled = compiled
+    def __init__(self, compiled: bool, engine: str = "native") -> None:
+        self.compiled, self.engine = compiled, engine
 
     def array(self, value: np.ndarray) -> wg.Tensor:
         return wg.tensor(value)
@@ -101,7 +101,7 @@ class Wengert(Library):
     def compile(self, fn: Callable[..., Any], donate: tuple[int, ...] = ()) -> Callable[..., Any]:
         if not self.compiled:
             return fn
-        compiled: Callable[..., Any] = wg.jit(fn, donate_argnums=donate)
+        compiled: Callable[..., Any] = wg.jit(fn, donate_argnums=donate, engine=self.engine)
         return compiled
 
     def value_and_grad(self, fn: Callable[..., Any], which: tuple[int, ...]) -> Callable[..., Any]:

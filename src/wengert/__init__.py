@@ -115,6 +115,7 @@ _LAZY_NAMES = {
     "custom_jvp": ".transforms.custom.rules",
     "custom_vjp": ".transforms.custom.rules",
     "elimination_cost": ".transforms.jacobians.elimination",
+    "engine": ".execute.engines",
     "explore": ".explorer",
     "fori_loop": ".transforms.control",
     "function": ".execute.static",

@@ -95,6 +95,7 @@ from .transforms.control import cond as cond
 from .transforms.custom.rules import custom_jvp as custom_jvp
 from .transforms.custom.rules import custom_vjp as custom_vjp
 from .transforms.jacobians.elimination import elimination_cost as elimination_cost
+from .execute.engines import engine as engine
 from .explorer import explore as explore
 from .transforms.control import fori_loop as fori_loop
 from .execute.static import function as function

@@ -44,6 +44,7 @@ NEEDS = {
     "wengert.interop.pymc": "pymc",
     "wengert.interop.pytensor": "pytensor",
     "wengert.interop.sklearn": "sklearn",
+    "accelerators.md": "jax",
     "c-callers.md": "scipy",
     "onnx.md": "onnx",
     "scikit-learn.md": "sklearn",

@@ -155,7 +155,7 @@ def converted(value: Array, dtype: DType) -> Array:
             )
     if value.dtype.kind in "fV" and dtype.kind in "iu" and value.size:
         whole = np.trunc(value.astype(np.float64))
-        lowest, beyond = _bounds(dtype)
+        lowest, beyond = integer_bounds(dtype)
         outside = ~((whole >= lowest) & (whole < beyond))
         if outside.any():
             fail(
@@ -169,7 +169,7 @@ def converted(value: Array, dtype: DType) -> Array:
 # -- floating numbers as integers
 
 
-def _bounds(dtype: DType) -> tuple[float, float]:
+def integer_bounds(dtype: DType) -> tuple[float, float]:
     """Return the smallest number of an integer dtype and the one after the largest: powers of 2, which floats hold."""
     bits = 8 * dtype.itemsize
     return (0.0, 2.0**bits) if dtype.kind == "u" else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
@@ -190,14 +190,14 @@ def to_integers(x: Array, dtype: DType) -> Array:
                 return x.astype(dtype)
         except FloatingPointError:
             return _saturated(x, dtype)
-    lowest, beyond = _bounds(dtype)
+    lowest, beyond = integer_bounds(dtype)
     if x.size == 0 or (np.minimum.reduce(x, None) > lowest - 1.0 and np.maximum.reduce(x, None) < beyond):
         return x.astype(dtype)
     return _saturated(x, dtype)
 
 
 def _saturated(x: Array, dtype: DType) -> Array:
-    lowest, beyond = _bounds(dtype)
+    lowest, beyond = integer_bounds(dtype)
     greatest = int(beyond) - 1
     # The largest integer, or where that is no number of x's dtype the largest number below it.
     held = min(float(greatest), float(np.nextafter(x.dtype.type(beyond), x.dtype.type(0))))

@@ -79,15 +79,16 @@ class Scope:
 
 
 class Mode:
-    """The recording flag, the innermost scope, the tracing flag, the default dtype and the autocast of a thread.
+    """The recording flag, the innermost scope, the tracing flag, the default dtype, autocast and engine of a thread.
 
     While tracing, ops without inputs (random numbers) are recorded instead of run. `floats` is the dtype of
     floating numbers that bring none of their own. `autocast` says in which precision ops compute, None for that of
     their operands (see :mod:`wengert.core.ops.autocast`), or is anything else with a method `operands(op, args)` by
-    which operands are to go; `detour` keeps the front doors asking for it.
+    which operands are to go; `detour` keeps the front doors asking for it. `engine` is
+    what runs compiled functions that name none.
     """
 
-    __slots__ = ("grad", "scope", "tracing", "floats", "autocast", "detour")
+    __slots__ = ("grad", "scope", "tracing", "floats", "autocast", "detour", "engine")
 
     def __init__(
         self,
@@ -97,6 +98,7 @@ class Mode:
         floats: np.dtype[Any] = _FLOAT32,
         autocast: Any = None,
         detour: Any = None,
+        engine: str = "native",
     ) -> None:
         self.grad = grad
         self.scope = scope
@@ -104,34 +106,39 @@ class Mode:
         self.floats = floats
         self.autocast = autocast
         self.detour = detour
+        self.engine = engine
 
     def with_grad(self, grad: bool) -> Mode:
         """Return this mode with recording on or off."""
-        return Mode(grad, self.scope, self.tracing, self.floats, self.autocast, self.detour)
+        return Mode(grad, self.scope, self.tracing, self.floats, self.autocast, self.detour, self.engine)
 
     def within(self, scope: Scope | None) -> Mode:
         """Return this mode inside another scope."""
-        return Mode(self.grad, scope, self.tracing, self.floats, self.autocast, self.detour)
+        return Mode(self.grad, scope, self.tracing, self.floats, self.autocast, self.detour, self.engine)
 
     def recording(self, scope: Scope | None) -> Mode:
         """Return this mode with recording on, inside another scope."""
-        return Mode(True, scope, self.tracing, self.floats, self.autocast, self.detour)
+        return Mode(True, scope, self.tracing, self.floats, self.autocast, self.detour, self.engine)
 
     def traced(self, scope: Scope | None, grad: bool = True, tracing: bool = True) -> Mode:
         """Return the mode of a trace that begins in this one, inside a scope of its own."""
-        return Mode(grad, scope, tracing, self.floats, self.autocast, self.detour)
+        return Mode(grad, scope, tracing, self.floats, self.autocast, self.detour, self.engine)
 
     def with_floats(self, floats: np.dtype[Any]) -> Mode:
         """Return this mode with another default dtype."""
-        return Mode(self.grad, self.scope, self.tracing, floats, self.autocast, self.detour)
+        return Mode(self.grad, self.scope, self.tracing, floats, self.autocast, self.detour, self.engine)
 
     def with_autocast(self, autocast: Any, detour: Any = None) -> Mode:
         """Return this mode with ops that compute in other precisions than their operands', or in theirs (None)."""
-        return Mode(self.grad, self.scope, self.tracing, self.floats, autocast, detour)
+        return Mode(self.grad, self.scope, self.tracing, self.floats, autocast, detour, self.engine)
+
+    def with_engine(self, engine: str) -> Mode:
+        """Return this mode with another engine for compiled functions."""
+        return Mode(self.grad, self.scope, self.tracing, self.floats, self.autocast, self.detour, engine)
 
     def as_recorded(self, grad: bool) -> Mode:
         """Return the mode in which recorded nodes run again, or their derivatives: casts are nodes among them."""
-        return Mode(grad, self.scope, self.tracing, self.floats)
+        return Mode(grad, self.scope, self.tracing, self.floats, engine=self.engine)
 
 
 _mode: ContextVar[Mode] = ContextVar("wengert_mode", default=Mode(True, None))  # noqa: B039

@@ -18,6 +18,7 @@ from ..core.references import Apart
 from ..core.spec import Spec
 from ..core.state.cells import TensorCell
 from ..core.tensor import Tensor
+from ..execute.engines import XLA, Engine
 from ..execute.jit.capture.captured import Captures
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.jit import Jit
@@ -134,13 +135,21 @@ class StepOnMesh(Jit):
         # The partitions, the latest last: what each rank runs, and where everything is.
         self.partitions: list[Partitioned] = []
 
-    def _compiler_of(self, traced: Traced, call: Call, captures: Captures) -> CompileGraph:
+    def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
+        if engine.name == XLA:
+            fail(
+                GraphError,
+                f"{self._name} on {self.mesh} with the engine {engine}",
+                "Ranks run native code: compile a step on a mesh outside of wg.engine.",
+            )
         inputs, gathered = self._inputs(traced, call, captures)
         of_trace = traced.graph.inputs
 
-        def compile(graph: Graph, donated: Sequence[bool] | None) -> Executor:
+        def compile(
+            graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
+        ) -> Executor:
             if graph.inputs != of_trace:
-                return executor(graph, donated)  # a derivative: whole, on every rank
+                return executor(graph, donated, replaced=replaced)  # a derivative: whole, on every rank
             whole: list[Placement | None] = [(None,) * len(self.mesh.names)] * len(graph.outputs)
             made = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
             self.partitions.append(made)

@@ -10,6 +10,7 @@ from .memory import Memory, memory
 from .nonfinite import Nonfinite, nonfinite
 from .precision import Precision, precision
 from .program_memory import ProgramMemory
+from .transfers import Transfers, transfers
 
 __all__ = [
     "Cost",
@@ -22,6 +23,7 @@ __all__ = [
     "Paths",
     "Precision",
     "ProgramMemory",
+    "Transfers",
     "cost",
     "dead_units",
     "diff",
@@ -31,6 +33,7 @@ __all__ = [
     "nonfinite",
     "paths",
     "precision",
+    "transfers",
 ]
 
 

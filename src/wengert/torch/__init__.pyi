@@ -82,6 +82,7 @@ from .. import debug as debug
 from .. import distribute as distribute
 from .. import e as e
 from .. import elimination_cost as elimination_cost
+from .. import engine as engine
 from .. import expand_dims as expand_dims
 from .. import explain as explain
 from .. import explore as explore

@@ -13,6 +13,7 @@ from ...core.graph.graph import Graph
 from ...core.spec import Spec, spec_of
 from ...core.tensor import Tensor, wrap
 from ...transforms.tracing.replay import replay
+from ..engines import XLA, Engine
 from ..native.callers.functions import CFunctions
 from ..native.codegen.machine import OLDEST_LLVMLITE
 from .capture.captured import Captures
@@ -68,6 +69,16 @@ class Inspected:
     def graph(self) -> Graph:
         """The graph that was traced: arguments and state in; results, new state and decisions out."""
         return self._shown().graph
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs it, and why it is that one."""
+        return self._shown().engine
+
+    @property
+    def transfers(self) -> Any:
+        """The arrays that the last call moved between the host and the device; of programs of XLA."""
+        return self._of(self._shown(), "transfers")
 
     @property
     def plan(self) -> Any:
@@ -144,6 +155,10 @@ class Inspected:
     def _of(self, path: Path, name: str) -> Any:
         executor = path.executor
         if not hasattr(executor, name):
+            if path.engine.name == XLA:
+                fail(
+                    GraphError, f"there is no .{name}: the program runs by XLA", 'Call it by engine="native" to see it.'
+                )
             fail(
                 GraphError,
                 f"there is no .{name}: the program runs through the interpreter",

@@ -9,7 +9,7 @@ ever sees a value change. Arguments are donated where `donate_argnums` says so; 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, MutableMapping
+from collections.abc import Callable, Container, MutableMapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.tensor import Tensor
 from ..native.codegen.kernel import Kernel
 from ..native.compile import Compiled
+from ..xla.memory import Held
 from .executor import Executor
 from .signature import PLAIN
 from .tracing import Traced
@@ -28,6 +29,7 @@ _WRITEABLE = 0x0400
 _OWNS_DATA = 0x0004
 # The flags of an array that may be written into: plain, writeable, and the owner of its memory.
 OWNED = PLAIN | _WRITEABLE | _OWNS_DATA
+_HELD = PLAIN | _WRITEABLE
 
 
 def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...]:
@@ -45,6 +47,26 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
         or (kind == "argument" and i in arguments)
         for kind, i in traced.sources
     )
+
+
+def replaced(traced: Traced, donated: Sequence[bool]) -> dict[int, int]:
+    """Return for donated inputs by number the output that takes their place: for each another one, of its spec."""
+    cells = {w.number: w.output for w in traced.cell_writes}
+    gradients = {i: g for i, g in traced.cell_grads if g is not None}
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    outputs = traced.graph.outputs
+    for n, (kind, i) in enumerate(traced.sources):
+        if not donated[n]:
+            continue
+        spec = traced.graph.inputs[n].spec
+        known = cells.get(i) if kind == "cell" else gradients.get(i) if kind == "cell gradient" else None
+        fits = (k for k, out in enumerate(outputs) if k not in taken and out.spec == spec)
+        k = next(fits, None) if kind == "argument" else known
+        if k is not None and k not in taken and outputs[k].spec == spec:
+            found[n] = k
+            taken.add(k)
+    return found
 
 
 def fails_after_writing(executor: Executor) -> bool:
@@ -76,7 +98,12 @@ _ALONE = sys.getrefcount(_holder.value)
 
 
 def _is_free(a: Any) -> bool:
-    return type(a) is np.ndarray and a.flags.num & OWNED == OWNED and a.base is None
+    if type(a) is not np.ndarray:
+        return False
+    base: Any = a.base
+    if type(base) is Held:  # XLA's memory, of which the array is all that there is to see
+        return a.flags.num & _HELD == _HELD
+    return a.flags.num & OWNED == OWNED and base is None
 
 
 def of_tensor(t: Tensor) -> Any:

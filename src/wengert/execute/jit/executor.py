@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -38,8 +39,23 @@ class Executor(Protocol):
         ...
 
 
-# From a graph, and which of its inputs are donated, to what runs it.
-CompileGraph = Callable[[Graph, Sequence[bool] | None], Executor]
+class CompileGraph(Protocol):
+    """A function from a graph, and which of its inputs are donated, to what runs it.
+
+    `replaced` says of donated inputs, by their numbers, which output takes their place outside.
+    """
+
+    def __call__(
+        self, graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
+    ) -> Executor: ...
+
+
+def on_xla(
+    graph: Graph, donated: Sequence[bool] | None = None, *, replaced: Mapping[int, int] | None = None
+) -> Executor:
+    """Return the graph as a program of XLA's. Raises GraphError where there is no jax."""
+    made: Executor = import_module("..xla.program", __package__).compile_graph(graph, donated, replaced)
+    return made
 
 
 class Interpreted:
@@ -60,7 +76,13 @@ class Interpreted:
         return outputs
 
 
-def executor(graph: Graph, donated: Sequence[bool] | None = None, limit: Limit | None = None) -> Executor:
+def executor(
+    graph: Graph,
+    donated: Sequence[bool] | None = None,
+    limit: Limit | None = None,
+    *,
+    replaced: Mapping[int, int] | None = None,
+) -> Executor:
     """Return the graph as native code where that is possible; results may take the memory of `donated` inputs.
 
     With a `limit`, it needs at most so many bytes beside its inputs, for as many threads as there are now. Raises

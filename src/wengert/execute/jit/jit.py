@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
-from ...core.mode import get_mode
+from ...core.mode import Mode, get_mode
 from ...core.references import Apart
 from ...core.spec import Spec, spec_of
 from ...core.state.capture import get_capture
@@ -25,6 +25,7 @@ from ...core.tensor import LEAF, Tensor
 from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names
+from ..engines import XLA, Engine, chosen, named
 from ..native.budget.within import Limit
 from ..native.dispatch.entry import Native, calls_natively
 from ..native.run.spilling import folder_of
@@ -36,7 +37,7 @@ from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError,
 from .dispatch import native, python
 from .dispatch.program import MISS
 from .dispatch.writer import dispatch_program
-from .executor import CompileGraph, executor
+from .executor import CompileGraph, executor, on_xla
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
 from .history import DRAWS, History, Record, facts_of, is_plain_fact
@@ -224,8 +225,8 @@ class Jit(Inspected, Native):
     def _key(self, call: Call, captures: Captures, reads: Reads | None) -> tuple[Any, ...]:
         leaves = [call.leaves[i] for i in call.positions]
         shared = tuple(captures.numbers.get((id(x),), -1) for x in leaves) if captures.numbers else ()
-        mode = get_mode()
-        return reads, call.key, captures.key, shared, (mode.grad, mode.floats, mode.autocast)
+        get_mode()
+        return reads, call.key, captures.key, shared, _key_of(get_mode())
 
     # -- running
 
@@ -330,7 +331,7 @@ class Jit(Inspected, Native):
         if path.traced.has_effects:  # which a backward pass is not to repeat
             outs = replay(path.graph, inputs)
         else:
-            outs = path.recorded(self._compile, inputs)
+            outs = path.recorded(inputs)
         return [t._data for t in outs], outs
 
     def _run_new(self, call: Call, found: Found) -> Any:
@@ -582,6 +583,7 @@ class Jit(Inspected, Native):
                 "gradients are recorded": now.grad,
                 "the default dtype": now.floats,
                 "the autocast": now.autocast,
+                "the engine": now.engine,
             }
             draws = {f"{DRAWS}{path}": self._history.count for path in outside.drawn.changed()}
             facts = {**inputs, **dict(captures.facts), **mode, **draws}
@@ -633,7 +635,7 @@ class Jit(Inspected, Native):
         """Return whether such a call has a program but for captured plain values, which it perhaps does not read."""
         mode = get_mode()
         for program in self._programs:
-            known, in_mode = program.key[1], program.key[-1] == (mode.grad, mode.floats, mode.autocast)
+            known, in_mode = program.key[1], program.key[-1] == _key_of(mode)
             if known == call.key and in_mode and program.call.structure == call.structure:
                 return any(is_plain_fact(fact) for fact in {*program.key[2]} ^ {*captures.key})
         return False
@@ -667,11 +669,17 @@ class Jit(Inspected, Native):
                     call.leaves[leaf], "requires_grad", False
                 ):
                     given[i] = f"as argument {numbers[leaf]} of {self._name}"
-        return Path(traced, self._compiler_of(traced, call, captures), given)
+        engine = chosen(traced.graph, self._options.engine or get_mode().engine, self._options.native_only)
+        return Path(traced, self._compiler_of(traced, call, captures, engine), given, engine)
 
-    def _compiler_of(self, traced: Traced, call: Call, captures: Captures) -> CompileGraph:
-        """Return what makes the graph of a trace ready to run."""
-        return self._compile
+    def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
+        """Return what makes the graph of a trace ready to run on an engine."""
+        return on_xla if engine.name == XLA else self._compile
+
+
+def _key_of(mode: Mode) -> tuple[Any, ...]:
+    """Return what programs depend on of the mode that they are called in."""
+    return mode.grad, mode.floats, mode.autocast, mode.engine
 
 
 def _compiler(options: Options) -> CompileGraph:
@@ -720,6 +728,7 @@ def jit(
     memory: int | str | None = None,
     spill: bool | str | os.PathLike[str] = False,
     activations: Literal["int8"] | None = None,
+    engine: Literal["native", "xla", "auto"] | None = None,
 ) -> Any:
     """Compile a function: it is traced once for every kind of call, then runs as native code.
 
@@ -743,6 +752,9 @@ def jit(
         temporary files. The file has no name, and is gone with the process. Linux only.
     activations: "int8": keep float32 values that a gradient is linear in as 8-bit integers for the backward pass, by
         blocks that share a scale. Gradients are then approximate; results of the forward pass are not.
+    engine: what runs the programs: "native" code for this processor; "xla", through JAX, on the device that JAX
+        prefers; "auto", of which `f.engine` says what it chose and why. None: that of :class:`wengert.engine`, or
+        native code.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
@@ -787,7 +799,16 @@ def jit(
         fail(DTypeError, f"activations={activations!r}", "Write 'int8', or leave it out.")
     folder = "" if spill is False else folder_of(spill)
     options = Options(
-        static_argnums, static_argnames, donate_argnums, verify, reproducible, name, budget, folder, activations or ""
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        verify,
+        reproducible,
+        name,
+        budget,
+        folder,
+        activations or "",
+        named(engine) if engine is not None else "",
     )
     if fn is None:
         return lambda inner: Jit(inner, options)

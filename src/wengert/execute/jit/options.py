@@ -28,6 +28,13 @@ class Options:
     memory: int | None = None
     spill: str = ""
     activations: str = ""
+    engine: str = ""
+
+    @property
+    def native_only(self) -> str:
+        """The first option here that only native code has; "" where there is none."""
+        asked = {"verify=True": self.verify, "memory=": self.memory is not None, "activations=": bool(self.activations)}
+        return next((name for name, said in asked.items() if said), "")
 
 
 def nbytes_of(amount: Any, what: str) -> int:

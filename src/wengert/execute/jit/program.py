@@ -17,11 +17,13 @@ from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import WeakTensor, weak
 from ...core.state.at_once import Call, at_once
-from ...core.state.cells import set_base, set_data, set_grad, set_node
+from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_node
 from ...core.state.turns import Turn, turns_of
 from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
+from ..engines import DEFAULT, XLA, Engine
 from ..native.compile import Compiled
+from ..xla.memory import settled
 from . import donation
 from .capture.captured import Captures
 from .executor import CompileGraph, Executor
@@ -37,8 +39,10 @@ class Path:
     """
 
     __slots__ = (
+        "engine",
         "traced",
         "graph",
+        "compile_graph",
         "executor",
         "donated",
         "given",
@@ -50,13 +54,17 @@ class Path:
         "_turns",
     )
 
-    def __init__(self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str]) -> None:
+    def __init__(
+        self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str], engine: Engine = DEFAULT
+    ) -> None:
+        self.engine = engine
+        self.compile_graph = compile_graph
         self.traced = traced
         self.graph = traced.graph
         # The arguments, by their numbers, that the caller gives away, each with what to say of that.
         self.given = {} if traced.tracked or traced.guards else given
         self.donated = donation.donated_inputs(traced, self.given)
-        self.executor = compile_graph(traced.graph, self.donated)
+        self.executor = compile_graph(traced.graph, self.donated, replaced=donation.replaced(traced, self.donated))
         if donation.fails_after_writing(self.executor) or _are_looked_at(traced):
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)
@@ -102,16 +110,22 @@ class Path:
                 if donated:
                     out.append(donation.of_tensor(leaf) if isinstance(leaf, Tensor) else np.array(as_array(leaf)))
                     continue
-                out.append(as_array(leaf._data if isinstance(leaf, Tensor) else leaf))
+                out.append(as_array(self._value(leaf) if isinstance(leaf, Tensor) else leaf))
             elif kind == "cell":
                 cell = captures.cells[i]
-                out.append(donation.of_cell(cell) if donated else as_array(cell.get()))
+                if donated:
+                    out.append(donation.of_cell(cell))
+                else:
+                    out.append(as_array(self._value(cell.tensor) if isinstance(cell, TensorCell) else cell.get()))
             elif kind == "cell gradient":
                 owner = captures.cells[i].tensor  # type: ignore[attr-defined]
                 out.append(donation.of_gradient(owner) if donated else as_array(owner.grad._data))
             else:
                 out.append(as_array(leaves[positions[i]].grad._data))
         return out
+
+    def _value(self, t: Tensor) -> Any:
+        return settled(t) if self.engine.name == XLA else t._data
 
     def tensors(
         self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], captures: Captures
@@ -139,12 +153,12 @@ class Path:
                 return False
         return True
 
-    def recorded(self, compile_graph: CompileGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def recorded(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Return the outputs, recorded as results of one operation."""
         tracked = tuple(i for i, t in enumerate(inputs) if t.requires_grad)
         found = self.records.get(tracked)
         if found is None:
-            found = self.records[tracked] = Recorded(self.graph, self.executor, compile_graph, tracked)
+            found = self.records[tracked] = Recorded(self.graph, self.executor, self.compile_graph, tracked)
         return found(inputs)
 
     def found(self, outputs: Sequence[Any]) -> tuple[bytes, ...]:

@@ -25,7 +25,13 @@ LIMIT = 1 << 14
 STEP_LIMIT = 16.0
 
 
-def verified(graph: Graph, donated: Sequence[bool] | None = None, limit: Limit | None = None) -> Verified:
+def verified(
+    graph: Graph,
+    donated: Sequence[bool] | None = None,
+    limit: Limit | None = None,
+    *,
+    replaced: Mapping[int, int] | None = None,
+) -> Verified:
     """Return the graph as native code that is verified; it computes everything twice, on inputs of its own.
 
     A `limit` of memory is for the native code; the interpreter keeps to none.

@@ -317,14 +317,14 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 
 # Pade's approximant of degree 13, over its constant so that exp(0) is exact, and up to which norm it is good to
 # rounding in float64.
-_PADE = tuple(
+PADE = tuple(
     c / 64764752532480000.0
     for c in (
         64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
         10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
     )
 )  # fmt: skip
-_PADE_NORM = 5.371920351148152
+PADE_NORM = 5.371920351148152
 
 
 @lapack("expm", "has no exponential", "")
@@ -339,9 +339,9 @@ def _expm(x: Any) -> Any:
 
 def _expm_finite(x: Any, size: Any) -> Any:
     """Return the exponential by scaling and squaring, each matrix as often as its norm asks."""
-    squarings = np.maximum(np.ceil(np.log2(np.maximum(size, 1e-30) / _PADE_NORM)), 0.0)
+    squarings = np.maximum(np.ceil(np.log2(np.maximum(size, 1e-30) / PADE_NORM)), 0.0)
     x = x * (0.5**squarings).astype(size.dtype)[:, None, None]
-    b, one = _PADE, np.eye(x.shape[-1], dtype=x.dtype)
+    b, one = PADE, np.eye(x.shape[-1], dtype=x.dtype)
     x2 = x @ x
     x4 = x2 @ x2
     x6 = x4 @ x2

@@ -155,8 +155,8 @@ class _NativeCall:
         for n, part in enumerate(parts):
             self.words[part] = Word("values", first.number + n)
 
-    def on_mode(self, grad: Any, floats: Any, autocast: Any) -> None:
-        self.do("mode", Object(get_mode.__self__), Object(grad), Object(floats), Object(autocast))  # type: ignore[attr-defined]
+    def on_mode(self, *known: Any) -> None:
+        self.do("mode", Object(get_mode.__self__), *map(Object, known))  # type: ignore[attr-defined]
 
     def on_tuple(self, a: Register, parts: Sequence[Register]) -> None:
         self.unpack("tuple", a, parts)

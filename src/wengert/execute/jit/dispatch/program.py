@@ -46,7 +46,7 @@ class Instruction(NamedTuple):
 # otherwise, it goes on with the other path.
 INSTRUCTIONS: dict[str, str] = {
     # check: is the call like the one that the program was written for?
-    "mode": "grad floats autocast: nothing is traced here; gradients are recorded, floats made and ops cast as then",
+    "mode": "grad floats autocast engine: nothing is traced here; the thread's mode is as it was then",
     "tuple": "a parts: a tuple; its items become the parts",
     "list": "a parts: a list; its entries become the parts",
     "dict": "a count: a dict of so many items",

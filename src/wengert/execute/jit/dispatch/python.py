@@ -25,6 +25,8 @@ from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
 from ....core.tensor import LEAF, Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
+from ...engines import XLA
+from ...xla.memory import settled
 from .. import donation
 from ..capture.captured import Captures
 from ..recorded import Recorded
@@ -56,6 +58,7 @@ _NAMES: dict[str, Any] = {
     "of_tensor": donation.of_tensor,
     "set_data": set_data,
     "setitem": setitem,
+    "settled": settled,
     "set_grad": set_grad,
     "unflatten": unflatten,
     "variables": open_variables,
@@ -200,8 +203,8 @@ def _miss(condition: str) -> list[str]:
 Lines = list[str]
 
 
-def _mode(t: _Text, grad: Any, floats: Any, autocast: Any) -> Lines:
-    was = {"grad": t.value(grad), "floats": t.value(floats), "autocast": t.value(autocast)}
+def _mode(t: _Text, *known: Any) -> Lines:
+    was = {name: t.value(value) for name, value in zip(("grad", "floats", "autocast", "engine"), known, strict=True)}
     changed = " or ".join(f"m.{name} is not {value}" for name, value in was.items())
     return ["m = mode()", *_miss(f"m.tracing or {changed}")]
 
@@ -311,7 +314,8 @@ def _owner(t: _Text, owner: Any) -> str:
 
 
 def _feed_tensor(t: _Text, i: Register, owner: Any, dtype: Any, shape: Any) -> Lines:
-    return _plain(i, f"{_owner(t, owner)}._data")
+    name = _owner(t, owner)
+    return _plain(i, f"settled({name})" if t.code.path.engine.name == XLA else f"{name}._data")
 
 
 def _feed_array(t: _Text, i: Register, a: Register) -> Lines:

@@ -50,7 +50,7 @@ class _Writer:
         self.program = Dispatch(len(positional.children))
         self.do = self.program.do
         mode = get_mode()
-        self.do("mode", mode.grad, mode.floats, mode.autocast)
+        self.do("mode", mode.grad, mode.floats, mode.autocast, mode.engine)
         self.written = _written(captures, paths)
         for i, child in enumerate(positional.children):
             self.argument(child, Register("a", i))

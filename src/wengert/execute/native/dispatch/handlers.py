@@ -28,17 +28,21 @@ def _jump(c: Handler) -> None:
 
 @_handler
 def _mode(c: Handler) -> None:
-    """Check that the mode does not trace, and is as it was. Operands: context variable, grad, floats, autocast."""
+    """Check that the mode does not trace, and is as it was.
+
+    Operands: context variable, grad, floats, autocast, engine.
+    """
     p = c.new("alloca ptr")
     failed = c.new(f"call i32 @PyContextVar_Get(ptr {c.operand(0)}, ptr null, ptr {p})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
     mode = c.field(p, 0)
-    places = c.at.mode_grad, c.at.mode_tracing, c.at.mode_floats, c.at.mode_autocast
-    grad, tracing, floats, autocast = (c.field(mode, at) for at in places)
+    places = c.at.mode_grad, c.at.mode_tracing, c.at.mode_floats, c.at.mode_autocast, c.at.mode_engine
+    grad, tracing, floats, autocast, engine = (c.field(mode, at) for at in places)
     c.decref(mode)  # the context keeps it
     c.same(grad, c.operand(1))
     c.same(floats, c.operand(2))
     c.same(autocast, c.operand(3))
+    c.same(engine, c.operand(4))
     c.same(tracing, c.object("false"))
 
 

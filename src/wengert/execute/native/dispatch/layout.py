@@ -72,6 +72,7 @@ def layout() -> Layout | None:
         mode_tracing=place_of_slot(mode, "tracing", object()),
         mode_floats=place_of_slot(mode, "floats", object()),
         mode_autocast=place_of_slot(mode, "autocast", object()),
+        mode_engine=place_of_slot(mode, "engine", object()),
         plain_counts=_counts_plainly(),
     )
     return found if min(found) >= 0 and _is_right(found) else None

@@ -48,6 +48,7 @@ class Layout(NamedTuple):
     mode_tracing: int
     mode_floats: int
     mode_autocast: int
+    mode_engine: int
     # True where references are counted in the first word, of every object, and nowhere else.
     plain_counts: bool
 

@@ -57,7 +57,7 @@ _PLACE = Op(
 
 def place_from_start(index: Node, size: int, axis: int, like: Node) -> Node:
     """Return an index that may count from the end, counted from the start, as int32; no valid place if it has none."""
-    if _is_checked(index, size):
+    if is_checked(index, size):
         return build("cast", (index,), like, dtype=int32)
     attrs = {"name": called(like), "axis": axis}
     return located(_PLACE, (index, size), attrs, spec_of(index.spec.shape, int32), like.code, like.offset, like.scope)
@@ -97,7 +97,7 @@ def _size(node: Node) -> int:
     return size
 
 
-def _is_checked(index: Node, size: int) -> bool:
+def is_checked(index: Node, size: int) -> bool:
     """Return whether an index was taken from one that is checked itself, for an axis no longer than this one."""
     while (index.op.role in VIEWS or index.op.name == "cast") and isinstance(index.inputs[0], Node):
         index = index.inputs[0]
@@ -105,7 +105,7 @@ def _is_checked(index: Node, size: int) -> bool:
 
 
 def _is_known(node: Node, given: Node) -> bool:
-    return node.op.name != "probability" and _is_checked(given, _size(node))
+    return node.op.name != "probability" and is_checked(given, _size(node))
 
 
 def _outside(node: Node, index: Node) -> Node:

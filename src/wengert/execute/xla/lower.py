@@ -1,0 +1,86 @@
+"""Lowering: a graph as a function of JAX's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.errors import GraphError, fail
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import CONSTANT, specs_of
+from ...core.node import Node
+from ...core.ops.record import OUTPUT
+from ...transforms.tracing.host import SHOW
+from . import control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure
+from .api import experimental, jax, jnp
+from .rules import ON_HOST, Trace, rule_of
+
+# The modules that declare rules.
+RULED = (control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure)
+
+
+def lower(graph: Graph, args: Sequence[Any], trace: Trace) -> list[Any]:
+    """Return the outputs of a graph of primitives for JAX's arrays."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, args, strict=True))
+    for node in graph.nodes:
+        if node not in values:
+            operands = [values[e] if isinstance(e, Node) else e for e in node.inputs]
+            values[node] = _value(trace, node, operands)
+            trace.follow(node)
+    return [values[n] for n in graph.outputs]
+
+
+def _value(trace: Trace, node: Node, operands: list[Any]) -> Any:
+    if node.op is CONSTANT:
+        return jnp.asarray(np.asarray(node.attrs["value"]))
+    rule = rule_of(node.op)
+    if rule is not None:
+        try:
+            found = rule(trace, node, *operands)
+        except (TypeError, NotImplementedError):
+            pass  # a dtype that XLA does not take
+        else:
+            if node.op is OUTPUT or _fits(node, found):
+                return found
+    return _called_back(trace, node, operands)
+
+
+def _fits(node: Node, found: Any) -> bool:
+    """Return whether a rule has given the shapes and dtypes that the graph says."""
+    values = found if isinstance(node.spec, tuple) else (found,)
+    return all(np.shape(x) == s.shape and x.dtype == s.dtype for x, s in zip(values, specs_of(node), strict=True))
+
+
+def _called_back(trace: Trace, node: Node, operands: list[Any]) -> Any:
+    """Return what the op's forward gives, called back on the host."""
+    op, attrs, specs = node.op, node.attrs, specs_of(node)
+    if "collective" in op.facets:
+        fail(
+            GraphError,
+            f"{op.name} of {', '.join(map(str, specs))} on XLA",
+            "Ranks meet in native programs alone: leave the engine at its default.",
+            str(node.source) if node.source is not None else None,
+        )
+    several = isinstance(node.spec, tuple)
+    arrays = {i: x for i, x in enumerate(operands) if hasattr(x, "dtype")}
+    numbers = [None if i in arrays else x for i, x in enumerate(operands)]
+
+    def run(*values: Any) -> tuple[Array, ...]:
+        given = numbers.copy()
+        for i, x in zip(arrays_at, values, strict=True):
+            given[i] = np.asarray(x)
+        with np.errstate(all="ignore"):
+            out = op.forward(*given, **attrs)
+        return tuple(np.asarray(x, s.dtype) for x, s in zip(out if several else (out,), specs, strict=True))
+
+    arrays_at = tuple(arrays)
+    shapes = tuple(jax.ShapeDtypeStruct(s.shape, s.dtype) for s in specs)
+    trace.on_host[op.name] = ON_HOST.get(op.name, "it is no op of the library's table")
+    if op is SHOW:
+        found = experimental.io_callback(run, shapes, *arrays.values(), ordered=True)
+    else:
+        found = jax.pure_callback(run, shapes, *arrays.values())
+    return tuple(found) if several else found[0]

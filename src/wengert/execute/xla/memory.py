@@ -1,0 +1,116 @@
+"""Arrays on a device as NumPy's: results that stay where XLA put them, and are found there when they are fed again.
+
+A tensor's data is an ndarray. Where a device's memory is the host's (a CPU) a result is an ndarray over XLA's own
+buffer: nothing is copied, and state that a program updates in place keeps its ndarray, whose contents are new. Where it
+is not, the ndarray is a copy that nobody writes to, and remembers the device's array.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.tensor import Tensor
+from .api import jax, jnp
+
+
+class Held:
+    """The owner of an ndarray's memory: a JAX array. It is the base of that ndarray and of no other."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "array", "pointer")
+
+    array: Any
+    pointer: int
+
+    def __init__(self, array: Any, pointer: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.array, self.pointer = array, pointer
+        self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (pointer, False), "version": 3}
+
+
+class Copied:
+    """The owner of an ndarray that is a read-only copy of an array on a device with memory of its own."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "array", "copy")
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.copy = array, np.array(array, order="C")
+        self.__array_interface__ = {
+            "shape": self.copy.shape, "typestr": self.copy.dtype.str, "data": (self.copy.ctypes.data, True),
+            "version": 3,
+        }  # fmt: skip
+
+
+def held_by(a: Array) -> Held | Copied | None:
+    """Return what holds the array on the device that all of an ndarray is; None for any other ndarray."""
+    base: Any = a.base
+    if type(base) is Held or type(base) is Copied:
+        return base
+    if type(base) is np.ndarray and a.dtype.kind == "V" and a.size == base.size:  # bfloat16, which no interface names
+        found: Any = base.base
+        return found if type(found) is Held or type(found) is Copied else None
+    return None
+
+
+def shown(array: Any, is_shared: bool) -> Array:
+    """Return a JAX array as an ndarray; `is_shared` says that the host sees the device's memory."""
+    dtype, shape = array.dtype, array.shape
+    if not array.size:
+        return np.zeros(shape, dtype)
+    if not is_shared:
+        a = np.asarray(Copied(array))
+    else:
+        named = dtype.str if dtype.kind != "V" else "<u2"
+        a = np.asarray(Held(array, array.unsafe_buffer_pointer(), shape, named))
+    return a if a.dtype == dtype else a.view(dtype)
+
+
+class _Holder:
+    __slots__ = ("value",)
+
+    value: Any
+
+
+_holder = _Holder()
+_holder.value = np.zeros(1)
+# References to an ndarray that a variable and one place besides hold, counted as in `settled`.
+_TWICE = 0
+
+
+def _count() -> int:
+    a = _holder.value
+    return sys.getrefcount(a)
+
+
+_TWICE = _count()
+
+
+def settled(t: Tensor) -> Array:
+    """Return a tensor's array, moved to the device for good where it is large and nothing but the tensor refers to it.
+
+    What is fed again then need not be copied again: an example set that training goes through in turns, say.
+    """
+    a: Array = t._data
+    if a.base is not None or not a.ndim or not a.size or not a.flags.owndata or sys.getrefcount(a) != _TWICE:
+        return a
+    if not a.flags.c_contiguous or not a.dtype.isnative or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return a
+    with jax.enable_x64(True):
+        array = _copier()(a)  # which costs a fraction of device_put
+    array.block_until_ready()
+    moved = shown(array, is_shared(array))
+    t._data = moved
+    return moved
+
+
+@cache
+def _copier() -> Any:
+    return jax.jit(jnp.copy)
+
+
+def is_shared(array: Any) -> bool:
+    """Return whether the host sees the memory of the device that an array is on."""
+    return all(d.platform == "cpu" for d in array.devices())
