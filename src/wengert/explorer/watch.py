@@ -335,8 +335,7 @@ def watch(
     per second and memory. Only this machine's browser can see it. `step.watcher.close()` or the process's
     end ends it.
 
-    Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
-    taken, DTypeError for a step that returns no loss.
+    Raises OSError where the port is taken, DTypeError for a step that returns no loss.
     """
     watched = Watched(title, named_parameters(parameters), every)
     watcher = Watcher(watched, port, open)

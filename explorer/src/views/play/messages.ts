@@ -1,5 +1,5 @@
 /** What the playground's process says: `wengert.play/1`, described in `playground/protocol.py`. */
-import type { Arrays } from "../../hosts/socket";
+import type { Arrays } from "../../hosts/stream";
 import type { Num, Trace } from "../../trace/types";
 
 export type OptionValue = number | string | boolean;

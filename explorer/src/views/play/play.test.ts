@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import fc from "fast-check";
-import { decoded } from "../../hosts/socket";
+import { decoded, splitter } from "../../hosts/stream";
 import { bowlLevels, contour } from "./contours";
 import { link, networkLayout } from "./network_layout";
 import { fixed, signedNumber } from "./numbers";
@@ -129,7 +129,28 @@ describe("messages with arrays", () => {
     expect([type, n]).toEqual(["x", 1]);
     expect([...(arrays.a ?? [])]).toEqual([7, 8, 9]);
     expect([...(arrays.b ?? [])]).toEqual([1.5, -2]);
-    expect(decoded('{"type":"y"}')).toEqual({ type: "y", arrays: {} });
+  });
+
+  it("come out of a stream whole, however it is cut", () => {
+    const text = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+    const framed = (head: Uint8Array) => {
+      const out = new Uint8Array(8 + head.length);
+      new DataView(out.buffer).setUint32(0, 4 + head.length, true);
+      new DataView(out.buffer).setUint32(4, head.length, true);
+      out.set(head, 8);
+      return [...out];
+    };
+    const said = [{ type: "y" }, { type: "z", n: "x".repeat(300) }, { type: "end" }];
+    const bytes = Uint8Array.from(said.flatMap((message) => framed(text(message))));
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: bytes.length }), { maxLength: 9 }), (cuts) => {
+        const heard: unknown[] = [];
+        const split = splitter((data) => heard.push(decoded(data)));
+        const at = [0, ...cuts.sort((a, b) => a - b), bytes.length];
+        for (const [i, from] of at.slice(0, -1).entries()) split(bytes.subarray(from, at[i + 1]));
+        expect(heard).toEqual(said.map((message) => ({ ...message, arrays: {} })));
+      }),
+    );
   });
 });
 

@@ -1,5 +1,5 @@
 /** What the process tells of a training: `wengert.watch/1`, as in src/wengert/explorer/watch.py. */
-import type { Received } from "../../hosts/socket";
+import type { Received } from "../../hosts/stream";
 import { num } from "../../trace/decode";
 
 export interface Parameter {

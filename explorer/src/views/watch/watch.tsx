@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useState } from "preact/hooks";
 import { shownBytes, shownNumber, shownPlural, shownShape } from "../../format";
 import type { Host } from "../../hosts/host";
-import { CLOSED, type Received } from "../../hosts/socket";
+import { CLOSED, type Received } from "../../hosts/stream";
 import { Mark, ThemeToggle } from "../../panels/header";
 import { followTheme, preferredTheme, type Theme } from "../../state";
 import { plainNumber } from "../play/numbers";

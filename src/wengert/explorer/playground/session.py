@@ -1,4 +1,4 @@
-"""The session of one page: a run on a thread of its own, so that the socket answers while a step takes its time."""
+"""The session of one page: a run on a thread of its own, so that the server answers while a step takes its time."""
 
 from __future__ import annotations
 

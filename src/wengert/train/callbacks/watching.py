@@ -23,8 +23,7 @@ class Watch(Callback):
     by parameter, steps per second and memory. It shows the last state when the run is over, until the process ends or
     :meth:`close` is called. For a loop of one's own there is `wg.explore.watch(step, model)`.
 
-    Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
-    taken, ShapeError for `every` below 1.
+    Raises OSError where the port is taken, ShapeError for `every` below 1.
 
     >>> import wengert as wg
     >>> wg.train.Watch(open=False, every=20).every
