@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from playbook import playbook  # noqa: E402
 from pytorch_page import page as pytorch_page  # noqa: E402
 from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa: E402
 from support import support_page  # noqa: E402
@@ -131,6 +132,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/crossings.md": crossings_page,
     "docs/pytorch-names.md": pytorch_page,
     "docs/precision.md": precision_page,
+    "explorer/src/engine/play.json": playbook,
 }
 
 

@@ -39,6 +39,8 @@ export interface Store {
   readonly finding: Signal<number>;
   readonly searching: Signal<boolean>;
   readonly helping: Signal<boolean>;
+  /** What else the address of the page says. */
+  readonly further: Signal<() => string>;
   /** Leaves that the reader has moved, by row. */
   readonly moved: Signal<ReadonlyMap<number, number>>;
   readonly numbers: ReadonlySignal<Numbers>;
@@ -80,6 +82,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     finding: signal(-1),
     searching: signal(false),
     helping: signal(false),
+    further: signal(() => ""),
     moved,
     numbers: computed(() =>
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
