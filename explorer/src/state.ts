@@ -51,7 +51,7 @@ export interface Store {
 }
 
 /** Up to here every node is shown at once, and each step is a sentence. */
-export const SMALL = 40;
+export const SMALL = 150;
 
 export type Recompute = (model: Model, moved: ReadonlyMap<number, number>) => Numbers | null;
 

@@ -140,7 +140,7 @@ function selectionAt(stage: Stage, target: Target | null) {
 /** The leaf that a drag from a target would move, or -1. */
 function movableAt(stage: Stage, target: Target): number {
   if ("reason" in programFor(stage.model)) return -1;
-  const node = target.kind === "chip" && target.lane === "value" ? sourceOf(stage, target.edge) : -1;
+  const node = target.kind === "item" ? nodeOf(stage, target.item) : target.kind === "chip" && target.lane === "value" ? sourceOf(stage, target.edge) : -1;
   return node >= 0 && canMove(stage.model, node) ? node : -1;
 }
 
