@@ -43,6 +43,8 @@ export interface Store {
   readonly further: Signal<() => string>;
   /** Leaves that the reader has moved, by row. */
   readonly moved: Signal<ReadonlyMap<number, number>>;
+  /** Whether gradients are guessed before they are shown. */
+  readonly guessing: Signal<boolean>;
   readonly numbers: ReadonlySignal<Numbers>;
   /** The event that happened last, or -1. */
   readonly last: ReadonlySignal<number>;
@@ -84,6 +86,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     helping: signal(false),
     further: signal(() => ""),
     moved,
+    guessing: signal(false),
     numbers: computed(() =>
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),

@@ -107,23 +107,23 @@ export const LESSON: Metrics = {
 
 /** For graphs too large for numbers on their edges: as small as they can be read, value and gradient inside the boxes. */
 export const DENSE: Metrics = {
-  op: 50,
-  circle: 50,
-  hexagon: [62, 50],
-  root: 50,
+  op: 47,
+  circle: 47,
+  hexagon: [62, 47],
+  root: 47,
   scopeHeight: 46,
   symbolSize: 15,
   labelSize: 12,
   captionSize: 10.5,
   chipSize: 11,
   lane: 2.5,
-  rankGap: 18,
-  nodeGap: 10,
+  rankGap: 13,
+  nodeGap: 7,
   edgeGap: 9,
   portGap: 10,
   padding: 12,
   header: 20,
-  inside: 11.5,
+  inside: 12,
 };
 
 export const SURVEY: Metrics = {

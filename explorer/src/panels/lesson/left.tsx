@@ -98,6 +98,7 @@ function Row({ node }: { node: number }) {
   const shown = (number: number | null) =>
     number === null ? (shape.length === 0 ? "" : shownShape(shape)) : shownNumber(number, DIGITS);
   const record = recordOf(model, node);
+  const cut = record.map(cutShort);
   return (
     <tr
       ref={place}
@@ -111,9 +112,9 @@ function Row({ node }: { node: number }) {
       <td>
         <KindGlyph kind={kindOf(model, node)} />
       </td>
-      <td class="wg-record">
+      <td class={plain(cut) === plain(record) ? "wg-record" : "wg-record is-cut"}>
         <button type="button" title={plain(record)}>
-          <Formula parts={record.map(cutShort)} />
+          <Formula parts={cut} />
         </button>
         {kept.length > 0 && (
           <small>
