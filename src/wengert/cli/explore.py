@@ -47,7 +47,8 @@ def add_parser(commands: Any) -> None:
         "script",
         metavar="SCRIPT[:FUNCTION]",
         nargs="?",
-        help="a Python file, or one of its functions to call (default: a lesson of nine nodes)",
+        help="a Python file, or one of its functions to call, or a folder with runs that were watched or written for "
+        "TensorBoard (default: a lesson of nine nodes)",
     )
     p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     p.add_argument(
@@ -76,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.script is not None and Path(args.script).is_dir():
+        return _runs(Path(args.script))
     if args.script is None and args.check:
         fail(GraphError, "there is no script to check", "Name it: wengert explore --check script.py", "--check")
     folder = Path(tempfile.mkdtemp(prefix="wengert-"))
@@ -99,6 +102,14 @@ def _run(args: argparse.Namespace) -> int:
     found.save(page)
     _say(f"{found}\nwrote {page}")
     webbrowser.open(page.as_uri())
+    return CLEAN
+
+
+def _runs(folder: Path) -> int:
+    """Show the trainings that a folder holds, until Ctrl-C."""
+    watch, server = (import_module(f"wengert.explorer.{name}") for name in ("watch", "server"))
+    recorded = watch.Recorded(folder)
+    server.serve(recorded)
     return CLEAN
 
 

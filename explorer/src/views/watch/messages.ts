@@ -45,6 +45,18 @@ export interface Frame {
   readonly ratio: Float32Array;
 }
 
+/** Another run in the same folder. */
+export interface Other {
+  readonly title: string;
+  readonly steps: Float32Array;
+  readonly loss: Float32Array;
+}
+
+export function othersOf(message: Received): Other[] {
+  const array = (name: string) => (message.arrays[name] as Float32Array | undefined) ?? new Float32Array();
+  return (message.titles as string[]).map((title, i) => ({ title, steps: array(`steps${i}`), loss: array(`loss${i}`) }));
+}
+
 const numbers = (given: unknown): Row =>
   Object.fromEntries(Object.entries(given as Record<string, number | "nan" | "inf" | "-inf">).map(([name, value]) => [name, num(value)]));
 
