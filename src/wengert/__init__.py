@@ -170,7 +170,7 @@ def _explore(tensor: Tensor, compiled: _Any = None) -> _Any:
     >>> import wengert as wg
     >>> x = wg.tensor(3.0, requires_grad=True)
     >>> print((x * x).explore())
-    eager: 2 nodes, 1 operations, 1 steps back
+    result: 3 nodes, 1 operations, 1 steps back
     """
     return _import_module(".explorer", __name__).explore(tensor, compiled=compiled)
 
