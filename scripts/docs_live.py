@@ -32,6 +32,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ CODE = re.compile(r"^```.*?^```$|`[^`\n]+`|\$(?P<formula>[^$\n]+)\$", re.MULTILI
 KEYS = ("answer", "check", "because", "choices")
 # Where the explorers' pages lie in the site.
 LIVE = "course/live"
+# Where the playground without Python lies.
+PLAYGROUND = "playground/live.html"
 
 
 # -- exercises
@@ -254,6 +257,13 @@ def _frame(address: str, block: Block) -> str:
         'title="The explorer, showing this program"></iframe>\n'
         f'<p><a href="{address}{at}" target="_blank" rel="noopener">Open it in a window of its own</a></p>\n</div>\n'
     )
+
+
+def on_post_build(config: Any) -> None:
+    """Called by MkDocs at the end: the playground that runs without Python is a page of its own."""
+    target = Path(config["site_dir"], PLAYGROUND)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(import_module("wengert.explorer.page").playground_page(), encoding="utf-8")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from playbook import playbook  # noqa: E402
 from pytorch_page import page as pytorch_page  # noqa: E402
 from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa: E402
 from support import support_page  # noqa: E402
@@ -161,6 +162,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/pytorch-names.md": pytorch_page,
     "docs/precision.md": precision_page,
     "docs/numpy.md": numpy_page,
+    "explorer/src/engine/play.json": playbook,
 }
 
 

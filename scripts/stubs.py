@@ -191,7 +191,7 @@ def method_stubs() -> str:
         stub.use(kind, "wengert.typing")
     stub.use("RandomKey", "wengert.ops.random.keys")
     stub.lines.append("class Methods:\n")
-    for name, fn in sorted({**METHODS, "backward": wg.Tensor.backward}.items()):
+    for name, fn in sorted({**METHODS, "backward": wg.Tensor.backward, "explore": wg.Tensor.explore}.items()):
         if isinstance(fn, property):
             stub.lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
             continue

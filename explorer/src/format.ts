@@ -23,6 +23,14 @@ function trimmed(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
+/** A name with so many letters of it, its middle left out: both the part of the program and the end tell names apart. */
+export function middleCut(name: string, kept: number): string {
+  const letters = [...name];
+  if (letters.length <= kept) return name;
+  const end = Math.ceil(kept * 0.6);
+  return `${letters.slice(0, kept - end).join("")}…${letters.slice(letters.length - end).join("")}`;
+}
+
 const BYTES = ["bytes", "kB", "MB", "GB", "TB"] as const;
 
 export function shownBytes(bytes: number): string {

@@ -81,7 +81,7 @@ export function followPointer(target: EventTarget): { at: () => Element | null; 
   let down = false;
   const press = (event: Event) => {
     down = true;
-    pressed = event.target instanceof Element ? event.target.closest(PRESSED) : null;
+    pressed = event.target instanceof Element ? event.target.closest(POINTED) ?? event.target.closest("label")?.control ?? null : null;
   };
   const release = () => (down = false);
   const focus = (event: Event) => {
@@ -99,6 +99,8 @@ export function followPointer(target: EventTarget): { at: () => Element | null; 
 
 /** What space presses when the keyboard has come to it. */
 const PRESSED = "button, a, summary, [role=button], [role=tab]";
+/** What a pointer can have come to. */
+const POINTED = `${PRESSED}, input, select`;
 
 /** Whether the focused element has a use of its own for the key; for space not where the pointer has just pressed it. */
 export function takesKeys(event: KeyboardEvent, pressed: Element | null): boolean {

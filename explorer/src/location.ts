@@ -38,7 +38,8 @@ export function writeHash(store: Store): string {
   const selected = store.selection.value;
   if (selected !== null) out.set("sel", selected.kind.slice(0, 1) + String(selected.row));
   if (store.open.value.size > 0) out.set("open", [...store.open.value].sort((a, b) => a - b).join("."));
-  return out.toString();
+  const further = store.further.value();
+  return [out.toString(), further].filter((part) => part !== "").join("&");
 }
 
 function selectionOf(code: string, store: Store): Selection {

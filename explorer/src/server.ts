@@ -5,7 +5,7 @@ import "./styles/play.css";
 import "./styles/tints.css";
 import "./styles/watch.css";
 import { addView } from "./app";
-import { socketHost } from "./hosts/socket";
+import { streamHost } from "./hosts/stream";
 import { mount, type Mounted } from "./mount";
 import { pageTrace } from "./trace/page";
 import { PlayView } from "./views/play/play";
@@ -19,14 +19,14 @@ export async function start(root: Document = document): Promise<Pick<Mounted, "u
   if (server === "watch") {
     history.replaceState(null, "", location.pathname);
     const element = root.getElementById("wengert");
-    return element === null ? null : mountWatch(element, socketHost(server));
+    return element === null ? null : mountWatch(element, streamHost(server));
   }
   if (server !== "explorer" && server !== "playground") return null;
   const found = await pageTrace(root);
   if (found === null) return null;
   // The address that opened the page works once: it is no address to keep.
   history.replaceState(null, "", location.pathname + location.hash);
-  return mount(found.element, found.trace, socketHost(server), server === "playground" ? "play" : "graph");
+  return mount(found.element, found.trace, streamHost(server), server === "playground" ? "play" : "graph");
 }
 
 if (typeof document !== "undefined") void start();

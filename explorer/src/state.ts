@@ -47,8 +47,12 @@ export interface Store {
   readonly helping: Signal<boolean>;
   /** What was searched for last and is lit in the views, with the rows of nodes that were found; null for nothing. */
   readonly found: Signal<Lit | null>;
+  /** What else the address of the page says. */
+  readonly further: Signal<() => string>;
   /** Leaves that the reader has moved, by row. */
   readonly moved: Signal<ReadonlyMap<number, number>>;
+  /** Whether gradients are guessed before they are shown. */
+  readonly guessing: Signal<boolean>;
   readonly numbers: ReadonlySignal<Numbers>;
   /** The event that happened last, or -1. */
   readonly last: ReadonlySignal<number>;
@@ -65,7 +69,7 @@ export const WORKERS_FIRST = 4;
 export const MOST_WORKERS = 8;
 
 /** Up to here every node is shown at once, and each step is a sentence. */
-export const SMALL = 40;
+export const SMALL = 150;
 
 export type Recompute = (model: Model, moved: ReadonlyMap<number, number>) => Numbers | null;
 
@@ -100,6 +104,8 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     moved,
     workers: signal(WORKERS_FIRST),
     stepping: signal(null),
+    further: signal(() => ""),
+    guessing: signal(false),
     numbers: computed(() =>
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),

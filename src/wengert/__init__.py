@@ -179,6 +179,24 @@ def _lazy_method(name: str, module: str) -> _Any:
     return method
 
 
+def _explore(tensor: Tensor, compiled: _Any = None) -> _Any:
+    """Return the recording of what computed this tensor, and of its backward pass: see :func:`wengert.explore`.
+
+    `compiled` says whether it is run again compiled, for the view of kernels. As the last expression of a notebook's
+    cell it shows itself.
+
+    Raises GradientError for a tensor that nothing was recorded for.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(3.0, requires_grad=True)
+    >>> print((x * x).explore())
+    result: 3 nodes, 1 operations, 1 steps back
+    """
+    return _import_module(".explorer", __name__).explore(tensor, compiled=compiled)
+
+
+Tensor.explore = _explore
+
 for _name, _module in _LAZY_METHODS.items():
     setattr(Graph, _name, _lazy_method(_name, _module))
 

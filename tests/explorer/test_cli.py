@@ -77,3 +77,37 @@ def test_other_commands_start_without_the_explorer() -> None:
     code = "import sys, wengert.cli; print(any(m.startswith('wengert.explorer') for m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_alone_it_opens_a_lesson(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert main(["explore"]) == 0
+    out = capsys.readouterr().out
+    assert "lesson.py · loss(x, t): 9 nodes, 4 operations, 4 steps back" in out
+    page = Path(out.split("wrote ")[1].strip())
+    assert opened == [page.as_uri()]
+    assert page.is_file()
+    # The script beside it is the reader's to change.
+    ran = subprocess.run([sys.executable, "lesson.py"], cwd=page.parent, check=True, capture_output=True)
+    assert (ran.stdout, ran.stderr) == (b"", b"")
+
+
+def test_alone_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "--check"]) == 2
+    assert "there is no script to check" in capsys.readouterr().err
+
+
+def test_the_demo_names_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["demo", "--epochs", "1", "--channels", "2", "--out", str(tmp_path), "--open"]) == 0
+    page = tmp_path / "step.html"
+    assert f"wrote {page}" in capsys.readouterr().out.splitlines()[-1]
+    assert "<!doctype html>" in page.read_text(encoding="utf-8")
+    assert opened == [page.as_uri()]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.errors import StateError
+from wengert.core.errors import GradientError, StateError
 from wengert.explorer import Exploration, explore, notebook, page
 
 BUILT = pytest.mark.skipif(
@@ -103,3 +103,14 @@ def test_a_widget_needs_anywidget(found: Exploration, monkeypatch: pytest.Monkey
     monkeypatch.setattr(notebook, "import_module", missing)
     with pytest.raises(StateError, match="anywidget"):
         found.show(live=True)
+
+
+def test_a_tensor_shows_itself_as_a_cells_last_expression() -> None:
+    w = wg.tensor(2.0, requires_grad=True)
+    loss = (w * 3.0 - 5.0) ** 2
+    found = loss.explore(compiled=False)
+    (frame,) = Frames.of(found._repr_html_())
+    assert "application/wengert-trace" in str(frame["srcdoc"])
+    assert "w" in found.document["strings"]
+    with pytest.raises(GradientError):
+        wg.tensor(1.0).explore()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import wengert as wg
 from wengert.core.errors import DataError
-from wengert.explorer.playground import EXPERIMENTS, Playground, Session, history, points
+from wengert.explorer.playground import EXPERIMENTS, Draws, Playground, Session, history, points
 from wengert.explorer.playground.classify import SURFACE, Separate
 from wengert.explorer.playground.controls import Control
 from wengert.explorer.playground.controls import settings as options
@@ -33,6 +33,7 @@ from wengert.explorer.server import Message
 SMALL: dict[str, dict[str, Any]] = {
     "line": {"batch": 8},
     "separate": {"layers": 2, "width": 4, "points": 60},
+    "regress": {"layers": 2, "width": 4, "points": 60},
     "dead": {"layers": 2, "width": 6, "points": 60},
     "vanishing": {"depth": 3, "width": 4, "points": 60},
 }
@@ -119,20 +120,6 @@ def test_the_limit_is_where_it_diverges(how: str, seed: int) -> None:
 
 def test_adam_has_no_such_limit() -> None:
     assert line(method="Adam").limit is None
-
-
-def test_the_landscape_is_the_loss() -> None:
-    found = line()
-    scene = found.scene()
-    grid, area = scene.arrays["grid"], scene.values["grid"]
-    columns, y = design(found)
-    ws, bs = (np.linspace(*area[name], area["size"]) for name in ("w", "b"))
-    expected = np.mean((ws[None, :, None] * columns[:, 0] + bs[:, None, None] - y) ** 2, axis=-1)
-    np.testing.assert_allclose(grid, expected, rtol=1e-5)
-    # The start and the lowest point are on it.
-    for w, b in ((-1.5, 1.2), found.best):
-        assert ws[0] < w < ws[-1]
-        assert bs[0] < b < bs[-1]
 
 
 @pytest.mark.parametrize("how", ["plain", "momentum", "Adam"])
@@ -277,6 +264,13 @@ def test_gradients_by_layer_are_those_of_the_loss() -> None:
         assert told[i] == pytest.approx(np.linalg.norm(exact), rel=1e-5)
 
 
+def test_gradients_by_layer_are_not_added_to_those_of_a_step() -> None:
+    found = run("vanishing")
+    found.step()
+    told = found.shown().values["gradients"]
+    assert found.shown().values["gradients"] == told
+
+
 def test_depth_makes_sigmoid_gradients_vanish_and_residuals_keep_them() -> None:
     def ratio(**given: Any) -> float:
         told = Vanishing(options(Vanishing.controls, {"points": 60, **given})).shown().values["gradients"]
@@ -314,12 +308,46 @@ def test_regularisation_pulls_weights_in() -> None:
 
 @pytest.mark.parametrize("name", points.SETS)
 def test_sets_have_two_halves_and_fit_the_square(name: str) -> None:
-    x, labels = points.made(name, 101, 0.0, np.random.default_rng(4))
-    again, _ = points.made(name, 101, 0.0, np.random.default_rng(4))
+    x, labels = points.made(name, 101, 0.0, Draws(4))
+    again, _ = points.made(name, 101, 0.0, Draws(4))
     assert x.shape == (101, 2)
     assert labels.sum() == 50
     assert np.array_equal(x, again)
     assert np.abs(x).max() <= points.REACH * 1.4
+
+
+@pytest.mark.parametrize("name", points.SURFACES)
+def test_surfaces_have_heights_that_colours_can_say(name: str) -> None:
+    x, heights = points.surface(name, 500, 0.0, Draws(4))
+    assert np.abs(x).max() <= points.REACH
+    assert np.abs(heights).max() <= 1.001
+    assert heights.std() > 0.1
+    noisy = points.surface(name, 500, 0.3, Draws(4))[1]
+    assert (noisy - heights).std() == pytest.approx(0.3, rel=0.1)
+
+
+def test_features_are_what_their_names_say() -> None:
+    x = np.array([[0.5, -2.0], [3.0, 1.0]])
+    found = points.features(x, list(points.FEATURES))
+    expected = [[a, b, a * a, b * b, a * b, math.sin(a), math.sin(b)] for a, b in x]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    made = run("separate", **{"use xy": True, "use x": False})
+    assert made.scene().values["features"] == ["y", "xy"]
+    with pytest.raises(DataError, match="at least one feature"):
+        run("separate", **{"use x": False, "use y": False})
+
+
+def test_draws_are_spread_as_they_should_be() -> None:
+    even, bell = Draws(7).uniform(-1.0, 3.0, 20000), Draws(8).normal((10000, 2))
+    assert bell.shape == (10000, 2)
+    assert (even.min() >= -1, even.max() < 3) == (True, True)
+    assert even.mean() == pytest.approx(1.0, abs=0.03)
+    assert (bell.mean(), bell.std()) == (pytest.approx(0.0, abs=0.03), pytest.approx(1.0, abs=0.03))
+    assert sorted(Draws(9).chosen(50, 50)) == list(range(50))
+    assert len(set(Draws(9).chosen(20, 50))) == 20
+    going = Draws(3)
+    going.uniform(0.0, 1.0, 5)
+    assert np.array_equal(Draws.at(going.state).normal(4), going.normal(4))
 
 
 def test_own_points_are_read_and_scaled() -> None:
@@ -360,6 +388,7 @@ def test_points_in_one_place_are_no_division_by_zero() -> None:
 CHANGES = {
     "line": [("rate", 0.2), ("method", "momentum"), ("batch", 5), ("method", "Adam"), ("rate", 0.05)],
     "separate": [("rate", 0.05), ("method", "plain"), ("l2", 0.01), ("method", "momentum"), ("batch", "8")],
+    "regress": [("method", "momentum"), ("rate", 0.05), ("l1", 0.001), ("batch", "4"), ("method", "plain")],
     "dead": [("rate", 0.05), ("method", "Adam"), ("method", "plain"), ("rate", 0.5)],
     "vanishing": [("rate", 0.5), ("method", "momentum"), ("batch", "all"), ("rate", 0.01)],
 }
@@ -805,3 +834,52 @@ def test_the_playground_refuses_scripts_that_are_not_there(tmp_path: Path) -> No
         Playground(tmp_path / "none.py")
     (tmp_path / "own.py").write_text(STEPS)
     assert next(iter(Playground(tmp_path / "own.py").experiments)) == "script"
+
+
+# -- by hand, and away
+
+
+@pytest.mark.parametrize("name", ["line", "separate"])
+def test_a_number_that_was_set_by_hand_is_part_of_the_past(name: str) -> None:
+    past = after(History(run(name)), 4)
+    before = list(past.series[0])
+    past.edit(0, 0, 1.25)
+    assert past.run.parameters[0].detach().numpy().flat[0] == 1.25
+    assert list(past.series[0][:4]) == before[:4]
+    assert past.series[0][4] == past.run.measure()[0] != before[4]
+    after(past, 3)
+    there = state(past.run)
+    past.seek(1)
+    past.seek(7)
+    assert state(past.run) == there
+    assert not past.drifted
+    for parameter, index in ((99, 0), (0, 10**6), (-1, 0)):
+        with pytest.raises(DataError, match="no such number"):
+            past.edit(parameter, index, 0.0)
+
+
+def test_the_step_at_which_a_run_diverges() -> None:
+    past = after(History(line(rate=2.0)), 12)
+    losses = list(past.series[0])
+    expected = next(k for k, x in enumerate(losses) if x > 1e4 * losses[0])
+    assert past.diverged == expected
+    past.seek(expected - 1)
+    assert past.diverged == expected
+    past.set("rate", 0.01)
+    assert past.diverged is None
+    assert after(History(line(rate=0.1)), 30).diverged is None
+
+
+@pytest.mark.parametrize("name", ["line", "separate", "regress", "dead", "vanishing"])
+def test_what_is_told_for_a_script_is_the_state(name: str) -> None:
+    found = run(name, method="Adam", batch=8 if name == "line" else "8")
+    for _ in range(3):
+        found.step()
+    told = json.loads(json.dumps(found.told(), allow_nan=False))
+    kept = found.save()
+    for values, p in zip(told["parameters"], kept.parameters, strict=True):
+        assert np.array_equal(np.array(values, p.dtype), p)
+    for buffers, b in zip(told["buffers"], kept.buffers, strict=True):
+        for key, value in buffers.items():
+            assert np.array_equal(np.array(value, np.asarray(b[key]).dtype), b[key])
+    assert tuple(told["generator"]) == kept.generator

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("websockets")
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

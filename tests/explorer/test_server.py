@@ -9,19 +9,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.errors import StateError
 from wengert.explorer import server as module
 from wengert.explorer.server import Exploring, Message, Post, Server
-
-websockets = pytest.importorskip("websockets")
-from websockets.asyncio.client import connect  # noqa: E402
-from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 
 
 class Echo:
@@ -66,16 +62,20 @@ def serving(test: Callable[[Server], Awaitable[None]], app: Any = None) -> None:
     asyncio.run(whole())
 
 
-async def get(server: Server, path: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+async def get(
+    server: Server, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], str]:
     """A request as it stands on the wire; `Host` is the server's own unless it is given."""
     fields = {"Host": f"127.0.0.1:{server.port}", **headers}
+    if body is not None:
+        fields["Content-Length"] = str(len(body))
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
-    writer.write("\r\n".join(lines).encode())
-    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.write("\r\n".join(lines).encode() + (body or b""))
+    head, _, answered = (await reader.read()).decode().partition("\r\n\r\n")
     writer.close()
     status, *rest = head.split("\r\n")
-    return int(status.split()[1]), dict(line.split(": ", 1) for line in rest), body
+    return int(status.split()[1]), dict(line.split(": ", 1) for line in rest), answered
 
 
 def opening(server: Server) -> str:
@@ -89,10 +89,49 @@ async def admitted(server: Server) -> str:
     return headers["Set-Cookie"].partition(";")[0]
 
 
-def socket(server: Server, cookie: str, **other: Any) -> Any:
-    origin = f"http://127.0.0.1:{server.port}"
-    settings = {"origin": origin, "additional_headers": {"Cookie": cookie}, "compression": None, **other}
-    return connect(f"ws://127.0.0.1:{server.port}/socket", **settings)
+class Refused(Exception):
+    """A conversation that was refused, with the status."""
+
+
+class Page:
+    """What a page does: it listens to the stream, and says things in requests."""
+
+    def __init__(self, server: Server, cookie: str, origin: str | None = "http://127.0.0.1:{port}") -> None:
+        self.server = server
+        self.headers = {"Cookie": cookie}
+        if origin is not None:
+            self.headers["Origin"] = origin.format(port=server.port)
+
+    async def __aenter__(self) -> Page:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+        fields = {"Host": f"127.0.0.1:{self.server.port}", **self.headers}
+        lines = ["POST /stream HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
+        self.writer.write("\r\n".join(lines).encode())
+        status = int((await self.reader.readline()).split()[1])
+        if status != 200:
+            self.writer.close()
+            raise Refused(status)
+        await self.reader.readuntil(b"\r\n\r\n")
+        self.name = (await self.recv())["stream"]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.writer.close()
+
+    async def recv(self) -> Any:
+        size = int(await self.reader.readline(), 16)
+        chunk = await self.reader.readexactly(size)
+        assert await self.reader.readexactly(2) == b"\r\n"
+        assert int.from_bytes(chunk[:4], "little") == size - 4
+        length = int.from_bytes(chunk[4:8], "little")
+        return json.loads(chunk[8 : 8 + length])
+
+    async def say(self, *messages: Any) -> int:
+        return await self.post(json.dumps(messages).encode())
+
+    async def post(self, body: bytes, stream: str | None = None) -> int:
+        path = f"/messages?stream={self.name if stream is None else stream}"
+        return (await get(self.server, path, method="POST", body=body, Connection="close", **self.headers))[0]
 
 
 # -- who may
@@ -110,7 +149,7 @@ def test_the_opening_address_works_once() -> None:
     serving(test)
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/server.js", "/server.css", "/socket", "/x"])
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/server.js", "/server.css", "/stream", "/x"])
 def test_nothing_without_the_token(path: str) -> None:
     async def test(server: Server) -> None:
         status, headers, body = await get(server, path)
@@ -151,7 +190,7 @@ def test_localhost_is_a_name_of_its_own() -> None:
     async def test(server: Server) -> None:
         status, headers, _ = await get(server, opening(server), Host=f"localhost:{server.port}")
         assert status == 200
-        assert f"ws://localhost:{server.port}" in headers["Content-Security-Policy"]
+        assert "connect-src 'self'" in headers["Content-Security-Policy"]
 
     serving(test)
 
@@ -159,23 +198,67 @@ def test_localhost_is_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", None]
 )
-def test_sockets_of_other_origins_are_refused(origin: str | None) -> None:
+def test_conversations_of_other_origins_are_refused(origin: str | None) -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)
-        with pytest.raises(InvalidStatus) as refused:
-            async with socket(server, cookie, origin=origin and origin.format(port=server.port)):
-                pass
-        assert refused.value.response.status_code == 403
+        with pytest.raises(Refused, match="403"):
+            await Page(server, cookie, origin).__aenter__()
+        async with Page(server, cookie) as page:
+            other = Page(server, cookie, origin)
+            assert await other.post(b"[1]", page.name) == 403
 
     serving(test)
 
 
-def test_a_socket_needs_the_cookie() -> None:
+def test_a_conversation_needs_the_cookie_and_its_own_name() -> None:
     async def test(server: Server) -> None:
-        with pytest.raises(InvalidStatus) as refused:
-            async with socket(server, "none=1"):
-                pass
-        assert refused.value.response.status_code == 403
+        cookie = await admitted(server)
+        with pytest.raises(Refused, match="403"):
+            await Page(server, "none=1").__aenter__()
+        async with Page(server, cookie) as page:
+            assert await page.post(b"[1]", "guess") == 404
+            assert await page.post(b"[1]", "") == 404
+            assert await page.say("mine") == 204
+            assert (await page.recv())["message"] == "mine"
+
+    serving(test)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / SPDY/1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", 400),
+        (b"POST /messages HTTP/1.1\r\nContent-Length: x\r\n\r\n", 411),
+        (b"POST /messages HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 411),
+        (b"POST /messages HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 411),
+        (b"POST /messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        (b"POST /messages HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413),
+    ],
+    ids=["two words", "nonsense", "protocol", "long", "many", "length", "negative", "lengths", "chunked", "too long"],
+)
+def test_what_is_no_request(head: bytes, status: int) -> None:
+    async def test(server: Server) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head)
+        answered = await reader.read()
+        writer.close()
+        assert answered.startswith(b"HTTP/1.1 %d " % status)
+        await admitted(server)
+
+    serving(test)
+
+
+def test_a_connection_that_ends_early_harms_nobody() -> None:
+    async def test(server: Server) -> None:
+        for begun in (b"", b"GET /", b"POST /messages HTTP/1.1\r\nContent-Length: 5\r\n\r\n12"):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(begun)
+            writer.close()
+        await admitted(server)
 
     serving(test)
 
@@ -187,7 +270,7 @@ def test_headers_keep_the_page_to_itself() -> None:
         policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
         assert policy["default-src"] == "'none'"
         assert policy["script-src"] == "'self'"
-        assert policy["connect-src"] == f"'self' ws://127.0.0.1:{server.port}"
+        assert policy["connect-src"] == "'self'"
         assert policy["frame-ancestors"] == "'none'"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Referrer-Policy"] == "no-referrer"
@@ -205,7 +288,7 @@ def test_assets_and_nothing_else() -> None:
         assert (await get(server, "/server.js", Cookie=cookie))[2] == "/* server.js */"
         for path in ("/explorer.py", "/../server.py", "/static/explorer.js", "/%2e%2e/page.py"):
             assert (await get(server, path, Cookie=cookie))[0] == 404
-        assert (await get(server, "/", method="POST", Cookie=cookie))[0] == 405
+        assert (await get(server, "/x", method="POST", Cookie=cookie))[0] == 405
 
     serving(test)
 
@@ -215,37 +298,50 @@ def test_assets_and_nothing_else() -> None:
 
 def test_messages_come_back_in_order() -> None:
     async def test(server: Server) -> None:
-        async with socket(server, await admitted(server)) as page:
-            for i in range(20):
-                await page.send(json.dumps({"i": i}))
-            got = [json.loads(await page.recv())["message"]["i"] for _ in range(20)]
+        async with Page(server, await admitted(server)) as page:
+            for i in range(0, 20, 2):
+                assert await page.say({"i": i}, {"i": i + 1}) == 204
+            got = [(await page.recv())["message"]["i"] for _ in range(20)]
         assert got == list(range(20))
 
     serving(test)
 
 
-@pytest.mark.parametrize("raw", ["{", "", b"\0\1", '{"a": ' * 5000, "[" * 100000])
-def test_what_is_no_json_gets_an_error(raw: str | bytes) -> None:
+@pytest.mark.parametrize("raw", [b"{", b"", b"\0\1", b'{"a": ' * 5000, b"[" * 100000, b"1", b'{"type": "x"}'])
+def test_what_is_no_list_of_messages_gets_an_error(raw: bytes) -> None:
     async def test(server: Server) -> None:
-        async with socket(server, await admitted(server)) as page:
-            await page.send(raw)
-            assert json.loads(await page.recv())["type"] == "error"
-            await page.send('{"still": "here"}')
-            assert json.loads(await page.recv())["message"] == {"still": "here"}
+        async with Page(server, await admitted(server)) as page:
+            await page.post(raw)
+            assert (await page.recv())["type"] == "error"
+            await page.say({"still": "here"})
+            assert (await page.recv())["message"] == {"still": "here"}
 
     serving(test)
 
 
-def test_a_message_that_is_too_long_ends_the_socket_only() -> None:
+def test_what_is_too_long_is_not_taken() -> None:
     async def test(server: Server) -> None:
-        cookie = await admitted(server)
-        async with socket(server, cookie) as page:
-            await page.send('"' + "x" * (module.LARGEST_MESSAGE + 1) + '"')
-            with pytest.raises(ConnectionClosed):
-                await page.recv()
-        async with socket(server, cookie) as page:
-            await page.send("1")
-            assert json.loads(await page.recv())["message"] == 1
+        async with Page(server, await admitted(server)) as page:
+            # The rest is not read.
+            with suppress(ConnectionError):
+                assert await page.say("x" * (module.LARGEST_MESSAGE + 1)) == 413
+            await page.say(1)
+            assert (await page.recv())["message"] == 1
+
+    serving(test)
+
+
+def test_requests_follow_one_another_on_a_connection() -> None:
+    async def test(server: Server) -> None:
+        async with Page(server, await admitted(server)) as page:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            fields = {"Host": f"127.0.0.1:{server.port}", "Content-Length": "3", **page.headers}
+            head = "".join(f"{k}: {v}\r\n" for k, v in fields.items())
+            for i in range(3):
+                writer.write(f"POST /messages?stream={page.name} HTTP/1.1\r\n{head}\r\n[{i}]".encode())
+                assert b" 204 " in await reader.readuntil(b"\r\n\r\n")
+                assert (await page.recv())["message"] == i
+            writer.close()
 
     serving(test)
 
@@ -254,7 +350,7 @@ def test_a_slow_page_gets_the_newest_frame() -> None:
     app = Echo()
 
     async def test(server: Server) -> None:
-        async with socket(server, await admitted(server), max_size=None) as page:
+        async with Page(server, await admitted(server)) as page:
             while not app.posts:
                 await asyncio.sleep(0.01)
             (post,) = app.posts
@@ -262,13 +358,13 @@ def test_a_slow_page_gets_the_newest_frame() -> None:
                 post(Message({"type": "frame", "i": i}, kind="frame"))
                 await asyncio.sleep(0.002)
             post(Message({"type": "answer"}))
-            got = [json.loads(await page.recv()) for _ in range(module.IN_FLIGHT + 1)]
+            got = [(await page.recv()) for _ in range(module.IN_FLIGHT + 1)]
             # What no page has painted is not piled up; answers pass by.
             assert [m["type"] for m in got] == ["frame"] * module.IN_FLIGHT + ["answer"]
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(page.recv(), 0.2)
-            await page.send(json.dumps({"type": "seen", "frame": got[0]["frame"]}))
-            assert json.loads(await page.recv())["i"] == 49
+            await page.say({"type": "seen", "frame": got[0]["frame"]})
+            assert (await page.recv())["i"] == 49
             (outbox,) = server.outboxes
             assert outbox.dropped == 50 - module.IN_FLIGHT - 1
 
@@ -280,14 +376,14 @@ def test_a_page_that_lies_about_what_it_has_seen(frame: Any) -> None:
     app = Echo()
 
     async def test(server: Server) -> None:
-        async with socket(server, await admitted(server)) as page:
-            await page.send(json.dumps({"type": "seen", "frame": frame}))
-            await page.send("1")
+        async with Page(server, await admitted(server)) as page:
+            await page.say({"type": "seen", "frame": frame})
+            await page.say(1)
             await page.recv()
             for i in range(10):
                 app.posts[0](Message({"i": i}, kind="frame"))
                 await asyncio.sleep(0.01)
-            got = [json.loads(await page.recv())["i"] for _ in range(module.IN_FLIGHT)]
+            got = [(await page.recv())["i"] for _ in range(module.IN_FLIGHT)]
             assert got == sorted(got)
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(page.recv(), 0.1)
@@ -309,7 +405,7 @@ def test_a_closed_page_ends_its_conversation() -> None:
 
     async def test(server: Server) -> None:
         cookie = await admitted(server)
-        async with socket(server, cookie):
+        async with Page(server, cookie):
             while app.open_pages == 0:
                 await asyncio.sleep(0.01)
         while app.open_pages or server.outboxes:
@@ -323,12 +419,11 @@ def test_a_closed_page_ends_its_conversation() -> None:
 def test_pages_are_counted() -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)
-        pages = [await socket(server, cookie) for _ in range(module.MOST_CLIENTS)]
-        with pytest.raises(InvalidStatus) as refused:
-            await socket(server, cookie)
-        assert refused.value.response.status_code == 503
+        pages = [await Page(server, cookie).__aenter__() for _ in range(module.MOST_CLIENTS)]
+        with pytest.raises(Refused, match="503"):
+            await Page(server, cookie).__aenter__()
         for page in pages:
-            await page.close()
+            page.writer.close()
 
     serving(test)
 
@@ -342,15 +437,15 @@ def test_whole_tensors_are_told_on_demand() -> None:
     row = next(r for r in found.recording.rows if r.op is not None and r.op.name == "multiply")
 
     async def test(server: Server) -> None:
-        async with socket(server, await admitted(server)) as page:
-            await page.send(json.dumps({"type": "details", "id": 5, "node": row.index, "gradient": False}))
-            told = json.loads(await page.recv())
+        async with Page(server, await admitted(server)) as page:
+            await page.say({"type": "details", "id": 5, "node": row.index, "gradient": False})
+            told = await page.recv()
             assert told["id"] == 5
             assert told["details"]["size"] == 500
             assert told["details"]["max"] == pytest.approx(25.0)
             for wrong in ({"id": 1, "node": 10**9, "gradient": False}, {"id": "a"}, 7, [], {"type": "details"}):
-                await page.send(json.dumps(wrong))
-                assert json.loads(await page.recv())["type"] == "error"
+                await page.say(wrong)
+                assert (await page.recv())["type"] == "error"
 
     serving(test, Exploring(found))
 
@@ -358,15 +453,9 @@ def test_whole_tensors_are_told_on_demand() -> None:
 # -- beginning and end
 
 
-def test_without_websockets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "websockets.asyncio.server", None)
-    with pytest.raises(StateError, match=re.escape("pip install 'wengert[explore]'")):
-        Server(Echo())
-
-
 def test_it_listens_on_this_machine_only() -> None:
     async def test(server: Server) -> None:
-        assert [s.getsockname()[0] for s in server._serving.sockets] == ["127.0.0.1"]
+        assert [host for host, _ in server._listener.addresses] == ["127.0.0.1"]
 
     serving(test)
 

@@ -4,6 +4,13 @@ import type { Rect } from "../layout/types";
 /** Shares of an edge's length at which a chip is tried, the middle first. */
 const TRIES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
 
+/** How much further from the edge than usual. */
+const AWAY = [0, 7, 14];
+
+function overlap(a: Rect, b: Rect): boolean {
+  return Math.min(a.x + a.width, b.x + b.width) > Math.max(a.x, b.x) && Math.min(a.y + a.height, b.y + b.height) > Math.max(a.y, b.y);
+}
+
 export class Crowd {
   private readonly taken: Rect[];
 
@@ -11,30 +18,16 @@ export class Crowd {
     this.taken = [...taken];
   }
 
-  /** The first place without overlap, or that with the least; taken from then on. */
-  place(at: (share: number) => Rect): Rect {
-    let best = at(TRIES[0]!);
-    let least = Infinity;
-    for (const share of TRIES) {
-      const box = at(share);
-      const overlap = this.overlap(box);
-      if (overlap < least) {
-        best = box;
-        least = overlap;
+  /** The first place without overlap, beside the edge or further from it; taken from then on. Null where there is none. */
+  place(at: (share: number, away: number) => Rect): Rect | null {
+    for (const away of AWAY) {
+      for (const share of TRIES) {
+        const box = at(share, away);
+        if (this.taken.some((other) => overlap(box, other))) continue;
+        this.taken.push(box);
+        return box;
       }
-      if (overlap === 0) break;
     }
-    this.taken.push(best);
-    return best;
-  }
-
-  private overlap(box: Rect): number {
-    let sum = 0;
-    for (const other of this.taken) {
-      const w = Math.min(box.x + box.width, other.x + other.width) - Math.max(box.x, other.x);
-      const h = Math.min(box.y + box.height, other.y + other.height) - Math.max(box.y, other.y);
-      if (w > 0 && h > 0) sum += w * h;
-    }
-    return sum;
+    return null;
   }
 }

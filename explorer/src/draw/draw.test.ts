@@ -119,14 +119,15 @@ describe("the display list", () => {
     }
   });
 
-  it("puts a chip elsewhere where its first place is taken, and where there is least in the way if all are", () => {
-    const at = (share: number) => ({ x: Math.round(100 * share), y: 0, width: 10, height: 10 });
-    expect(new Crowd([]).place(at).x).toBe(50);
+  it("puts a chip elsewhere where its first place is taken, further away where all are, and nowhere before over something", () => {
+    const at = (share: number, away: number) => ({ x: Math.round(100 * share), y: away, width: 10, height: 10 });
+    expect(new Crowd([]).place(at)?.x).toBe(50);
     const crowd = new Crowd([{ x: 48, y: 0, width: 10, height: 10 }]);
-    expect(crowd.place(at).x).toBe(58);
-    expect(crowd.place(at).x).toBe(34);
-    const full = new Crowd([{ x: 0, y: 0, width: 77, height: 10 }, { x: 77, y: 0, width: 20, height: 9 }]);
-    expect(full.place(at).x).toBe(82);
+    expect(crowd.place(at)?.x).toBe(58);
+    expect(crowd.place(at)?.x).toBe(34);
+    const full = (height: number) => new Crowd([{ x: 0, y: 0, width: 100, height }]).place(at);
+    expect(full(7)).toMatchObject({ x: 50, y: 7 });
+    expect(full(30)).toBeNull();
   });
 
   it("draws what is lost to NaN dashed", () => {

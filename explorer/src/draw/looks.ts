@@ -1,7 +1,7 @@
 /** How visible things look: what views decide, and what follows from the recording alone. */
 import type { Item, VisibleEdge } from "../fold/fold";
 import type { BoxSize } from "../layout/nested";
-import { shownCount } from "../format";
+import { middleCut, shownCount } from "../format";
 import { FLAG } from "../trace/types";
 import { kindOf, nameOf, symbolOf, text, type Model } from "../trace/model";
 import type { FontName } from "./display";
@@ -22,6 +22,8 @@ export interface NodeLook {
   readonly subtitle?: string;
   /** "x 12" on a folded run. */
   readonly count?: string;
+  /** Its number, and below it the gradient's, inside the box: where edges have no room for them. */
+  readonly numbers?: { readonly value: string; readonly gradient: string } | undefined;
   /** It holds parameters. */
   readonly params?: boolean;
   /** Not computed yet at the cursor. */
@@ -59,6 +61,8 @@ export interface EdgeLook {
   /** A wide pale band under both lanes: a path that is talked about. */
   readonly band?: Token | undefined;
   readonly selected?: boolean;
+  /** What happens to the value on the way: "→ [24]" where it is copied to fit. */
+  readonly mark?: string | undefined;
 }
 
 /** Nodes drawn as one kernel. */
@@ -86,6 +90,8 @@ export interface Metrics {
   readonly portGap: number;
   readonly padding: number;
   readonly header: number;
+  /** The size of numbers that stand inside boxes; those that have it stand on edges where this is left out. */
+  readonly inside?: number;
 }
 
 export const LESSON: Metrics = {
@@ -105,6 +111,27 @@ export const LESSON: Metrics = {
   portGap: 20,
   padding: 26,
   header: 26,
+};
+
+/** For graphs too large for numbers on their edges: as small as they can be read, value and gradient inside the boxes. */
+export const DENSE: Metrics = {
+  op: 47,
+  circle: 47,
+  hexagon: [62, 47],
+  root: 47,
+  scopeHeight: 46,
+  symbolSize: 15,
+  labelSize: 12,
+  captionSize: 10.5,
+  chipSize: 11,
+  lane: 2.5,
+  rankGap: 13,
+  nodeGap: 7,
+  edgeGap: 9,
+  portGap: 10,
+  padding: 12,
+  header: 20,
+  inside: 12,
 };
 
 export const SURVEY: Metrics = {
@@ -131,6 +158,7 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
     const inside = fittedLabel(look, width, metrics, measure).label === look.label;
     return { width, height, outline, ...(inside ? {} : { below: Math.ceil(metrics.captionSize * 1.6) }) };
   };
+  if (metrics.inside !== undefined && isSingle(look.shape)) return { width: metrics.hexagon[0], height: metrics.op };
   switch (look.shape) {
     case "input":
       return small(metrics.circle, metrics.circle, "circle");
@@ -155,6 +183,11 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
   }
 }
 
+/** Whether the shape stands for a single node. */
+export function isSingle(shape: Shape): boolean {
+  return shape !== "scope" && shape !== "run" && shape !== "port";
+}
+
 /** The label as large as fits into a shape of this width, down to the size of captions, and then cut short. */
 export function fittedLabel(look: NodeLook, width: number, metrics: Metrics, measure: TextMeasure): { label: string; size: number } {
   const room = width - (look.shape === "root" ? 16 : 8);
@@ -162,9 +195,9 @@ export function fittedLabel(look: NodeLook, width: number, metrics: Metrics, mea
   const full = labelSize(look, metrics);
   const size = Math.max(Math.min(full, metrics.captionSize), Math.min(full, (full * room) / wide(look.label, full)));
   if (wide(look.label, size) <= room + 0.5) return { label: look.label, size };
-  const letters = [...look.label];
-  while (letters.length > 1 && wide(`${letters.join("")}…`, size) > room) letters.pop();
-  return { label: `${letters.join("")}…`, size };
+  let kept = [...look.label].length - 1;
+  while (kept > 1 && wide(middleCut(look.label, kept), size) > room) kept--;
+  return { label: middleCut(look.label, kept), size };
 }
 
 /** Symbols and variables are written large, names of operations in the size of text. */

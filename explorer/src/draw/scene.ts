@@ -6,7 +6,7 @@ import { artOf, type LaneKind, type SegmentArt } from "./art";
 import { Crowd } from "./crowd";
 import { placeAlong, type Along } from "./curves";
 import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type TextItem } from "./display";
-import { fittedLabel, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
+import { fittedLabel, isSingle, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
 import type { Token } from "./palette";
 import { around, boxPath, circlePath, clusters, hatchPath, hexagonPath } from "./shapes";
 import { estimatedWidth, type TextMeasure } from "./text";
@@ -222,12 +222,13 @@ class Builder {
         this.path(outline(shape, card), card, { fill: "raised", stroke, width: 1, opacity: opacity ?? 0.85 });
       }
     }
-    if (shape === "root") {
+    const inside = metrics.inside !== undefined && isSingle(shape);
+    if (shape === "root" && !inside) {
       this.path(outline(shape, box), box, { fill: "raised", stroke, width: heavy, opacity, glow: look.glow });
       const inner = { x: box.x + 5, y: box.y + 5, width: box.width - 10, height: box.height - 10 };
       this.path(outline(shape, inner), inner, { fill: look.lit ?? (look.bad ? "bad" : "ink"), opacity });
     } else {
-      const fill = look.lit ?? (look.bad ? "badFill" : FILLS[shape]);
+      const fill = look.lit ?? (look.bad ? "badFill" : inside && shape === "root" ? "raised" : FILLS[shape]);
       this.path(outline(shape, box), box, { fill, stroke, width: look.glow || look.rim ? heavy * 1.4 : heavy, opacity, glow: look.glow });
       if (look.share !== undefined) this.progress(box, look.share, look.lit === undefined ? stroke : "canvas");
       if (look.bad && (shape === "scope" || shape === "run")) {
@@ -238,6 +239,11 @@ class Builder {
     const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
     const { label, size } = fittedLabel(look, box.width, metrics, this.measure);
     // A name that does not fit into a small shape stands below it.
+    if (inside) {
+      this.inside(box, look, opacity);
+      this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
+      return;
+    }
     const outside = label !== look.label && shape !== "scope" && shape !== "run" && shape !== "port" && !look.below;
     if (!outside) {
       this.text(label, x, y, {
@@ -258,6 +264,21 @@ class Builder {
     caption(look.above, box.y - metrics.captionSize * 1.4);
     caption(outside ? { text: look.label, token: "ink" } : look.below, box.y + box.height + metrics.captionSize * 1.5);
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
+  }
+
+  /** The name, the number and the gradient, one below the other. */
+  private inside(box: Rect, look: NodeLook, opacity: number | undefined): void {
+    const { metrics } = this.scene;
+    const x = box.x + box.width / 2;
+    const { label, size } = fittedLabel(look, box.width, metrics, this.measure);
+    const line = box.height / 3.2;
+    const middle = box.y + box.height / 2;
+    const shared = { align: "middle", opacity, minScale: READABLE.label } as const;
+    const numbers = look.numbers !== undefined && (look.numbers.value !== "" || look.numbers.gradient !== "");
+    this.text(label, x, numbers ? middle - line : middle, { ...shared, size: Math.min(size, 15), font: look.font, bold: look.font === "ui", fill: "ink" });
+    if (!numbers) return;
+    this.text(look.numbers?.value ?? "", x, middle + 1, { ...shared, size: metrics.inside ?? size, font: "mono", fill: "ink" });
+    this.text(look.numbers?.gradient ?? "", x, middle + line, { ...shared, size: metrics.inside ?? size, font: "mono", fill: "grad" });
   }
 
   /** A small hexagon on the corner: there are parameters inside. */
@@ -290,7 +311,7 @@ class Builder {
     for (const segment of layout.segments) {
       if (segment.to >= 0 && segment.edges.length === 1) home.set(segment.edges[0]!, segment);
     }
-    const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined);
+    const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined || edges[e]!.mark !== undefined);
     if (wanted.length === 0) return;
     const crowd = new Crowd(graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)])));
     for (const [edge, { route }] of wanted.sort((a, b) => a[0] - b[0])) {
@@ -301,11 +322,27 @@ class Builder {
         const width = Math.max(22, this.measure(chip, "mono", metrics.chipSize) + 13);
         const height = metrics.chipSize + 9;
         const side = lane === "value" ? -1 : 1;
-        const box = crowd.place((share) => beyond(placeAlong(route, share), side, metrics.lane, width, height));
+        const box = crowd.place((share, away) => beyond(placeAlong(route, share), side, metrics.lane + away, width, height));
+        // Where there is no room the number stands in the tape alone.
+        if (box === null) continue;
         this.chip(chip, box, lane, look[lane]!);
         this.hits.push({ target: { kind: "chip", edge, lane }, level: LEVEL.chip, box });
       }
     }
+    for (const [edge, { route }] of wanted) {
+      const { mark } = edges[edge]!;
+      if (mark !== undefined) this.mark(mark, route, crowd);
+    }
+  }
+
+  /** What happens to a value on its way, beside the lane. */
+  private mark(text: string, route: Route, crowd: Crowd): void {
+    const { metrics } = this.scene;
+    const size = metrics.captionSize;
+    const width = this.measure(text, "ui", size) + 4;
+    const box = crowd.place((share, away) => beyond(placeAlong(route, Math.min(0.9, share + 0.2)), -1, metrics.lane + away, width, size * 1.4));
+    if (box === null) return;
+    this.text(text, box.x + box.width / 2, box.y + box.height / 2, { size, font: "ui", align: "middle", fill: "muted", minScale: READABLE.caption });
   }
 
   /** Where the texts above and below a box stand. */
@@ -359,6 +396,7 @@ function outline(shape: Shape, box: Rect): string {
 
 function outlinePath(shape: Shape, box: Rect): string {
   if (shape === "param") return hexagonPath(box, box.width / 10);
+  if ((shape === "input" || shape === "const" || shape === "root") && box.width !== box.height) return boxPath(box, box.height / 2);
   if (shape === "input" || shape === "const" || shape === "root") return circlePath(box.x + box.width / 2, box.y + box.height / 2, box.width / 2);
   return boxPath(box, shape === "op" ? box.height / 5.5 : shape === "port" ? box.height / 2 : 8);
 }

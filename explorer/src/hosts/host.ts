@@ -1,4 +1,4 @@
-/** Where the explorer runs: a file by itself, a notebook cell with a kernel, or a page of the local server. */
+/** Where the explorer runs: a file by itself, a notebook cell with a kernel, a page of the local server, or the playground by itself. */
 import type { Details, Kernels, Num, Parallel, TensorPaths } from "../trace/types";
 
 /** A node's value and gradient in float64, and how far the recorded ones are from them, as parts of their size. */
@@ -17,7 +17,7 @@ export interface Answers {
 }
 
 export interface Host {
-  readonly kind: "page" | "widget" | "server";
+  readonly kind: "page" | "widget" | "server" | "local";
   /** Whole-tensor statistics on demand; null where nothing answers. */
   details?(node: number, gradient: boolean): Promise<Details | null>;
   /** Null where it cannot be told; rejected with the reason where that is an error. */
@@ -33,6 +33,7 @@ export const pageHost: Host = { kind: "page" };
 export class Questions {
   private readonly waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (reason: Error) => void }>();
   private last = 0;
+  private ended = false;
 
   constructor(private readonly send: (message: unknown) => void) {}
 
@@ -41,6 +42,7 @@ export class Questions {
 
   private put(question: object): Promise<unknown> {
     return new Promise((resolve, reject) => {
+      if (this.ended) return resolve(null);
       this.waiting.set(++this.last, { resolve, reject });
       this.send({ id: this.last, ...question });
     });
@@ -59,6 +61,7 @@ export class Questions {
 
   /** Nobody will answer any more. */
   end(): void {
+    this.ended = true;
     for (const { resolve } of this.waiting.values()) resolve(null);
     this.waiting.clear();
   }

@@ -19,6 +19,7 @@ const LABELS: Record<Tab, string> = {
 /** Tabs that the document has something for. */
 export function tabsOf(store: Store): Tab[] {
   const { trace } = store.model.value;
+  if (store.host.kind === "local") return ["play"];
   return TABS.filter((tab) => {
     if (tab === "diff") return trace.diff !== undefined;
     if (tab === "play") return store.host.kind === "server" && store.host.send !== undefined;
@@ -53,9 +54,11 @@ export function Header() {
           </button>
         ))}
       </div>
-      <button class="wg-quiet" type="button" title="Find (/ or ⌘K)" onClick={() => (store.searching.value = true)}>
-        <kbd>⌘K</kbd> Find
-      </button>
+      {store.host.kind !== "local" && (
+        <button class="wg-quiet" type="button" title="Find (/ or ⌘K)" onClick={() => (store.searching.value = true)}>
+          <kbd>⌘K</kbd> Find
+        </button>
+      )}
       <ThemeButton />
     </header>
   );
@@ -70,7 +73,7 @@ function Title() {
         <span>playground</span>
         <span aria-hidden="true"> / </span>
         <b>{inSentence(playOf(store).experiment.value?.title ?? "")}</b>
-        <span class="wg-muted"> · live, running in Python</span>
+        <span class="wg-muted"> · live, running in {store.host.kind === "local" ? "this page" : "Python"}</span>
       </div>
     );
   }

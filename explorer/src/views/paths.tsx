@@ -9,6 +9,7 @@ import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
 import { kindOf, type Model } from "../trace/model";
+import { Climb } from "./paths/climb";
 import { agree, pathsBetween, shownPaths, type PathSummary } from "./paths/paths";
 import { PathsPicture } from "./paths/picture";
 import { tensorPathsOf } from "./paths/tensor_paths";
@@ -245,7 +246,7 @@ interface ListProps {
 function List({ found, numbers, lit, onLight }: ListProps) {
   const whole = found.best.reduce((sum, { product }) => sum + Math.abs(product), 0);
   return (
-    <ol class="wg-path-list" aria-label="Paths, the largest first" onMouseLeave={() => onLight(null)}>
+    <ol class="wg-path-list" aria-label="Paths, the largest first">
       {found.best.map((path) => (
         <li
           key={path.edges.join()}
@@ -255,6 +256,7 @@ function List({ found, numbers, lit, onLight }: ListProps) {
           onMouseEnter={() => onLight(path.edges)}
         >
           <Product path={path} numbers={numbers} total={true} />
+          {(lit === null ? path === found.best[0] : lit === path.edges) && <Climb path={path} numbers={numbers} />}
           <i
             class="wg-path-share"
             style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import time
+import webbrowser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import wengert as wg
+
+if TYPE_CHECKING:
+    from ..explorer import Exploration
 
 HELD_OUT = 360
 
@@ -20,7 +24,8 @@ def add_parser(commands: Any) -> None:
         "demo",
         help="train a digit classifier on embedded data and draw its graph",
         description="Train a small convolutional network on 1,437 real images of handwritten digits (UCI, embedded), "
-        "test it on 360 others, show predictions, and write the training curve and the graph as SVG.",
+        "test it on 360 others, show predictions, and write the training curve and the graph as SVG, and a training "
+        "step as a page to look into.",
     )
     p.add_argument("--epochs", type=_positive, default=20, help="passes over the training images (default %(default)s)")
     p.add_argument("--channels", type=_positive, default=16, help="channels of the first layer (default %(default)s)")
@@ -30,6 +35,7 @@ def add_parser(commands: Any) -> None:
     p.add_argument(
         "--out", type=Path, default=Path("wengert-demo"), help="folder for the pictures (default %(default)s)"
     )
+    p.add_argument("--open", action="store_true", help="open the page of a training step in the browser")
     p.set_defaults(run=run)
 
 
@@ -90,7 +96,25 @@ def run(args: argparse.Namespace) -> int:
     picture = wg.train.line_chart(curve, title="Handwritten digits", y_label="cross-entropy (nats)", log_y=True)
     (args.out / "curve.svg").write_text(picture)
     print(f"\nwrote {args.out / 'curve.svg'} and {args.out / 'graph.svg'}")
+    page = args.out / "step.html"
+    record(model, loss_of, optimizer, pixels[train[: args.batch]], labels[train[: args.batch]]).save(page)
+    print(f"wrote {page}: look inside one training step in any browser")
+    if args.open:
+        webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def record(model: wg.nn.Module, loss_of: Any, optimizer: wg.optim.Optimizer, x: Any, y: Any) -> Exploration:
+    """Record one more training step, forward, backward and update."""
+
+    def training_step() -> wg.Tensor:
+        loss: wg.Tensor = loss_of(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return wg.explore(training_step)
 
 
 def make_model(channels: int) -> wg.nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 import sys
 import tempfile
 import webbrowser
@@ -15,6 +16,21 @@ from ..core.errors import GraphError, WengertError, fail
 if TYPE_CHECKING:
     from ..explorer import Exploration
 
+# What is shown where no script is named: a parameter, a product, a sum, a square, and their gradients.
+LESSON = """import wengert as wg
+
+w = wg.tensor(2.0, requires_grad=True)
+b = wg.tensor(1.0, requires_grad=True)
+
+
+def loss(x, t):
+    L = (w * x + b - t) ** 2
+    return L
+
+
+if __name__ == "__main__":
+    wg.explore(loss, 3.0, 5.0).save("lesson.html")
+"""
 # Exit statuses of --check.
 CLEAN, FOUND, BROKEN = 0, 1, 2
 
@@ -25,9 +41,15 @@ def add_parser(commands: Any) -> None:
         "explore",
         help="record a script's computation and look at it",
         description="Run a script, record one step of what it computes (forward, backward, optimiser), and open the "
-        "recording in a browser. The page is one file that needs no network.",
+        "recording in a browser. The page is one file that needs no network. Without a script a first lesson is shown.",
     )
-    p.add_argument("script", metavar="SCRIPT[:FUNCTION]", help="a Python file, or one of its functions to call")
+    p.add_argument(
+        "script",
+        metavar="SCRIPT[:FUNCTION]",
+        nargs="?",
+        help="a Python file, or one of its functions to call, or a folder with runs that were watched or written for "
+        "TensorBoard (default: a lesson of nine nodes)",
+    )
     p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     p.add_argument(
         "--check",
@@ -55,24 +77,48 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    script, function = _parts(args.script)
+    if args.script is not None and Path(args.script).is_dir():
+        return _runs(Path(args.script))
+    if args.script is None and args.check:
+        fail(GraphError, "there is no script to check", "Name it: wengert explore --check script.py", "--check")
+    folder = Path(tempfile.mkdtemp(prefix="wengert-"))
     if args.step is not None and args.step < 0:
         fail(GraphError, f"no step {args.step}", "Steps are counted from 0.", "--step")
     # Loaded here, so that other commands start without it.
     explorer = import_module("wengert.explorer")
-    found = explorer.Exploration(explorer.record_script(script, function, args.arguments, step=args.step))
+    if args.script is None:
+        script = folder / "lesson.py"
+        found = _lesson(script)
+    else:
+        script, function = _parts(args.script)
+        found = explorer.Exploration(explorer.record_script(script, function, args.arguments, step=args.step))
     if args.check:
         return check(found)
     if args.save is not None:
         found.save(args.save)
         _say(f"{found}\nwrote {args.save}")
         return CLEAN
-    folder = Path(tempfile.mkdtemp(prefix="wengert-"))
     page = folder / f"{script.stem}.html"
     found.save(page)
     _say(f"{found}\nwrote {page}")
     webbrowser.open(page.as_uri())
     return CLEAN
+
+
+def _runs(folder: Path) -> int:
+    """Show the trainings that a folder holds, until Ctrl-C."""
+    watch, server = (import_module(f"wengert.explorer.{name}") for name in ("watch", "server"))
+    recorded = watch.Recorded(folder)
+    server.serve(recorded)
+    return CLEAN
+
+
+def _lesson(script: Path) -> Exploration:
+    """Write the lesson's script, which can be changed and run, and record what it shows."""
+    script.write_text(LESSON, encoding="utf-8")
+    names = runpy.run_path(str(script))
+    found: Exploration = import_module("wengert.explorer").explore(names["loss"], 3.0, 5.0)
+    return found
 
 
 def check(found: Exploration) -> int:

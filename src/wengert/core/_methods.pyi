@@ -258,6 +258,8 @@ class Methods:
         """Return :func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
     def expand_as(self, other: TensorLike) -> Tensor:
         """Return `x` broadcast to the shape of `other`."""
+    def explore(self, compiled: Any = None) -> Any:
+        """Return the recording of what computed this tensor, and of its backward pass: see :func:`wengert.explore`."""
     def expm1(self) -> Tensor:
         """exp(x) - 1, accurate near 0."""
     def fill_(self, value: TensorLike) -> Tensor:

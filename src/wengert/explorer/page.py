@@ -39,8 +39,18 @@ def _encodable(text: str) -> str:
 def page(document: Mapping[str, Any]) -> str:
     """Return the HTML page that shows a document by itself, from a file, without a network."""
     title = " · ".join(part for part in (document["meta"]["script"], document["meta"]["title"], "wengert") if part)
+    carried = f'<script type="application/wengert-trace">{packed(document)}</script>\n'
+    return _whole(_encodable(title), "explorer", carried)
+
+
+def playground_page() -> str:
+    """Return the playground as an HTML page by itself, in which the same experiments run without Python."""
+    return _whole("playground · wengert", "play")
+
+
+def _whole(title: str, bundle: str, carried: str = "") -> str:
     # Inside a script element nothing may look like its end.
-    script = asset("explorer.js").replace("</script", "<\\/script")
+    script = asset(f"{bundle}.js").replace("</script", "<\\/script")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -51,10 +61,10 @@ def page(document: Mapping[str, Any]) -> str:
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
             f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            f"<title>{escape(_encodable(title))}</title>\n",
-            f"<style>{_WHOLE}\n{asset('explorer.css')}</style>\n</head>\n<body>\n",
+            f"<title>{escape(title)}</title>\n",
+            f"<style>{_WHOLE}\n{asset(f'{bundle}.css')}</style>\n</head>\n<body>\n",
             '<div id="wengert"><noscript>This page draws a computational graph with JavaScript.</noscript></div>\n',
-            f'<script type="application/wengert-trace">{packed(document)}</script>\n',
+            carried,
             f'<script type="module">{script}</script>\n</body>\n</html>\n',
         )
     )

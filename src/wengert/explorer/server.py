@@ -1,9 +1,14 @@
-"""The local server: the explorer's page and a socket to the process behind it, on one port of this machine.
+"""The local server: the explorer's page and the process behind it, on one port of this machine.
 
 It answers to 127.0.0.1 and nobody else. The opening address carries a token that works once; whoever has it gets a
-cookie, and without the cookie there is no page and no socket. Every request must name the server as its host (a name
-that was bent to 127.0.0.1 after the page was loaded, "DNS rebinding", does not), and a socket must come from the
-server's own page. The page's content policy lets it talk to this port only. What is not allowed gets status 403.
+cookie, and without the cookie there is no page and no conversation. Every request must name the server as its host (a
+name that was bent to 127.0.0.1 after the page was loaded, "DNS rebinding", does not), and what begins or continues a
+conversation must come from the server's own page. The page's content policy lets it talk to this port only. What is
+not allowed gets status 403.
+
+A conversation is two kinds of request. `POST /stream` has an answer without an end: 4 bytes (little-endian) that say
+how long a message is, the message, the next one. The first, `{"type": "opened", "stream": name}`, gives the name by
+which `POST /messages?stream=name` says something: a JSON list of messages.
 
 A client that is slow gets fewer frames, never older ones: a frame that was not sent when the next one is there is
 dropped, and at most `IN_FLIGHT` frames are on their way that the page has not said it has painted.
@@ -18,30 +23,29 @@ import secrets
 import threading
 import webbrowser
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from importlib import import_module
 from typing import Any, Literal, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from ..core.errors import StateError, fail
 from ..core.state import locks
 from . import questions
 from .api import Exploration
+from .http import Listener, Request, Response
 from .page import asset, packed
 
 HOST = "127.0.0.1"
 # Frames on their way to a page that it has not painted yet.
 IN_FLIGHT = 3
-# Bytes of one message to the server, and messages to a page (not frames) that wait to be sent.
+# Bytes of one request to the server, and messages to a page (not frames) that wait to be sent.
 LARGEST_MESSAGE = 1 << 18
 WAITING = 256
-# Pages that are served at a time.
-MOST_CLIENTS = 8
+# Pages that are served at a time: a browser has six connections to a server, of which each page holds one.
+MOST_CLIENTS = 4
 
 _ASSETS = {
     "/server.js": ("server.js", "text/javascript; charset=utf-8"),
@@ -61,13 +65,10 @@ class Message:
     payload: bytes = b""
     kind: str = ""
 
-    def encoded(self, number: int | None = None) -> str | bytes:
-        """Return the message as it is sent: text, or 4 bytes with the header's length, the header, the payload."""
+    def encoded(self, number: int | None = None) -> bytes:
+        """Return the message as it is sent: 4 bytes with the header's length, the header, the payload."""
         header = self.header if number is None else {**self.header, "frame": number}
-        text = json.dumps(header, separators=(",", ":"), allow_nan=False)
-        if not self.payload:
-            return text
-        head = text.encode()
+        head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         # The payload begins at a multiple of 4, so that the page can look at it without a copy.
         head += b" " * (-len(head) % 4)
         return len(head).to_bytes(4, "little") + head + self.payload
@@ -180,16 +181,21 @@ class _Outbox:
         self.painted = max(self.painted, min(frame, self.sent))
         self.ready.set()
 
-    async def send_all(self, socket: Any) -> None:
+    async def sent_messages(self) -> AsyncIterator[bytes]:
+        """Give what is to be sent, as soon as it may be."""
         while True:
             await self.ready.wait()
             self.ready.clear()
             while self.answers:
-                await socket.send(self.answers.popleft().encoded())
+                yield _framed(self.answers.popleft().encoded())
             while self.newest and self.sent - self.painted < IN_FLIGHT:
                 frame = self.newest.pop(next(iter(self.newest)))
                 self.sent += 1
-                await socket.send(frame.encoded(self.sent))
+                yield _framed(frame.encoded(self.sent))
+
+
+def _framed(message: bytes) -> bytes:
+    return len(message).to_bytes(4, "little") + message
 
 
 # -- the server
@@ -204,9 +210,13 @@ class Server:
         self._token: str | None = secrets.token_urlsafe(32)
         self._opening = self._token
         self._session = secrets.token_urlsafe(32)
-        self._serving: Any = None
-        self._websockets = _websockets()
-        self.outboxes: list[_Outbox] = []
+        self._listener = Listener(self._answer, HOST, port, LARGEST_MESSAGE)
+        self._talks: dict[str, tuple[_Outbox, Conversation]] = {}
+
+    @property
+    def outboxes(self) -> list[_Outbox]:
+        """What waits to be sent to each open page."""
+        return [outbox for outbox, _ in self._talks.values()]
 
     @property
     def url(self) -> str:
@@ -219,90 +229,57 @@ class Server:
         return f"wengert-{self.port}"
 
     async def __aenter__(self) -> Server:
-        self._serving = await self._websockets.serve(
-            self._talk,
-            HOST,
-            self.port,
-            process_request=self._request,
-            compression=None,
-            max_size=LARGEST_MESSAGE,
-            write_limit=1 << 16,
-            server_header=None,
-            close_timeout=1,
-        )
-        self.port = self._serving.sockets[0].getsockname()[1]
+        await self._listener.__aenter__()
+        self.port = self._listener.addresses[0][1]
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._serving.close()
-        await self._serving.wait_closed()
+        await self._listener.__aexit__(*error)
 
-    # -- plain HTTP
+    # -- requests
 
-    def _request(self, connection: Any, request: Any) -> Any:
-        """Return the answer to a request, None where it may become a socket."""
-        names = request.headers.get_all("Host")
+    def _answer(self, request: Request) -> Response:
+        names = request.all("Host")
         if len(names) != 1 or names[0] not in (f"{HOST}:{self.port}", f"localhost:{self.port}"):
-            return self._refused("This server answers to its own address only.")
-        origin = f"http://{names[0]}"
-        origins = request.headers.get_all("Origin")
-        if any(given != origin for given in origins):
-            return self._refused("This server answers to its own page only.")
-        if request.method != "GET":
-            return self._response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", "There is nothing to send here.")
-        parts = urlsplit(request.path)
-        if parts.path == "/":
+            return _refused("This server answers to its own address only.")
+        origins = request.all("Origin")
+        if any(given != f"http://{names[0]}" for given in origins):
+            return _refused("This server answers to its own page only.")
+        parts = urlsplit(request.target)
+        if request.method == "GET" and parts.path == "/":
             if not self._may_open(request, parts.query):
-                return self._refused("This address worked once. Start the server again for a new one.")
+                return _refused("This address worked once. Start the server again for a new one.")
             cookie = f"{self._cookie}={self._session}; Path=/; HttpOnly; SameSite=Strict"
-            return self._response(HTTPStatus.OK, "text/html; charset=utf-8", self._page(), names[0], cookie)
+            policy = {"Content-Security-Policy": _PAGE_POLICY, "Set-Cookie": cookie}
+            return _response(HTTPStatus.OK, "text/html; charset=utf-8", self._page(), policy)
         if not self._is_known(request):
-            return self._refused("Open the page with the address that the server has printed.")
-        if parts.path == "/socket" and "websocket" in request.headers.get("Upgrade", "").lower():
+            return _refused("Open the page with the address that the server has printed.")
+        if request.method == "POST" and parts.path in ("/stream", "/messages"):
+            # Browsers say with every POST where it comes from.
             if not origins:
-                return self._refused("A socket is for the server's own page.")
-            if len(self.outboxes) >= MOST_CLIENTS:
-                return self._response(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", "Too many pages are open.")
-            return None
+                return _refused("A conversation is for the server's own page.")
+            return self._stream() if parts.path == "/stream" else self._receive(request, parts.query)
+        if request.method != "GET":
+            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", "There is nothing to send here.")
         if parts.path in _ASSETS:
             name, kind = _ASSETS[parts.path]
-            return self._response(HTTPStatus.OK, kind, asset(name))
-        return self._response(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
+            return _response(HTTPStatus.OK, kind, asset(name))
+        return _response(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
 
-    def _may_open(self, request: Any, query: str) -> bool:
+    def _may_open(self, request: Request, query: str) -> bool:
         given = parse_qs(query).get("token", [""])[0]
         if self._token is not None and hmac.compare_digest(given.encode(), self._token.encode()):
             self._token = None
             return True
         return self._is_known(request)
 
-    def _is_known(self, request: Any) -> bool:
-        for header in request.headers.get_all("Cookie"):
+    def _is_known(self, request: Request) -> bool:
+        for header in request.all("Cookie"):
             with suppress(CookieError):
                 found = SimpleCookie(header).get(self._cookie)
                 if found is not None and hmac.compare_digest(found.value.encode(), self._session.encode()):
                     return True
         return False
-
-    def _refused(self, why: str) -> Any:
-        return self._response(HTTPStatus.FORBIDDEN, "text/plain", why)
-
-    def _response(self, status: HTTPStatus, kind: str, body: str, host: str = "", cookie: str = "") -> Any:
-        data = body.encode()
-        headers = {
-            "Content-Type": kind,
-            "Content-Length": str(len(data)),
-            "Connection": "close",
-            "Cache-Control": "no-store",
-            "Content-Security-Policy": _policy(host),
-            "Cross-Origin-Opener-Policy": "same-origin",
-            "Cross-Origin-Resource-Policy": "same-origin",
-            "Referrer-Policy": "no-referrer",
-            "X-Content-Type-Options": "nosniff",
-        }
-        if cookie:
-            headers["Set-Cookie"] = cookie
-        return self._websockets.response(int(status), status.phrase, headers, data)
 
     def _page(self) -> str:
         return "".join(
@@ -319,75 +296,75 @@ class Server:
             )
         )
 
-    # -- the socket
+    # -- conversations
 
-    async def _talk(self, socket: Any) -> None:
+    def _stream(self) -> Response:
+        if len(self._talks) >= MOST_CLIENTS:
+            return _response(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", "Too many pages are open.")
+        name = secrets.token_urlsafe(16)
         outbox = _Outbox(asyncio.get_running_loop())
-        self.outboxes.append(outbox)
+        outbox.post(Message({"type": "opened", "stream": name}))
         conversation = self.application.open(outbox.post)
-        sending = asyncio.ensure_future(outbox.send_all(socket))
-        try:
-            async for raw in socket:
-                message = _parsed(raw)
-                if isinstance(message, dict) and message.get("type") == "seen":
-                    if type(message.get("frame")) is int:
-                        outbox.seen(message["frame"])
-                elif message is None:
-                    outbox.post(Message({"type": "error", "text": "a message that is no JSON text"}))
-                else:
-                    conversation.receive(message)
-        except self._websockets.closed:
-            pass
-        finally:
-            sending.cancel()
-            with suppress(asyncio.CancelledError, self._websockets.closed):
-                await sending
+        self._talks[name] = outbox, conversation
+
+        def ended() -> None:
+            del self._talks[name]
             conversation.close()
-            self.outboxes.remove(outbox)
+
+        headers = _headers("application/octet-stream")
+        return Response(HTTPStatus.OK, headers, chunks=outbox.sent_messages(), ended=ended)
+
+    def _receive(self, request: Request, query: str) -> Response:
+        """Take messages of a page, in their order."""
+        talk = self._talks.get(parse_qs(query).get("stream", [""])[0])
+        if talk is None:
+            return _response(HTTPStatus.NOT_FOUND, "text/plain", "There is no such conversation.")
+        outbox, conversation = talk
+        messages = _parsed(request.body)
+        if not isinstance(messages, list):
+            outbox.post(Message({"type": "error", "text": "what was sent is no JSON list of messages"}))
+            messages = []
+        for message in messages:
+            if isinstance(message, dict) and message.get("type") == "seen":
+                if type(message.get("frame")) is int:
+                    outbox.seen(message["frame"])
+            else:
+                conversation.receive(message)
+        return Response(HTTPStatus.NO_CONTENT, _headers("text/plain"), keeps=True)
 
 
-def _parsed(raw: str | bytes) -> object:
-    """Return a message's JSON, None where it is none."""
-    if isinstance(raw, bytes):
-        return None
+def _parsed(raw: bytes) -> object:
+    """Return JSON's value, None where it is none."""
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
         return None
 
 
-def _policy(host: str) -> str:
-    if not host:
-        return "default-src 'none'; frame-ancestors 'none'"
-    return (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
-        f"worker-src blob:; connect-src 'self' ws://{host}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
+    "worker-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Library:
-    """The part of websockets that is used."""
+def _headers(kind: str) -> dict[str, str]:
+    return {
+        "Content-Type": kind,
+        "Cache-Control": "no-store",
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
 
-    serve: Callable[..., Any]
-    closed: type[Exception]
-    response: Callable[..., Any]
+
+def _response(status: HTTPStatus, kind: str, body: str, more: Mapping[str, str] | None = None) -> Response:
+    return Response(status, {**_headers(kind), **(more or {})}, body.encode())
 
 
-def _websockets() -> _Library:
-    """Return the library that speaks the protocol, which is an extra. Raises StateError where it is not installed."""
-    try:
-        serving: Any = import_module("websockets.asyncio.server")
-        http: Any = import_module("websockets.http11")
-        headers: Any = import_module("websockets.datastructures")
-        errors: Any = import_module("websockets.exceptions")
-    except ImportError:
-        fail(StateError, "the local server needs websockets, which is not installed", "pip install 'wengert[explore]'")
-
-    def response(status: int, reason: str, fields: Mapping[str, str], body: bytes) -> Any:
-        return http.Response(status, reason, headers.Headers(fields), body)
-
-    return _Library(serving.serve, errors.ConnectionClosed, response)
+def _refused(why: str) -> Response:
+    return _response(HTTPStatus.FORBIDDEN, "text/plain", why)
 
 
 def serve(application: Application | Exploration, *, port: int = 0, browser: bool = True) -> None:
@@ -399,7 +376,7 @@ def serve(application: Application | Exploration, *, port: int = 0, browser: boo
     port: of 127.0.0.1; 0 takes one that is free.
     browser: whether to open the page in the browser; the address is printed in either case.
 
-    Raises StateError where websockets is not installed, OSError where the port is taken.
+    Raises OSError where the port is taken.
     """
     if isinstance(application, Exploration):
         application = Exploring(application)

@@ -11,7 +11,8 @@ protocol `wengert.watch/1`:
 | | `values`: of the last step, `rows`: the table of epochs; `sampled`: the step of the last sample; arrays |
 
 The arrays: `steps`, `mean`, `low`, `high`, `smooth` of the loss; `norm_steps`, `norm` of all gradients; and of the
-parameters, in their order, `gradient` and `weight` (norms) and `ratio` of the last sample.
+parameters, in their order, `gradient` and `weight` (norms) and `ratio` of the last sample. Where runs are kept in a
+folder there is `runs`: `titles` of the others there, and arrays `steps0`, `loss0`, `steps1`, ... of each.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from ..core.arrays import Array
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.tensor import Tensor
 from .playground.protocol import packed
+from .runs import SUFFIX, keep, runs_in
 from .server import Conversation, Message, Post, Server
 
 VERSION = "wengert.watch/1"
@@ -46,6 +48,9 @@ FRAME = 0.25
 POINTS = 600
 ROWS = 200
 PARAMETERS = 300
+# Seconds between two writings of a history; other runs that are shown.
+KEEPING = 5.0
+OTHERS = 12
 
 State = Literal["training", "validating", "finished", "stopped", "failed"]
 
@@ -99,7 +104,13 @@ class Watched:
 
     kind: Literal["watch"] = "watch"
 
-    def __init__(self, title: str, parameters: Sequence[tuple[str, Tensor]], every: int) -> None:
+    def __init__(
+        self,
+        title: str,
+        parameters: Sequence[tuple[str, Tensor]],
+        every: int,
+        history: str | os.PathLike[str] | None = None,
+    ) -> None:
         if every < 1:
             fail(ShapeError, f"every={every}", "Gradients are sampled every so many steps, at least 1.")
         self.title = title
@@ -118,6 +129,9 @@ class Watched:
         self._note = ""
         self._begun = self._ended = time.monotonic()
         self._rates: deque[tuple[float, int]] = deque(maxlen=round(3 / FRAME))
+        self._folder = None if history is None else Path(history)
+        self._file = None if self._folder is None else self._folder / (_file_name(title) + SUFFIX)
+        self._kept = time.monotonic()
         self._before: list[Array] | None = None
         self._gradients: list[float] = []
         self._takes: dict[str, Callable[..., None]] = {
@@ -175,6 +189,8 @@ class Watched:
         listed = [{"name": name, "shape": list(p.shape), "size": p.size} for name, p in self._parameters]
         header = {"type": "welcome", "protocol": VERSION, "title": self.title, "parameters": listed}
         post(Message({**header, "every": self.every}))
+        if self._folder is not None:
+            post(self._others(self._folder))
         post(self.frame())
         self._posts.append(post)
         return _Listening(self._posts, post)
@@ -188,10 +204,31 @@ class Watched:
         if self._state in ("training", "validating"):
             self._ended = now
         self._rates.append((now, self._last["step"]))
+        if now - self._kept >= KEEPING:
+            self.keep()
         if self._posts:
             frame = self.frame()
             for post in tuple(self._posts):
                 post(frame)
+
+    def keep(self) -> None:
+        """Write the history, where one is kept and there is something to write."""
+        self._kept = time.monotonic()
+        steps, mean, _, _ = self._loss.arrays()
+        if self._file is not None and steps.size:
+            keep(self._file, self.title, steps, mean, _told(self._last["values"]))
+
+    def _others(self, folder: Path) -> Message:
+        """Return the other runs in the folder as a message."""
+        runs = runs_in(folder, self._file)[:OTHERS] if folder.is_dir() else []
+        arrays: dict[str, Array] = {}
+        for i, run in enumerate(runs):
+            thin = Series()
+            for step, loss in zip(run.steps.tolist(), run.loss.tolist()):
+                thin.add(step, loss)
+            arrays[f"steps{i}"], arrays[f"loss{i}"] = thin.arrays()[:2]
+        with np.errstate(over="ignore"):
+            return packed({"type": "runs", "titles": [run.title for run in runs]}, arrays)
 
     def _take_step(self, step: int, values: Mapping[str, float], epoch: int, epochs: int) -> None:
         self._last = {"step": step, "epoch": epoch, "epochs": epochs, "values": dict(values)}
@@ -300,6 +337,7 @@ class Watcher:
                     continue
             # The last word, and a moment to send it.
             self.watched.tick()
+            self.watched.keep()
             await asyncio.sleep(0.05)
 
     def close(self) -> None:
@@ -318,6 +356,7 @@ def watch(
     port: int = 0,
     open: bool = True,
     title: str = "training",
+    history: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Return a step function that shows in the browser what comes of it: `step = wg.explore.watch(step, model)`.
 
@@ -330,15 +369,16 @@ def watch(
     port: of this machine; 0 takes a free one.
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.
+    history: a folder in which the loss is kept, in a file whose size does not grow with the run. The page shows the
+        other runs there beside this one, also those that TensorBoard's event files hold.
 
     The page shows the loss, gradient norms where the step leaves `.grad`, how large updates are beside weights, steps
     per second and memory. Only this machine's browser can see it. `step.watcher.close()` or the process's
     end ends it.
 
-    Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
-    taken, DTypeError for a step that returns no loss.
+    Raises OSError where the port is taken, DTypeError for a step that returns no loss.
     """
-    watched = Watched(title, named_parameters(parameters), every)
+    watched = Watched(title, named_parameters(parameters), every, history)
     watcher = Watcher(watched, port, open)
     count = 0
 
@@ -390,7 +430,8 @@ def _numbers(found: Any) -> dict[str, float]:
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float, np.generic, np.ndarray, Tensor)) and not np.iscomplexobj(x)
+    # NumPy's own question about complex numbers would first make an array of a tensor.
+    return isinstance(x, (int, float)) or (isinstance(x, (np.generic, np.ndarray, Tensor)) and x.dtype.kind != "c")
 
 
 def _values(p: Tensor) -> Array:
@@ -408,6 +449,20 @@ def _norm(x: Array) -> float:
 def _told(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return numbers as JSON has them; those that it lacks as words."""
     return {name: x if math.isfinite(x) else str(x) for name, x in values.items()}
+
+
+def _file_name(title: str) -> str:
+    """Return a name for a run's file: what it is called, and when it began."""
+    plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in title)[:60] or "run"
+    return f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+
+
+class Recorded(Watched):
+    """The runs of a folder, none of them under way."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder.name or str(folder), [], 1, folder)
+        self._state = "finished"
 
 
 def resident() -> int:

@@ -68,6 +68,8 @@ function Sums({ keeping }: { keeping: Keeping }) {
     const phase = phaseAt(model, k);
     if (phase === "forward" || phase === "backward") time[phase] += model.trace.events.dur[k] as number;
   }
+  // What an eager program computed before anybody watched has no times.
+  const timed = [time.forward, time.backward].filter((micros) => micros > 0);
   return (
     <dl class="wg-sums">
       <div>
@@ -88,13 +90,15 @@ function Sums({ keeping }: { keeping: Keeping }) {
           <b>{shownCount(work)}</b> flops
         </dd>
       </div>
-      <div title="As recorded: the recording itself takes part of it">
-        <dt>time{back ? ", fwd / back" : ", forward"}</dt>
-        <dd>
-          <b>{shownMicros(time.forward)}</b>
-          {back && ` / ${shownMicros(time.backward)}`}
-        </dd>
-      </div>
+      {time.forward + time.backward > 0 && (
+        <div title="As recorded: the recording itself takes part of it">
+          <dt>time{timed.length > 1 ? ", fwd / back" : time.forward > 0 ? ", forward" : ", back"}</dt>
+          <dd>
+            <b>{shownMicros(timed[0] ?? 0)}</b>
+            {timed.length > 1 && ` / ${shownMicros(timed[1] ?? 0)}`}
+          </dd>
+        </div>
+      )}
     </dl>
   );
 }

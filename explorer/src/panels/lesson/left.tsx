@@ -1,6 +1,6 @@
 /** The tape, the key, and how gradients move. */
 import { useEffect, useRef } from "preact/hooks";
-import { shownNumber, shownShape } from "../../format";
+import { middleCut, shownNumber, shownShape } from "../../format";
 import { calledOf, namePart, plain, recordOf, type Part } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
 import { edgesAt, kindOf, phaseAt, shapeOf } from "../../trace/model";
@@ -61,11 +61,11 @@ const DIGITS = 3;
 /** Letters of a name, too. */
 const LETTERS = 6;
 
-/** Long names end in what tells them apart: "…w[0]". */
-function tailed(part: Part): Part {
-  if (part.kind === "group") return { ...part, parts: part.parts.map(tailed) };
+/** Long names begin and end in what tells them apart: "l1…w[0]". */
+function cutShort(part: Part): Part {
+  if (part.kind === "group") return { ...part, parts: part.parts.map(cutShort) };
   if (part.kind !== "name" || part.name.length <= LETTERS) return part;
-  return { ...part, name: `…${part.name.slice(1 - LETTERS)}` };
+  return { ...part, name: middleCut(part.name, LETTERS) };
 }
 
 function Row({ node }: { node: number }) {
@@ -98,6 +98,7 @@ function Row({ node }: { node: number }) {
   const shown = (number: number | null) =>
     number === null ? (shape.length === 0 ? "" : shownShape(shape)) : shownNumber(number, DIGITS);
   const record = recordOf(model, node);
+  const cut = record.map(cutShort);
   return (
     <tr
       ref={place}
@@ -111,9 +112,9 @@ function Row({ node }: { node: number }) {
       <td>
         <KindGlyph kind={kindOf(model, node)} />
       </td>
-      <td class="wg-record">
+      <td class={plain(cut) === plain(record) ? "wg-record" : "wg-record is-cut"}>
         <button type="button" title={plain(record)}>
-          <Formula parts={record.map(tailed)} />
+          <Formula parts={cut} />
         </button>
         {kept.length > 0 && (
           <small>
@@ -121,7 +122,7 @@ function Row({ node }: { node: number }) {
             {kept.map((row, i) => (
               <span key={row}>
                 {i > 0 && ", "}
-                <Formula parts={[tailed(namePart(model, row))]} />
+                <Formula parts={[cutShort(namePart(model, row))]} />
               </span>
             ))}
           </small>

@@ -1,4 +1,5 @@
 /** The card that tells the step: its pattern, one plain sentence, the numbers. */
+import { useRef } from "preact/hooks";
 import { Formula } from "../../formula/view";
 import { step, useStore } from "../../state";
 import { PatternIcon } from "../glyph";
@@ -9,8 +10,23 @@ export function Narrator() {
   const model = store.model.value;
   const told = tellingOf(model, store.numbers.value, store.cursor.value);
   const back = told.phase === "backward";
+  const swipe = useRef<{ x: number; y: number } | null>(null);
   return (
-    <section class={`wg-narrator is-${told.phase}`} aria-label="This step">
+    <section
+      class={`wg-narrator is-${told.phase}`}
+      aria-label="This step"
+      onTouchStart={(event) => {
+        const touch = event.touches[0];
+        swipe.current = touch === undefined || event.touches.length > 1 ? null : { x: touch.clientX, y: touch.clientY };
+      }}
+      onTouchEnd={(event) => {
+        const [from, touch] = [swipe.current, event.changedTouches[0]];
+        swipe.current = null;
+        if (from === null || touch === undefined) return;
+        const by = swiped(touch.clientX - from.x, touch.clientY - from.y);
+        if (by !== 0) step(store, by);
+      }}
+    >
       <div class="wg-narrator-icon">
         {back ? <PatternIcon pattern={told.pattern} size={34} /> : <ForwardIcon start={told.phase === "start"} />}
       </div>
@@ -40,6 +56,15 @@ export function Narrator() {
       </div>
     </section>
   );
+}
+
+/** Pixels sideways that are a swipe, and by how much they must outdo those up or down. */
+const [SWIPE, SLANT] = [36, 1.5];
+
+/** The steps that a swipe means: to the left one on, as pages are turned. */
+export function swiped(dx: number, dy: number): -1 | 0 | 1 {
+  if (Math.abs(dx) < SWIPE || Math.abs(dx) < SLANT * Math.abs(dy)) return 0;
+  return dx < 0 ? 1 : -1;
 }
 
 function ForwardIcon({ start }: { start: boolean }) {

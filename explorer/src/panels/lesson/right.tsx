@@ -9,6 +9,7 @@ import { placeOf, Source, spanOf } from "../source";
 import { KindBadge } from "../glyph";
 import { Tensor } from "../tensor";
 import { CurveSection } from "./curve";
+import { canGuess, Guess } from "./guess";
 import { LeafValue } from "./leaf_value";
 import { PathsSection } from "./paths_section";
 import { carries, edgeGradient, hasGradient, hasHanded, hasValue } from "./progress";
@@ -41,12 +42,15 @@ function shownNode(model: Model, selected: number, last: number): number {
 }
 
 function NodeSections({ node }: { node: number }) {
+  const store = useStore();
+  const guessing = store.guessing.value && canGuess(store.model.value, node);
   return (
     <>
       <Head node={node} />
-      <PathsSection node={node} />
+      <Guess node={node} />
+      {!guessing && <PathsSection node={node} />}
       <SourceSection node={node} />
-      <CurveSection node={node} />
+      {!guessing && <CurveSection node={node} />}
     </>
   );
 }

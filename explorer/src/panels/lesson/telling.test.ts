@@ -1,3 +1,5 @@
+import { judged } from "./guess";
+import { swiped } from "./narrator";
 import { expect, test } from "vitest";
 import { ADD, MULTIPLY, traceOf } from "../../fixtures/graph";
 import { learner } from "../../fixtures/learner";
@@ -94,4 +96,13 @@ test("sentences have the numbers themselves, not the sizes that lines are drawn 
   const exact = known.filter((size) => size !== null).map((size) => shownNumber(size));
   expect(sizes.length).toBeGreaterThan(3);
   for (const size of sizes) expect(exact).toContain(size);
+});
+
+test("a guess is told what is wrong with it", () => {
+  expect([12, 12.05, -12, 13, 2, 0].map((guess) => judged(guess, 12))).toEqual(["right", "right", "sign", "large", "small", "small"]);
+  expect([0, 1].map((guess) => judged(guess, 0))).toEqual(["right", "large"]);
+});
+
+test("a swipe turns a page; what goes up or down is none", () => {
+  expect([swiped(-80, 10), swiped(80, -20), swiped(-80, 70), swiped(10, 0), swiped(0, 200)]).toEqual([1, -1, 0, 0, 0]);
 });

@@ -138,13 +138,13 @@ function selectionAt(stage: Stage, target: Target | null) {
 // -- leaves that can be dragged
 
 /** The leaf that a drag from a target would move, or -1. */
-function movableAt(stage: Stage, target: Target): number {
+export function movableAt(stage: Stage, target: Target): number {
   if ("reason" in programFor(stage.model)) return -1;
-  const node = target.kind === "chip" && target.lane === "value" ? sourceOf(stage, target.edge) : -1;
+  const node = target.kind === "item" ? nodeOf(stage, target.item) : target.kind === "chip" && target.lane === "value" ? sourceOf(stage, target.edge) : -1;
   return node >= 0 && canMove(stage.model, node) ? node : -1;
 }
 
-function leafDrag(store: Store, stage: Stage, target: Target): Drag | null {
+export function leafDrag(store: Store, stage: Stage, target: Target): Drag | null {
   const node = movableAt(stage, target);
   if (node < 0) return null;
   const from = store.numbers.value.value(node) ?? 0;

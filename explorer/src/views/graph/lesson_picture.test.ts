@@ -76,3 +76,37 @@ test("marks of NaN are those of the numbers shown, not of those that were record
   expect(fills(lost)).toBe(1);
   expect(fills(recompute(broken, new Map([[1, 3]])) as Numbers)).toBe(0);
 });
+
+test("a copy that nobody wrote is a mark on the edge, and no node", () => {
+  const shapes = { b: [], x: [3], big: [3], sum: [3] };
+  const trace = traceOf([
+    { name: "b", kind: "param" },
+    { name: "x", kind: "input" },
+    { name: "big", kind: "op", op: { ...ADD, name: "broadcast", symbol: "⇉", form: "{0}" }, operands: ["b"] },
+    { name: "sum", kind: "op", op: ADD, operands: ["x", "big"] },
+  ]);
+  trace.shapes = [[], [3]];
+  trace.nodes.shape = trace.nodes.name.map((row) => ((shapes as Record<string, number[]>)[trace.strings[row] as string]?.length ? 1 : 0));
+  trace.nodes.span = trace.nodes.op.map((op) => (op < 0 ? -1 : 0));
+  const copied = stageOf(modelOf(trace), estimatedWidth, false);
+  expect(copied.graph.items.map(({ node }) => node)).not.toContain(2);
+  expect(copied.graph.edges.length).toBe(2);
+  const list = picture(copied, { ...moment, cursor: 99, numbers: recordedNumbers(modelOf(trace)) });
+  expect(texts(list, "ui")).toContain("copied → [3]");
+  // Written out it has an expression of its own, and is a node.
+  trace.nodes.span = trace.nodes.op.map((op, i) => (op < 0 ? -1 : i));
+  expect(stageOf(modelOf(trace), estimatedWidth, false).graph.edges.length).toBe(3);
+});
+
+test("larger graphs have value and gradient inside their boxes", () => {
+  const nodes = [
+    { name: "a", kind: "param" as const, value: 2 },
+    ...Array.from({ length: 60 }, (_, i) => ({ name: `s${i}`, kind: "op" as const, op: ADD, operands: [i === 0 ? "a" : `s${i - 1}`, "a"], value: i })),
+  ];
+  const large = modelOf(traceOf(nodes));
+  const dense = stageOf(large, estimatedWidth, false);
+  const list = picture(dense, { ...moment, cursor: large.events, numbers: recordedNumbers(large) });
+  const there = texts(list, "mono").filter((text) => text !== "");
+  expect(there.length).toBeGreaterThanOrEqual(large.nodes);
+  expect(list.hits.every(({ target }) => target.kind !== "chip")).toBe(true);
+});

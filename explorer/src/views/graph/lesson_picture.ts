@@ -1,5 +1,6 @@
 /** The picture of a small graph at a place of the clock: which values and gradients are there, what happens now. */
 import {
+  DENSE,
   LESSON,
   baseEdge,
   baseLook,
@@ -27,6 +28,8 @@ import { pathsBetween } from "../paths/paths";
 export interface Stage {
   readonly model: Model;
   readonly graph: VisibleGraph;
+  /** Edges on whose way a value is copied to fit, with the node that does it. */
+  readonly copies: ReadonlyMap<number, number>;
   readonly layout: NestedLayout;
   readonly nodes: readonly NodeLook[];
   readonly edges: readonly EdgeLook[];
@@ -37,10 +40,13 @@ export interface Stage {
 /** Closer together, for pictures that would else be too small for their numbers to be read. */
 const NARROW: Metrics = { ...LESSON, rankGap: 50, nodeGap: 38 };
 
+/** Above so many nodes numbers stand inside the boxes: on the edges they would have no room. */
+const SPARSE = 40;
+
 export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean): Stage {
-  const metrics = narrow ? NARROW : LESSON;
+  const metrics = recorded.nodes > SPARSE ? DENSE : narrow ? NARROW : LESSON;
   const model = withModulesOnly(recorded);
-  const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()) });
+  const { graph, copies } = withoutCopies(model, fold(model, { open: new Set(model.trace.scopes.parent.keys()) }));
   const nodes = graph.items.map((item) => baseLook(model, item));
   const edges = graph.edges.map((edge) => baseEdge(model, edge));
   const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));
@@ -48,7 +54,40 @@ export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean):
     ...metrics,
     size: (item: Item) => boxSize(looks.get(item) as NodeLook, metrics, measure),
   });
-  return { model, graph, layout, nodes, edges, metrics, measure };
+  return { model, graph, copies, layout, nodes, edges, metrics, measure };
+}
+
+/** Whether a node only copies its operand to fit the other one of an operation: the program does not write it. */
+export function isImplicitCopy(model: Model, node: number): boolean {
+  const { nodes, ops } = model.trace;
+  const op = nodes.op[node] as number;
+  if (op < 0 || ops.name[op] !== "broadcast") return false;
+  const uses = edgesAt(model.consumers, node);
+  if (uses.length !== 1) return false;
+  const user = model.dst[uses[0] as number] as number;
+  // What is written has an expression of its own.
+  return (nodes.op[user] as number) >= 0 && nodes.span[user] === nodes.span[node];
+}
+
+/** The graph with such copies as what they are, something that happens on the way: their two edges are one. */
+function withoutCopies(model: Model, graph: VisibleGraph): { graph: VisibleGraph; copies: ReadonlyMap<number, number> } {
+  const gone = new Set(graph.items.flatMap(({ kind, node }, i) => (kind === "node" && isImplicitCopy(model, node) ? [i] : [])));
+  const copies = new Map<number, number>();
+  if (gone.size === 0) return { graph, copies };
+  const place = new Map<number, number>();
+  graph.items.forEach((_, i) => gone.has(i) || place.set(i, place.size));
+  const at = (item: number) => place.get(item) ?? -1;
+  const into = new Map(graph.edges.flatMap((edge) => (gone.has(edge.to) ? [[edge.to, edge] as const] : [])));
+  const edges = graph.edges.flatMap((edge) => {
+    if (gone.has(edge.to)) return [];
+    const before = into.get(edge.from);
+    if (before === undefined) return [{ ...edge, from: at(edge.from), to: at(edge.to) }];
+    for (const row of before.rows) copies.set(row, model.src[edge.rows[0] as number] as number);
+    return [{ ...before, to: at(edge.to), from: at(before.from) }];
+  });
+  const items = graph.items.flatMap((item, i) => (gone.has(i) ? [] : [{ ...item, parent: item.parent < 0 ? -1 : at(item.parent) }]));
+  const itemOf = graph.itemOf.map((item) => at(gone.has(item) ? (into.get(item)?.from ?? -1) : item));
+  return { graph: { ...graph, items, edges, itemOf, boxes: graph.boxes - gone.size }, copies };
 }
 
 /**
@@ -131,8 +170,19 @@ function nodeLook(stage: Stage, item: Item, base: NodeLook, moment: Moment): Nod
     selected: moment.selected === node,
     hovered: moment.hovered === node,
     glow: happening ? (back ? "grad" : "op") : undefined,
-    above: patternAbove(model, node, back),
-    below: wordsBelow(model, node, moment),
+    ...(stage.metrics.inside === undefined
+      ? { above: patternAbove(model, node, back), below: wordsBelow(model, node, moment) }
+      : { numbers: numbersIn(model, node, moment) }),
+  };
+}
+
+/** What stands inside a box: exact where it is a single number, else its shape. */
+function numbersIn(model: Model, node: number, { numbers, cursor }: Moment): NodeLook["numbers"] {
+  const shape = model.trace.shapes[model.trace.nodes.shape[node] as number] ?? [];
+  const shown = (x: number | null) => (x === null ? `[${shape.join("×")}]` : shownNumber(x, 3));
+  return {
+    value: hasValue(model, node, cursor) ? shown(numbers.value(node)) : "",
+    gradient: hasGradient(model, node, cursor) ? shown(numbers.gradient(node)) : "",
   };
 }
 
@@ -172,12 +222,22 @@ function edgeLook(
     gradient: gradientLane(stage, edge, base, moment),
     band: band.has(first) ? "gradFill" : undefined,
     selected: single && moment.selectedEdge === first,
+    mark: markOf(stage, first),
   };
+}
+
+/** "→ [24]": what a value is copied to on its way. */
+function markOf({ model, copies, metrics }: Stage, row: number): string | undefined {
+  const copy = copies.get(row);
+  if (copy === undefined || metrics.inside !== undefined) return undefined;
+  const shape = model.trace.shapes[model.trace.nodes.shape[copy] as number] ?? [];
+  return `copied → [${shape.join("×")}]`;
 }
 
 function valueLane(stage: Stage, node: number, { numbers }: Moment, edge: VisibleEdge): Partial<Lane> {
   const value = edge.values.length === 1 ? numbers.value(node) : null;
   const bad = value !== null && Number.isNaN(value);
+  if (stage.metrics.inside !== undefined) return { bad };
   return { bad, chip: value === null ? shapeOn(stage, node) : shownNumber(value, digitsOn(stage)) };
 }
 
@@ -194,10 +254,12 @@ function gradientLane(stage: Stage, edge: VisibleEdge, base: EdgeLook, { numbers
   if (rows.length === 0) return null;
   const parts = rows.map((row) => edgeGradient(model, numbers, row) ?? wholeGradient(model, numbers, row));
   if (parts.includes(null)) {
+    if (stage.metrics.inside !== undefined) return base.gradient;
     return base.gradient && { ...base.gradient, chip: shapeOn(stage, model.src[rows[0] as number] as number) };
   }
   const sum = parts.reduce<number>((a, b) => a + (b ?? 0), 0);
-  return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum, digitsOn(stage)) };
+  const lane = { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum) };
+  return stage.metrics.inside === undefined ? { ...lane, chip: shownNumber(sum, digitsOn(stage)) } : lane;
 }
 
 /** What arrives at a single number along its only edge is its gradient, whatever the other end is. */
@@ -223,7 +285,7 @@ export function flowsAt(stage: Stage, cursor: number): Flow[] {
     .filter((segment) =>
       segment.edges.some((e) =>
         Array.from((graph.edges[e] as VisibleEdge).rows).some(
-          (row) => model.dst[row] === node && (!back || carries(model, row)),
+          (row) => (model.dst[row] === node || model.dst[copyOut(stage, row)] === node) && (!back || carries(model, row)),
         ),
       ),
     )
@@ -234,6 +296,12 @@ export function flowsAt(stage: Stage, cursor: number): Flow[] {
         Array.from((graph.edges[e] as VisibleEdge).rows).some((row) => hasHanded(model, row, cursor)),
       ),
     }));
+}
+
+/** The edge on which a value goes on that is copied on its way, or -1. */
+function copyOut({ model, copies }: Stage, row: number): number {
+  const copy = copies.get(row);
+  return copy === undefined ? -1 : (edgesAt(model.consumers, copy)[0] ?? -1);
 }
 
 /** The node that an item of the visible graph stands for, or -1. */

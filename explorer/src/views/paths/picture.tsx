@@ -4,7 +4,7 @@ import { PALETTES } from "../../draw/palette";
 import { useWidth } from "../../panels/lesson/strip";
 import { useStore } from "../../state";
 import { Picture } from "../graph/canvas";
-import { measuring, useStage } from "../graph/lesson_graph";
+import { leafDrag, measuring, movableAt, useStage } from "../graph/lesson_graph";
 import { described, nodeOf, picture } from "../graph/lesson_picture";
 
 interface PathsPictureProps {
@@ -40,6 +40,8 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
         most={1.1}
         wheel={store.host.kind !== "widget"}
         label={described(model, model.events)}
+        onDrag={(target) => leafDrag(store, stage, target)}
+        canDrag={(target) => movableAt(stage, target) >= 0}
         onPress={(target) => {
           const node = target?.kind === "item" ? nodeOf(stage, target.item) : -1;
           if (node >= 0 && node !== to) (node < to ? onFrom : onTo)(node);

@@ -2,7 +2,7 @@
 
 /** Path data of the line at `level`. `grid` is row by row, `x` and `y` map its columns and rows to pixels. */
 export function contour(
-  grid: Float32Array,
+  grid: ArrayLike<number>,
   columns: number,
   rows: number,
   level: number,

@@ -40,7 +40,10 @@ export function Controls({ play, experiment, options, limit }: { play: Play; exp
       )}
       {rest.length > 0 && (
         <section class="wg-section wg-play-controls" aria-label="Settings">
-          {rest.map((control) => (
+          {groupsOf(rest).map(([name, controls]) => (
+            <Group key={name} name={name} controls={controls} options={options} play={play} />
+          ))}
+          {rest.filter(({ group }) => group === undefined).map((control) => (
             <Setting key={control.name} control={control} value={options[control.name] ?? control.default} set={(value) => change(play, control.name, value)} />
           ))}
           {play.refused.value !== "" && (
@@ -51,6 +54,28 @@ export function Controls({ play, experiment, options, limit }: { play: Play; exp
         </section>
       )}
     </>
+  );
+}
+
+function groupsOf(controls: readonly Control[]): [string, Control[]][] {
+  const names = [...new Set(controls.flatMap(({ group }) => group ?? []))];
+  return names.map((name) => [name, controls.filter(({ group }) => group === name)]);
+}
+
+/** Switches that stand together, each a button that stays pressed. */
+function Group({ name, controls, options, play }: { name: string; controls: readonly Control[]; options: Options; play: Play }) {
+  return (
+    <fieldset class="wg-play-group">
+      <legend>{name}</legend>
+      {controls.map((control) => {
+        const on = (options[control.name] ?? control.default) === true;
+        return (
+          <button key={control.name} type="button" class="wg-math" aria-pressed={on} onClick={() => change(play, control.name, !on)}>
+            {control.label}
+          </button>
+        );
+      })}
+    </fieldset>
   );
 }
 

@@ -1,5 +1,6 @@
 /** Fit a line: the data with the line, the loss seen from above, and the graph behind both. */
 import { num } from "../../trace/decode";
+import { meanSquare } from "./bowl";
 import { bowlLevels, contour } from "./contours";
 import { extent, linear } from "./scale";
 import { fixed, plainNumber, signedNumber } from "./numbers";
@@ -7,7 +8,9 @@ import { useSize, type Size } from "./size";
 import { GraphPanel } from "./graph_panel";
 import { Card } from "./parts";
 import type { Frame, LineFrame, LineScene, Scene } from "./messages";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { edit, type Play } from "./session";
+import type { Num } from "../../trace/types";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 /** Earlier lines that are still seen, faintly. */
 const TRAIL = 4;
@@ -20,14 +23,14 @@ export interface LineProps {
   readonly frame: Frame<LineFrame>;
 }
 
-export function LineCenter({ scene, frame }: LineProps) {
+export function LineCenter({ play, scene, frame }: LineProps & { play: Play }) {
   return (
     <div class="wg-play-line">
-      <Card title="The data and the line">
+      <Card title="The data and the line" aside={<span class="wg-play-equation">{equation(num(frame.values.now[0]), num(frame.values.now[1]))}</span>}>
         <DataPlot scene={scene} frame={frame} />
       </Card>
-      <Card title="The loss, seen from above">
-        <LossMap scene={scene} frame={frame} />
+      <Card title="The loss, seen from above" aside="drag the dot">
+        <LossMap play={play} scene={scene} frame={frame} />
       </Card>
       <GraphPanel step={frame.step} note="same two lanes: values out, gradients home" />
     </div>
@@ -98,9 +101,6 @@ function DataPicture({ scene, frame, size }: LineProps & { size: Size }) {
       {x.map((at, i) => (
         <circle key={i} class="wg-play-point" cx={across(at)} cy={up(y[i] as number)} r={5} />
       ))}
-      <text class="wg-play-equation" font-size={Math.min(25, width / 13)} x={width - MARGIN.right - 10} y={height - MARGIN.bottom - 26} text-anchor="end">
-        {equation(w, b)}
-      </text>
     </svg>
   );
 }
@@ -121,36 +121,57 @@ function equation(w: number, b: number): string {
 
 // -- the loss from above
 
-function LossMap({ scene, frame }: LineProps) {
+function LossMap({ play, scene, frame }: LineProps & { play: Play }) {
   const [element, size] = useSize<HTMLDivElement>();
+  const area = useMemo(() => areaOf(scene.values, pathOf(frame), [frame.values.now, frame.values.next]), [scene, frame]);
+  const key = `${area.w.join()} ${area.b.join()}`;
+  const kept = useMemo(() => area, [key]);
+  const hills = useMemo(() => <Hills scene={scene} area={kept} size={size} />, [scene, kept, size.width, size.height]);
   return (
     <div class="wg-play-plot is-whole" ref={element}>
       {size.width > 0 && (
         <>
-          <Hills scene={scene} size={size} />
-          <Walk scene={scene} frame={frame} size={size} />
+          {hills}
+          <Walk play={play} scene={scene} frame={frame} area={kept} size={size} />
         </>
       )}
     </div>
   );
 }
 
-function scales({ values: { grid } }: Scene<LineScene>, { width, height }: Size) {
-  return { across: linear(grid.w[0], grid.w[1], 0, width, 6), up: linear(grid.b[0], grid.b[1], height, 0, 6) };
+/** The part of the plane that the map shows. */
+interface Area {
+  readonly w: readonly [number, number];
+  readonly b: readonly [number, number];
 }
 
-function levelsOf(scene: Scene<LineScene>): number[] {
-  const grid = scene.arrays.grid as Float32Array;
-  const most = extent(grid)?.[1] ?? 1;
-  return bowlLevels(num(scene.values.least), most * 0.62, BANDS);
+/** How often the map may grow to twice its size: beyond that a path is a line through it anyway. */
+const DOUBLINGS = 40;
+
+/** The start and the lowest point with room around them; where the path leaves it, twice as much, and twice again. */
+export function areaOf({ best, start }: LineScene, path: readonly { w: number; b: number }[], more: readonly (readonly [Num, Num])[]): Area {
+  const seen = [...path, ...more.map(([w, b]) => ({ w: num(w), b: num(b) }))].filter(({ w, b }) => Number.isFinite(w) && Number.isFinite(b));
+  const half = [0, 1].map((i) => 1.3 * Math.max(Math.abs((start[i] as number) - (best[i] as number)), 3)) as [number, number];
+  const reach = Math.max(1, ...seen.map(({ w, b }) => Math.max(Math.abs(w - best[0]) / half[0], Math.abs(b - best[1]) / half[1])));
+  const times = 2 ** Math.min(DOUBLINGS, Math.ceil(Math.log2(reach / 1.25)));
+  const side = (i: 0 | 1): [number, number] => [best[i] - half[i] * Math.max(1, times), best[i] + half[i] * Math.max(1, times)];
+  return { w: side(0), b: side(1) };
 }
 
-/** The bands between levels, deeper towards the bottom of the bowl. They change with the data only. */
-function Hills({ scene, size }: { scene: Scene<LineScene>; size: Size }) {
+function scales({ w, b }: Area, { width, height }: Size) {
+  return { across: linear(w[0], w[1], 0, width, 6), up: linear(b[0], b[1], height, 0, 6) };
+}
+
+/** Points a side at which the loss is computed. */
+const GRID = 72;
+
+/** The bands between levels, deeper towards the bottom of the bowl. They change with the data and the area only. */
+function Hills({ scene, area, size }: { scene: Scene<LineScene>; area: Area; size: Size }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const grid = scene.arrays.grid as Float32Array;
-  const n = scene.values.grid.size;
-  const levels = useMemo(() => levelsOf(scene), [scene]);
+  const { x, y, least } = scene.values;
+  const along = ([from, to]: readonly [number, number], k: number) => from + (k / (GRID - 1)) * (to - from);
+  const grid = useMemo(() => Float64Array.from({ length: GRID * GRID }, (_, i) => meanSquare(x, y, along(area.w, i % GRID), along(area.b, Math.floor(i / GRID)))), [scene, area]);
+  const levels = useMemo(() => bowlLevels(num(least), (extent(grid)?.[1] ?? 1) * 0.62, BANDS), [grid]);
   useEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
@@ -158,19 +179,20 @@ function Hills({ scene, size }: { scene: Scene<LineScene>; size: Size }) {
     const image = context.createImageData(width, height);
     const colour = rgb(getComputedStyle(canvas.current as Element).getPropertyValue("--wg-grad"));
     for (let j = 0; j < height; j++) {
-      const r = (1 - (j + 0.5) / height) * (n - 1);
+      const r = (1 - (j + 0.5) / height) * (GRID - 1);
       for (let i = 0; i < width; i++) {
-        const value = between(grid, n, ((i + 0.5) / width) * (n - 1), r);
+        const value = between(grid, GRID, ((i + 0.5) / width) * (GRID - 1), r);
         const inside = levels.reduce((count, level) => count + (value < level ? 1 : 0), 0);
         image.data.set([...colour, inside * 6], 4 * (j * width + i));
       }
     }
     context.putImageData(image, 0, 0);
   });
-  const { across, up } = scales(scene, size);
-  const column = (c: number) => across(scene.values.grid.w[0] + (c / (n - 1)) * (scene.values.grid.w[1] - scene.values.grid.w[0]));
-  const row = (r: number) => up(scene.values.grid.b[0] + (r / (n - 1)) * (scene.values.grid.b[1] - scene.values.grid.b[0]));
-  const lines = useMemo(() => levels.map((level) => contour(grid, n, n, level, column, row)), [scene, size.width, size.height]);
+  const { across, up } = scales(area, size);
+  const lines = useMemo(
+    () => levels.map((level) => contour(grid, GRID, GRID, level, (c) => across(along(area.w, c)), (r) => up(along(area.b, r)))),
+    [grid, size.width, size.height],
+  );
   return (
     <>
       <canvas ref={canvas} width={size.width} height={size.height} aria-hidden="true" />
@@ -184,8 +206,8 @@ function Hills({ scene, size }: { scene: Scene<LineScene>; size: Size }) {
 }
 
 /** The grid's value between its points. */
-function between(grid: Float32Array, n: number, c: number, r: number): number {
-  const [c0, r0] = [Math.min(n - 2, Math.floor(c)), Math.min(n - 2, Math.floor(r))];
+function between(grid: Float64Array, n: number, c: number, r: number): number {
+  const [c0, r0] = [Math.max(0, Math.min(n - 2, Math.floor(c))), Math.max(0, Math.min(n - 2, Math.floor(r)))];
   const [s, t] = [c - c0, r - r0];
   const at = (dc: number, dr: number) => grid[(r0 + dr) * n + c0 + dc] as number;
   return (at(0, 0) * (1 - s) + at(1, 0) * s) * (1 - t) + (at(0, 1) * (1 - s) + at(1, 1) * s) * t;
@@ -196,8 +218,19 @@ function rgb(colour: string): [number, number, number] {
   return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)) as [number, number, number];
 }
 
-function Walk({ scene, frame, size }: LineProps & { size: Size }) {
-  const { across, up } = scales(scene, size);
+function Walk({ play, scene, frame, area, size }: LineProps & { play: Play; area: Area; size: Size }) {
+  const { across, up } = scales(area, size);
+  // While it is dragged the map stands still under the pointer, and only where it is let go of counts.
+  const [dragged, setDragged] = useState<readonly [number, number] | null>(null);
+  const drag = (event: PointerEvent) => {
+    const box = (event.currentTarget as SVGElement).ownerSVGElement?.getBoundingClientRect();
+    if (box !== undefined) setDragged([across.inverse(event.clientX - box.left), up.inverse(event.clientY - box.top)]);
+  };
+  const drop = () => {
+    if (dragged === null) return;
+    setDragged(null);
+    dragged.forEach((value, i) => edit(play, i, 0, Number(value.toPrecision(4))));
+  };
   const { width, height } = size;
   const path = pathOf(frame);
   const [w, b] = frame.values.now.map(num) as [number, number];
@@ -207,7 +240,8 @@ function Walk({ scene, frame, size }: LineProps & { size: Size }) {
   const [x, y] = at({ w, b });
   const [toX, toY] = at({ w: nextW, b: nextB });
   const there = Number.isFinite(w) && Number.isFinite(b);
-  const moves = there && Math.hypot(toX - x, toY - y) > 6;
+  const [dotX, dotY] = dragged === null ? [x, y] : at({ w: dragged[0], b: dragged[1] });
+  const moves = there && dragged === null && Math.hypot(toX - x, toY - y) > 6;
   const words =
     `The loss over w and b: the run stands at w ${plainNumber(w)}, b ${plainNumber(b)}, ` +
     `the next step goes to w ${plainNumber(nextW)}, b ${plainNumber(nextB)}; the lowest point is at w ${fixed(bestW)}, b ${fixed(bestB)}.`;
@@ -245,7 +279,27 @@ function Walk({ scene, frame, size }: LineProps & { size: Size }) {
           return <circle key={point.step} class="wg-play-stop" cx={cx} cy={cy} r={3.6} />;
         })}
       {moves && <line class="wg-play-arrow" x1={x} y1={y} x2={toX} y2={toY} marker-end="url(#wg-play-arrow)" />}
-      {there && <circle class="wg-play-here" cx={x} cy={y} r={7} />}
+      {there && <circle class="wg-play-here" cx={dotX} cy={dotY} r={7} />}
+      {there && (
+        <circle
+          class="wg-play-grip"
+          cx={dotX}
+          cy={dotY}
+          r={18}
+          onPointerDown={(event) => {
+            (event.currentTarget as Element).setPointerCapture(event.pointerId);
+            drag(event);
+          }}
+          onPointerMove={(event) => dragged !== null && drag(event)}
+          onPointerUp={drop}
+          onPointerCancel={() => setDragged(null)}
+        />
+      )}
+      {dragged !== null && (
+        <text class="wg-play-best-text is-dragged" x={dotX} y={dotY - 16} text-anchor="middle">
+          {fixed(dragged[0])}, {fixed(dragged[1])}
+        </text>
+      )}
     </svg>
   );
 }

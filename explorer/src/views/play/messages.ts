@@ -1,6 +1,7 @@
 /** What the playground's process says: `wengert.play/1`, described in `playground/protocol.py`. */
-import type { Arrays } from "../../hosts/socket";
+import type { Arrays } from "../../hosts/stream";
 import type { Num, Trace } from "../../trace/types";
+import type { StateMessage } from "./onward/python";
 
 export type OptionValue = number | string | boolean;
 export type Options = Readonly<Record<string, OptionValue>>;
@@ -11,6 +12,8 @@ interface ControlBase {
   readonly default: OptionValue;
   readonly restarts: boolean;
   /** Shown only while another control has this value: its name and the value. */
+  /** Switches of one group stand together. */
+  readonly group?: string;
   readonly shown_with?: readonly [string, OptionValue];
 }
 export interface NumberControl extends ControlBase {
@@ -82,6 +85,8 @@ export interface Frame<Values = unknown> {
   readonly pace: number;
   readonly options: Options;
   readonly history: History;
+  /** The step at which the loss has left every measure; null where it has not. */
+  readonly diverged: number | null;
   readonly drifted: boolean;
   readonly fault: Fault | null;
   readonly values: Values;
@@ -104,7 +109,7 @@ export interface Closed {
   readonly type: "closed";
 }
 
-export type Told = Welcome | Scene | Frame | TraceMessage | ErrorMessage | Closed;
+export type Told = Welcome | Scene | Frame | TraceMessage | StateMessage | ErrorMessage | Closed;
 
 // -- what views of experiments are given
 
@@ -115,7 +120,7 @@ export interface LineScene {
   readonly best: readonly [number, number];
   readonly least: Num;
   readonly curvature: Num;
-  readonly grid: { readonly w: readonly [number, number]; readonly b: readonly [number, number]; readonly size: number };
+  readonly start: readonly [number, number];
 }
 
 export interface LineFrame {
@@ -141,13 +146,15 @@ export interface PointsScene {
 export interface NetworkScene extends PointsScene {
   /** The pictures reach from -edge to edge. */
   readonly edge: number;
+  /** What the network is given of a point, in the order of its inputs. */
+  readonly features: readonly string[];
 }
 
 export interface NetworkFrame {
   /** Neurons of the hidden layers. */
   readonly widths: readonly number[];
   /** What the ends of the colours stand for, by neuron, layer after layer. */
-  readonly reaches: readonly number[];
+  readonly reaches: readonly Num[];
   /** By layer, a row for each of its neurons, a column for each input. */
   readonly weights: readonly (readonly (readonly number[])[])[];
   readonly biases: readonly (readonly number[])[];

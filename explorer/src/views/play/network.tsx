@@ -1,6 +1,8 @@
 /** Two classes in the plane: the network neuron by neuron, and the surface that it makes. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useStore, type Theme } from "../../state";
+import { FEATURES, REACH } from "../../engine/points";
+import type { Pinned, Play } from "./session";
 import { Chart } from "./loss_chart";
 import { heat } from "./heat";
 import { link, networkLayout, type Box, type NetworkLayout } from "./network_layout";
@@ -11,6 +13,7 @@ import type { Frame, LabelledPoint, NetworkFrame, NetworkScene, PointsScene, Sce
 import { num } from "../../trace/decode";
 
 export interface NetworkProps {
+  readonly play: Play;
   readonly scene: Scene<NetworkScene>;
   readonly frame: Frame<NetworkFrame>;
 }
@@ -18,7 +21,7 @@ export interface NetworkProps {
 /** A neuron by its hidden layer and place; null is the result. */
 type Looked = { readonly layer: number; readonly unit: number } | null;
 
-export function NetworkCenter({ scene, frame }: NetworkProps) {
+export function NetworkCenter({ play, scene, frame }: NetworkProps) {
   const [element, size] = useSize<HTMLDivElement>();
   const [looked, setLooked] = useState<Looked>(null);
   const here = looked !== null && looked.unit < (frame.values.widths[looked.layer] ?? 0) ? looked : null;
@@ -26,7 +29,7 @@ export function NetworkCenter({ scene, frame }: NetworkProps) {
     <div class="wg-play-whole">
       <Card title="Neuron by neuron" aside={nameOf(here)} wide>
         <div class="wg-play-plot" ref={element}>
-          {size.width > 0 && <Drawing scene={scene} frame={frame} size={size} looked={here} look={setLooked} />}
+          {size.width > 0 && <Drawing play={play} scene={scene} frame={frame} size={size} looked={here} look={setLooked} />}
         </div>
       </Card>
     </div>
@@ -43,24 +46,45 @@ interface DrawingProps extends NetworkProps {
   readonly look: (at: Looked) => void;
 }
 
-function Drawing({ scene, frame, size, looked, look }: DrawingProps) {
+function Drawing({ play, scene, frame, size, looked, look }: DrawingProps) {
   const theme = useStore().theme.value;
   const { widths } = frame.values;
-  const layout = useMemo(() => networkLayout(widths, size.width, size.height), [widths.join(), size.width, size.height]);
+  const { features } = scene.values;
+  const layout = useMemo(() => networkLayout(features.length, widths, size.width, size.height), [features.length, widths.join(), size.width, size.height]);
+  const discrete = play.discrete.value;
+  const regression = frame.history.accuracy === undefined;
   return (
     <>
       <Links frame={frame} layout={layout} size={size} looked={looked} />
-      <Pictures scene={scene} frame={frame} layout={layout} size={size} looked={looked} theme={theme} />
+      <Pictures scene={scene} frame={frame} layout={layout} size={size} looked={looked} theme={theme} discrete={discrete} />
       <Points points={scene.values} box={layout.output} edge={scene.values.edge} size={size} />
-      <Marks layout={layout} size={size} looked={looked} />
+      <Marks features={features} layout={layout} size={size} looked={looked} />
       {layout.columns.slice(1).map((column, layer) =>
         column.map((box, unit) => (
-          <Neuron key={`${layer} ${unit}`} box={box} frame={frame} layer={layer} unit={unit} pressed={looked?.layer === layer && looked.unit === unit} look={look} />
+          <Neuron key={`${layer} ${unit}`} box={box} frame={frame} layer={layer} unit={unit} pressed={play.pinned.value?.layer === layer && play.pinned.value.unit === unit} look={look} pin={() => pin(play, { layer, unit })} />
         )),
       )}
-      <Legend layout={layout} />
+      <button
+        type="button"
+        class="wg-play-neuron"
+        style={place(layout.output)}
+        aria-label="The result: set its weights by hand"
+        aria-pressed={play.pinned.value?.layer === widths.length}
+        title="Set the weights of the result by hand"
+        onClick={() => pin(play, { layer: widths.length, unit: 0 })}
+      />
+      <Legend layout={layout} regression={regression} />
     </>
   );
+}
+
+function pin(play: Play, at: Pinned): void {
+  const now = play.pinned.value;
+  play.pinned.value = now?.layer === at.layer && now.unit === at.unit ? null : at;
+}
+
+function place(box: Box): { left: string; top: string; width: string; height: string } {
+  return { left: `${box.x}px`, top: `${box.y}px`, width: `${box.side}px`, height: `${box.side}px` };
 }
 
 /** The strongest weights that are drawn at full width. */
@@ -96,7 +120,8 @@ function Links({ frame, layout, size, looked }: { frame: Frame<NetworkFrame>; la
   );
 }
 
-interface PicturesProps extends NetworkProps {
+interface PicturesProps extends Omit<NetworkProps, "play"> {
+  readonly discrete: boolean;
   readonly layout: NetworkLayout;
   readonly size: Size;
   readonly looked: Looked;
@@ -104,7 +129,7 @@ interface PicturesProps extends NetworkProps {
 }
 
 /** All pictures on one canvas: a frame paints them once. */
-function Pictures({ scene, frame, layout, size, looked, theme }: PicturesProps) {
+function Pictures({ scene, frame, layout, size, looked, theme, discrete }: PicturesProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const ratio = Math.min(2, window.devicePixelRatio || 1);
   useEffect(() => {
@@ -117,7 +142,7 @@ function Pictures({ scene, frame, layout, size, looked, theme }: PicturesProps) 
     const total = frame.values.widths.reduce((a, b) => a + b, 0);
     const small = Math.round(Math.sqrt(neurons.length / total));
     const large = Math.round(Math.sqrt(surface.length));
-    layout.columns[0]?.forEach((box, i) => framed(context, axisPicture(i, theme), box, 6));
+    layout.columns[0]?.forEach((box, i) => framed(context, featurePicture(scene.values.features[i] as string, theme), box, 6));
     let at = 0;
     layout.columns.slice(1).forEach((column, layer) =>
       column.forEach((box, unit) => {
@@ -127,8 +152,8 @@ function Pictures({ scene, frame, layout, size, looked, theme }: PicturesProps) 
         at++;
       }),
     );
-    if (looked === null) framed(context, heat(surface, 0, large, theme), layout.output, 8);
-  }, [scene, frame, layout, size, looked, theme, ratio]);
+    if (looked === null) framed(context, heat(discrete ? surface.map(sided) : surface, 0, large, theme), layout.output, 8);
+  }, [scene, frame, layout, size, looked, theme, discrete, ratio]);
   return <canvas ref={canvas} width={size.width * ratio} height={size.height * ratio} style={{ width: "100%", height: "100%" }} aria-hidden="true" />;
 }
 
@@ -142,24 +167,31 @@ function framed(context: CanvasRenderingContext2D, picture: HTMLCanvasElement, b
   context.restore();
 }
 
-/** What an input is over the plane: one of the coordinates. */
-function axisPicture(axis: number, theme: Theme): HTMLCanvasElement {
+/** What a feature is over the plane, its largest value at the end of the colours. */
+function featurePicture(name: string, theme: Theme): HTMLCanvasElement {
   const side = 16;
-  const codes = Uint8Array.from({ length: side * side }, (_, i) => {
-    const share = axis === 0 ? (i % side) / (side - 1) : 1 - Math.floor(i / side) / (side - 1);
-    return Math.round(128 + 127 * (2 * share - 1));
-  });
-  return heat(codes, 0, side, theme);
+  const feature = FEATURES[name] ?? (() => 0);
+  const at = (k: number) => REACH * ((2 * k) / (side - 1) - 1);
+  const values = Array.from({ length: side * side }, (_, i) => feature([at(i % side), at(side - 1 - Math.floor(i / side))]));
+  const reach = Math.max(...values.map(Math.abs));
+  return heat(Uint8Array.from(values, (value) => Math.round(128 + (127 * value) / reach)), 0, side, theme);
+}
+
+/** A colour's code as that of the nearer end. */
+function sided(code: number): number {
+  return code === 0 ? 0 : code > 128 ? 255 : 1;
 }
 
 /** Points of the training set are filled, those for testing hollow; class 1 is round, class 0 square. */
 export function Points({ points, box, edge, size }: { points: PointsScene; box: Box; edge: number; size: Size }) {
   const at = ([x, y]: LabelledPoint) =>
     [box.x + ((x / edge + 1) / 2) * box.side, box.y + ((1 - y / edge) / 2) * box.side] as const;
+  // Heights are told apart at zero, classes between 0 and 1.
+  const half = points.train.some(([, , label]) => label !== 0 && label !== 1) ? 0 : 0.5;
   const mark = (point: LabelledPoint, i: number, test: boolean) => {
     const [x, y] = at(point);
-    const name = `wg-play-mark is-${point[2] > 0.5 ? "one" : "zero"}${test ? " is-test" : ""}`;
-    return point[2] > 0.5 ? <circle key={i} class={name} cx={x} cy={y} r={3} /> : <rect key={i} class={name} x={x - 2.6} y={y - 2.6} width={5.2} height={5.2} />;
+    const name = `wg-play-mark is-${point[2] > half ? "one" : "zero"}${test ? " is-test" : ""}`;
+    return point[2] > half ? <circle key={i} class={name} cx={x} cy={y} r={3} /> : <rect key={i} class={name} x={x - 2.6} y={y - 2.6} width={5.2} height={5.2} />;
   };
   const drawn = useMemo(
     () => [points.train.map((point, i) => mark(point, i, false)), points.test.map((point, i) => mark(point, i, true))],
@@ -173,7 +205,7 @@ export function Points({ points, box, edge, size }: { points: PointsScene; box: 
 }
 
 /** Outlines and names of inputs. */
-function Marks({ layout, size, looked }: { layout: NetworkLayout; size: Size; looked: Looked }) {
+function Marks({ features, layout, size, looked }: { features: readonly string[]; layout: NetworkLayout; size: Size; looked: Looked }) {
   return (
     <svg width={size.width} height={size.height} aria-hidden="true">
       {layout.columns.map((column, c) =>
@@ -192,7 +224,7 @@ function Marks({ layout, size, looked }: { layout: NetworkLayout; size: Size; lo
       <rect class="wg-play-tile is-output" x={layout.output.x} y={layout.output.y} width={layout.output.side} height={layout.output.side} rx={8} />
       {layout.columns[0]?.map((box, i) => (
         <text key={i} class="wg-play-axis" x={box.x + box.side / 2} y={box.y - 6} text-anchor="middle">
-          {i === 0 ? "x" : "y"}
+          {features[i]}
         </text>
       ))}
     </svg>
@@ -206,18 +238,19 @@ interface NeuronProps {
   readonly unit: number;
   readonly pressed: boolean;
   readonly look: (at: Looked) => void;
+  readonly pin: () => void;
 }
 
-function Neuron({ box, frame, layer, unit, pressed, look }: NeuronProps) {
+function Neuron({ box, frame, layer, unit, pressed, look, pin }: NeuronProps) {
   const { weights, biases, widths, reaches } = frame.values;
   const row = weights[layer]?.[unit] ?? [];
   const before = widths.slice(0, layer).reduce((a, b) => a + b, 0);
-  const words = `Layer ${layer + 1}, neuron ${unit + 1}: bias ${plainNumber(biases[layer]?.[unit] ?? 0)}, weights ${row.map(plainNumber).join(", ")}, up to ±${plainNumber(reaches[before + unit] ?? 0)}`;
+  const words = `Layer ${layer + 1}, neuron ${unit + 1}: bias ${plainNumber(biases[layer]?.[unit] ?? 0)}, weights ${row.map(plainNumber).join(", ")}, up to ±${plainNumber(num(reaches[before + unit] ?? 0))}`;
   return (
     <button
       type="button"
       class="wg-play-neuron"
-      style={{ left: `${box.x}px`, top: `${box.y}px`, width: `${box.side}px`, height: `${box.side}px` }}
+      style={place(box)}
       aria-label={words}
       aria-pressed={pressed}
       title={words}
@@ -225,18 +258,19 @@ function Neuron({ box, frame, layer, unit, pressed, look }: NeuronProps) {
       onMouseLeave={() => look(null)}
       onFocus={() => look({ layer, unit })}
       onBlur={() => look(null)}
+      onClick={pin}
     />
   );
 }
 
-function Legend({ layout }: { layout: NetworkLayout }) {
+function Legend({ layout, regression }: { layout: NetworkLayout; regression: boolean }) {
   return (
     <p class="wg-play-legend" style={{ right: "16px", maxWidth: `${Math.max(240, layout.output.x + layout.output.side)}px` }}>
       <span>
-        <i class="is-one" /> class 1, above zero
+        <i class="is-one" /> {regression ? "above zero" : "class 1, above zero"}
       </span>
       <span>
-        <i class="is-zero" /> class 0, below zero
+        <i class="is-zero" /> {regression ? "below zero" : "class 0, below zero"}
       </span>
       <span>
         <i class="is-test" /> for testing
@@ -278,7 +312,7 @@ export function NetworkRight({ frame }: { frame: Frame }) {
           <dd>{plainNumber(value("test"))}</dd>
         </dl>
       </section>
-      <section class="wg-section">
+      {frame.history.accuracy !== undefined && <section class="wg-section">
         <h2>Told apart</h2>
         <Chart
           frame={frame}
@@ -299,7 +333,7 @@ export function NetworkRight({ frame }: { frame: Frame }) {
             {frame.step} of {frame.horizon}
           </dd>
         </dl>
-      </section>
+      </section>}
     </>
   );
 }

@@ -18,8 +18,8 @@ const TOP = 46;
 const BOTTOM = 40;
 const LARGEST = 54;
 
-export function networkLayout(widths: readonly number[], width: number, height: number): NetworkLayout {
-  const counts = [2, ...widths];
+export function networkLayout(inputs: number, widths: readonly number[], width: number, height: number): NetworkLayout {
+  const counts = [inputs, ...widths];
   // On narrow screens the picture of the result stands below the network, and the legend takes two lines.
   const below = width < 560;
   const room = height - TOP - (below ? 1.5 * BOTTOM : BOTTOM);

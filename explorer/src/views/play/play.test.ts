@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import fc from "fast-check";
-import { decoded } from "../../hosts/socket";
+import book from "../../engine/play.json";
+import { areaOf } from "./line";
+import { linkedRun, linkText } from "./onward/link";
+import type { Experiment, LineScene } from "./messages";
+import { decoded, splitter } from "../../hosts/stream";
 import { bowlLevels, contour } from "./contours";
 import { link, networkLayout } from "./network_layout";
 import { fixed, signedNumber } from "./numbers";
@@ -86,12 +90,13 @@ describe("the network's picture", () => {
   it("keeps everything apart and within the card", () => {
     fc.assert(
       fc.property(
+        fc.integer({ min: 1, max: 7 }),
         fc.array(fc.integer({ min: 1, max: 8 }), { minLength: 1, maxLength: 6 }),
         fc.integer({ min: 330, max: 1600 }),
         fc.integer({ min: 420, max: 1100 }),
-        (widths, width, height) => {
-          const { columns, output } = networkLayout(widths, width, height);
-          expect(columns.map((c) => c.length)).toEqual([2, ...widths]);
+        (inputs, widths, width, height) => {
+          const { columns, output } = networkLayout(inputs, widths, width, height);
+          expect(columns.map((c) => c.length)).toEqual([inputs, ...widths]);
           const boxes = [...columns.flat(), output];
           for (const { x, y, side } of boxes) {
             expect(x).toBeGreaterThanOrEqual(0);
@@ -129,7 +134,28 @@ describe("messages with arrays", () => {
     expect([type, n]).toEqual(["x", 1]);
     expect([...(arrays.a ?? [])]).toEqual([7, 8, 9]);
     expect([...(arrays.b ?? [])]).toEqual([1.5, -2]);
-    expect(decoded('{"type":"y"}')).toEqual({ type: "y", arrays: {} });
+  });
+
+  it("come out of a stream whole, however it is cut", () => {
+    const text = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+    const framed = (head: Uint8Array) => {
+      const out = new Uint8Array(8 + head.length);
+      new DataView(out.buffer).setUint32(0, 4 + head.length, true);
+      new DataView(out.buffer).setUint32(4, head.length, true);
+      out.set(head, 8);
+      return [...out];
+    };
+    const said = [{ type: "y" }, { type: "z", n: "x".repeat(300) }, { type: "end" }];
+    const bytes = Uint8Array.from(said.flatMap((message) => framed(text(message))));
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: bytes.length }), { maxLength: 9 }), (cuts) => {
+        const heard: unknown[] = [];
+        const split = splitter((data) => heard.push(decoded(data)));
+        const at = [0, ...cuts.sort((a, b) => a - b), bytes.length];
+        for (const [i, from] of at.slice(0, -1).entries()) split(bytes.subarray(from, at[i + 1]));
+        expect(heard).toEqual(said.map((message) => ({ ...message, arrays: {} })));
+      }),
+    );
   });
 });
 
@@ -138,5 +164,37 @@ describe("numbers", () => {
     expect([0, 1, -6.874, 0.0138, 12345, Number.NaN].map(fixed)).toEqual(["0.00", "1.00", "−6.87", "0.014", "12345", "NaN"]);
     expect([123456.7, -2345678, 9999.6].map(fixed)).toEqual(["123000", "−2.3e6", "9999.60"]);
     expect([-1, 2].map(signedNumber)).toEqual(["(−1.00)", "2.00"]);
+  });
+});
+
+describe("the map of the loss", () => {
+  const scene = { best: [3, 7], start: [-1.5, 1.2] } as unknown as LineScene;
+  it("shows the start and the lowest point, and keeps up with a path that leaves", () => {
+    fc.assert(
+      fc.property(fc.array(fc.record({ w: fc.double({ min: -1e9, max: 1e9, noNaN: true }), b: fc.double({ min: -1e9, max: 1e9, noNaN: true }) })), (path) => {
+        const { w, b } = areaOf(scene, path, [["nan", "inf"]]);
+        for (const point of [...path, { w: 3, b: 7 }, { w: -1.5, b: 1.2 }]) {
+          expect(point.w >= w[0] - 0.3 * (w[1] - w[0]) && point.w <= w[1] + 0.3 * (w[1] - w[0])).toBe(true);
+          expect(point.b >= b[0] - 0.3 * (b[1] - b[0]) && point.b <= b[1] + 0.3 * (b[1] - b[0])).toBe(true);
+        }
+      }),
+    );
+    expect(areaOf(scene, [{ w: 4, b: 6 }], [])).toEqual(areaOf(scene, [], []));
+  });
+});
+
+describe("a link", () => {
+  const experiments = book.experiments as never as Experiment[];
+  const separate = experiments.find(({ name }) => name === "separate") as Experiment;
+  it("says every setting that is not at its default, and is read as it was written", () => {
+    const options = { rate: 0.3, layers: 2, data: "own", csv: "x,y,c\n1,2,a & b", "use x²": true, "use x": false };
+    const text = linkText(separate, { ...options, width: 8 });
+    expect(text).not.toContain("width");
+    expect(linkedRun(`#tab=play&${text}`, experiments)).toEqual({ experiment: "separate", options });
+  });
+  it("leaves out what is wrong in it", () => {
+    expect(linkedRun("#play=separate&o.rate=99&o.layers=1.5&o.data=cats&o.l1=&o.other=1&o.use+x=maybe", experiments)).toEqual({ experiment: "separate", options: {} });
+    expect(linkedRun("#play=nothing", experiments)).toBeNull();
+    expect(linkedRun("", experiments)).toBeNull();
   });
 });

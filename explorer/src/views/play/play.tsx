@@ -12,6 +12,8 @@ import { FlowCenter } from "./flow";
 import { NetworkCenter, NetworkRight } from "./network";
 import { plainNumber } from "./numbers";
 import { ScriptCenter, ScriptHelp } from "./script";
+import { Weights } from "./weights";
+import { Onward } from "./onward/onward";
 import { DeadShare, UnitsCenter } from "./units";
 import { Buttons, Pace, Timeline } from "./timeline";
 import { open, playOf, seekTo, stepBy, togglePlaying, type Play } from "./session";
@@ -41,6 +43,11 @@ export function PlayView() {
             The process behind this page has ended. Start it again: <code>wengert playground</code>
           </p>
         )}
+        {!explains && frame !== null && frame.diverged !== null && frame.step >= frame.diverged && (
+          <p class="wg-play-diverged" role="status">
+            Diverged at step {frame.diverged.toLocaleString("en")}. Take smaller steps, or go back to before it.
+          </p>
+        )}
         {explains ? <ScriptHelp /> : shown?.center}
       </div>
       <aside class="wg-right" aria-label="The run in numbers">
@@ -57,7 +64,7 @@ export function PlayView() {
         {frame?.drifted === true ? (
           <p role="status">Steps that ran again gave other numbers. Seed every random number for an exact past.</p>
         ) : (
-          <p>Drag back to any step. The run can be restarted from there.</p>
+          frame !== null && !explains && <Onward play={play} frame={frame} />
         )}
       </section>
     </>
@@ -78,14 +85,19 @@ function parts(play: Play, { view }: Experiment, scene: Scene, frame: Frame): Pa
       const { code, lit } = props.frame.values;
       return {
         left: <Code lines={code} lit={lit} playing={frame.playing} pace={frame.pace} step={frame.step} />,
-        center: <LineCenter {...props} />,
+        center: <LineCenter play={play} {...props} />,
         right: <LineRight {...props} />,
       };
     }
     case "network":
       return {
-        center: <NetworkCenter scene={scene as Scene<NetworkScene>} frame={frame as Frame<NetworkFrame>} />,
-        right: <NetworkRight frame={frame} />,
+        center: <NetworkCenter play={play} scene={scene as Scene<NetworkScene>} frame={frame as Frame<NetworkFrame>} />,
+        right: (
+          <>
+            <Weights play={play} scene={scene as Scene<NetworkScene>} frame={frame as Frame<NetworkFrame>} />
+            <NetworkRight frame={frame} />
+          </>
+        ),
       };
     case "units":
       return {
@@ -177,6 +189,9 @@ function LineRight({ scene, frame }: { scene: Scene<LineScene>; frame: Frame<Lin
 /** Where arrow keys and those for ends move something else. */
 const TAKES_ARROWS = "input:not([type=checkbox]), select, textarea, dialog, [role=tab]";
 
+/** Fields that a pointer sets at once. */
+const LETS_GO = ["range", "checkbox", "radio"];
+
 /** The clock's keys mean the run while this tab is open. */
 function useKeys(play: Play): void {
   useEffect(() => {
@@ -201,9 +216,19 @@ function useKeys(play: Play): void {
       if (event.key === " ") leaveUnpressed(event);
       act();
     };
+    // What a pointer has set is let go of: the next key means the run, as it did before the click.
+    const letGo = () => {
+      const at = document.activeElement;
+      if (at instanceof HTMLInputElement && LETS_GO.includes(at.type) && pointer.at() === at) setTimeout(() => at.blur());
+      else if (at instanceof HTMLSelectElement && pointer.at() === at) at.blur();
+    };
+    window.addEventListener("pointerup", letGo);
+    window.addEventListener("change", letGo);
     // Before the keys of the recording's clock.
     window.addEventListener("keydown", listen, true);
     return () => {
+      window.removeEventListener("pointerup", letGo);
+      window.removeEventListener("change", letGo);
       window.removeEventListener("keydown", listen, true);
       pointer.stop();
     };

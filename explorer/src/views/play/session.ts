@@ -5,6 +5,13 @@ import type { Store } from "../../state";
 import { emptyTrace } from "../../trace/empty";
 import { modelOf } from "../../trace/model";
 import type { Experiment, Frame, OptionValue, Scene, Told } from "./messages";
+import { linkedRun, linkText } from "./onward/link";
+import type { StateMessage } from "./onward/python";
+
+export interface Pinned {
+  readonly layer: number;
+  readonly unit: number;
+}
 
 export interface Play {
   readonly experiments: Signal<readonly Experiment[]>;
@@ -16,6 +23,14 @@ export interface Play {
   /** Why the last message could not be followed. */
   readonly refused: Signal<string>;
   readonly lost: Signal<boolean>;
+  /** What a script needs to go on, where the reader has asked for it. */
+  readonly state: Signal<StateMessage | null>;
+  /** The neuron whose weights are set by hand: its layer, the last one being the result, and its place. */
+  readonly pinned: Signal<Pinned | null>;
+  /** Whether results are shown as the class that they stand for, and no shades between. */
+  readonly discrete: Signal<boolean>;
+  /** The settings as part of an address. */
+  readonly link: ReadonlySignal<string>;
   /** Whether the page explains how a script of the reader's own joins in. */
   readonly explains: Signal<boolean>;
   readonly experiment: ReadonlySignal<Experiment | null>;
@@ -30,30 +45,44 @@ export function playOf(store: Store): Play {
   if (known !== undefined) return known;
   const scene = signal<Scene | null>(null);
   const experiments = signal<readonly Experiment[]>([]);
+  const frame = signal<Frame | null>(null);
+  const experiment = computed(() => experiments.value.find(({ name }) => name === scene.value?.experiment) ?? null);
   const play: Play = {
     experiments,
     scene,
-    frame: signal(null),
+    frame,
     recorded: signal(null),
     refused: signal(""),
     lost: signal(false),
     explains: signal(false),
-    experiment: computed(() => experiments.value.find(({ name }) => name === scene.value?.experiment) ?? null),
+    state: signal(null),
+    pinned: signal(null),
+    discrete: signal(false),
+    experiment,
+    link: computed(() => {
+      const options = frame.value?.options ?? scene.value?.options;
+      return experiment.value === null || options === undefined || experiment.value.view === "script" ? "" : linkText(experiment.value, options);
+    }),
     send: (message) => store.host.send?.(message),
   };
   plays.set(store.host, play);
-  store.host.receive?.((message) => batch(() => take(store, play, message as Told)));
+  // The page's address soon says other things.
+  const address = globalThis.location?.hash ?? "";
+  store.host.receive?.((message) => batch(() => take(store, play, message as Told, address)));
+  globalThis.addEventListener?.("hashchange", () => followLink(store, play, location.hash));
   return play;
 }
 
-function take(store: Store, play: Play, message: Told): void {
+function take(store: Store, play: Play, message: Told, address: string): void {
   switch (message.type) {
     case "welcome":
       play.experiments.value = message.experiments;
+      followLink(store, play, address);
       break;
     case "scene":
       forget(store, play, message);
       play.scene.value = message;
+      play.pinned.value = null;
       play.frame.value = null;
       play.recorded.value = null;
       play.refused.value = "";
@@ -67,12 +96,22 @@ function take(store: Store, play: Play, message: Told): void {
         show(store, message.document);
       }
       break;
+    case "state":
+      play.state.value = message;
+      break;
     case "error":
       play.refused.value = message.text;
       break;
     case "closed":
       play.lost.value = true;
   }
+}
+
+/** The address says which experiment, how it is set; from then on the address follows what is set. */
+function followLink(store: Store, play: Play, address: string): void {
+  const asked = linkedRun(address, play.experiments.value);
+  if (asked !== null) play.send({ type: "open", ...asked });
+  store.further.value = () => play.link.value;
 }
 
 /**
@@ -126,6 +165,12 @@ export function stepBy(play: Play, by: number): void {
 export function seekTo(play: Play, step: number): void {
   const last = play.frame.value?.last ?? 0;
   play.send({ type: "seek", step: Math.max(0, Math.min(last, Math.round(step))) });
+}
+
+/** Sets one number of a parameter by hand, at the step that is shown. */
+export function edit(play: Play, parameter: number, index: number, value: number): void {
+  play.refused.value = "";
+  play.send({ type: "edit", parameter, index, value });
 }
 
 export function reset(play: Play): void {

@@ -8,7 +8,7 @@ export interface Curve {
   readonly x: ArrayLike<number>;
   readonly y: ArrayLike<number>;
   /** Hue never stands alone: curves differ in width, dashes or dots too. */
-  readonly look: "faint" | "ink" | "dots" | "grad";
+  readonly look: "faint" | "ink" | "dots" | "grad" | `other-${0 | 1 | 2 | 3}`;
 }
 
 export interface Band {

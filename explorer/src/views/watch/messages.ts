@@ -1,5 +1,5 @@
 /** What the process tells of a training: `wengert.watch/1`, as in src/wengert/explorer/watch.py. */
-import type { Received } from "../../hosts/socket";
+import type { Received } from "../../hosts/stream";
 import { num } from "../../trace/decode";
 
 export interface Parameter {
@@ -43,6 +43,18 @@ export interface Frame {
   readonly gradient: Float32Array;
   readonly weight: Float32Array;
   readonly ratio: Float32Array;
+}
+
+/** Another run in the same folder. */
+export interface Other {
+  readonly title: string;
+  readonly steps: Float32Array;
+  readonly loss: Float32Array;
+}
+
+export function othersOf(message: Received): Other[] {
+  const array = (name: string) => (message.arrays[name] as Float32Array | undefined) ?? new Float32Array();
+  return (message.titles as string[]).map((title, i) => ({ title, steps: array(`steps${i}`), loss: array(`loss${i}`) }));
 }
 
 const numbers = (given: unknown): Row =>

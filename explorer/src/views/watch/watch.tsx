@@ -4,26 +4,29 @@ import { render } from "preact";
 import { useState } from "preact/hooks";
 import { shownBytes, shownNumber, shownPlural, shownShape } from "../../format";
 import type { Host } from "../../hosts/host";
-import { CLOSED, type Received } from "../../hosts/socket";
+import { CLOSED, type Received } from "../../hosts/stream";
 import { Mark, ThemeToggle } from "../../panels/header";
 import { followTheme, preferredTheme, type Theme } from "../../state";
 import { plainNumber } from "../play/numbers";
 import { Chart, type Curve } from "./chart";
-import { clock, frameOf, paceOf, welcomeOf, type Frame, type Pace, type Row, type Welcome } from "./messages";
+import { clock, frameOf, othersOf, paceOf, welcomeOf, type Frame, type Other, type Pace, type Row, type Welcome } from "./messages";
 
 interface Watched {
   readonly welcome: Signal<Welcome | null>;
   readonly frame: Signal<Frame | null>;
   readonly isLost: Signal<boolean>;
+  /** Other runs, to be compared with. */
+  readonly others: Signal<readonly Other[]>;
 }
 
 export function mountWatch(element: HTMLElement, host: Host): { unmount(): void } {
   const theme = signal<Theme>(preferredTheme());
-  const watched: Watched = { welcome: signal(null), frame: signal(null), isLost: signal(false) };
+  const watched: Watched = { welcome: signal(null), frame: signal(null), isLost: signal(false), others: signal([]) };
   const end = host.receive?.((given) => {
     const message = given as Received;
     if (message.type === "welcome") watched.welcome.value = welcomeOf(message);
     if (message.type === "frame") watched.frame.value = frameOf(message);
+    if (message.type === "runs") watched.others.value = othersOf(message);
     if (message.type === CLOSED) watched.isLost.value = true;
   });
   const unfollow = followTheme({ theme });
@@ -57,7 +60,7 @@ function Page({ watched, theme }: { watched: Watched; theme: Signal<Theme> }) {
         {frame !== null && <StateWord frame={frame} isLost={watched.isLost.value} />}
         <ThemeToggle theme={theme} />
       </header>
-      {welcome !== null && frame !== null ? <Body welcome={welcome} frame={frame} /> : <p class="wg-watch-wait">Waiting for the first step …</p>}
+      {welcome !== null && frame !== null ? <Body welcome={welcome} frame={frame} others={watched.others.value} /> : <p class="wg-watch-wait">Waiting for the first step …</p>}
     </div>
   );
 }
@@ -74,13 +77,13 @@ function StateWord({ frame, isLost }: { frame: Frame; isLost: boolean }) {
   );
 }
 
-function Body({ welcome, frame }: { welcome: Welcome; frame: Frame }) {
+function Body({ welcome, frame, others }: { welcome: Welcome; frame: Frame; others: readonly Other[] }) {
   return (
     <main class="wg-watch-body">
       <Facts frame={frame} />
       {frame.note !== "" && <pre class={`wg-watch-note is-${frame.state}`}>{frame.note}</pre>}
       <div class="wg-watch-charts">
-        <LossCard frame={frame} />
+        <LossCard frame={frame} others={others} />
         <NormCard frame={frame} every={welcome.every} />
       </div>
       <div class="wg-watch-tables">
@@ -116,13 +119,14 @@ function Facts({ frame }: { frame: Frame }) {
   );
 }
 
-function LossCard({ frame }: { frame: Frame }) {
+function LossCard({ frame, others }: { frame: Frame; others: readonly Other[] }) {
   const [log, setLog] = useState(false);
   const validated = frame.rows.filter((row) => row.val_loss !== undefined && row.step !== undefined);
   const curves: Curve[] = [
     { label: "loss", x: frame.steps, y: frame.mean, look: "faint" },
     { label: "smoothed", x: frame.steps, y: frame.smooth, look: "ink" },
   ];
+  others.forEach(({ title, steps, loss }, i) => curves.push({ label: title, x: steps, y: loss, look: `other-${(i % 4) as 0 | 1 | 2 | 3}` }));
   if (validated.length > 0) {
     const column = (name: string) => validated.map((row) => row[name] as number);
     curves.push({ label: "validation", x: column("step"), y: column("val_loss"), look: "dots" });

@@ -14,8 +14,9 @@ from ...core.errors import DataError, fail
 from ..document.document import document
 from ..recording.recording import Recording
 from ..server import Conversation, Post
-from .classify import Separate
+from .classify import Regress, Separate
 from .controls import settings
+from .draws import Draws
 from .flow import Vanishing
 from .line import FitLine
 from .run import Run
@@ -23,7 +24,7 @@ from .script import script_run
 from .session import Session
 from .units import DeadUnits
 
-EXPERIMENTS: dict[str, type[Run]] = {run.name: run for run in (FitLine, Separate, DeadUnits, Vanishing)}
+EXPERIMENTS: dict[str, type[Run]] = {run.name: run for run in (FitLine, Separate, Regress, DeadUnits, Vanishing)}
 
 
 class Playground:
@@ -46,4 +47,4 @@ class Playground:
         return Session(self.experiments, post)
 
 
-__all__ = ["EXPERIMENTS", "Playground", "Run", "Session"]
+__all__ = ["EXPERIMENTS", "Draws", "Playground", "Run", "Session"]

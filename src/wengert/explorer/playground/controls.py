@@ -33,6 +33,8 @@ class Control:
     longest: int = 0
     # Shown only while another control has this value.
     shown_with: tuple[str, str] | None = None
+    # Switches of one group stand together.
+    group: str = ""
 
     def checked(self, value: object) -> Value:
         """Return the value as it is used. Raises DataError for what is not allowed."""
@@ -74,6 +76,8 @@ class Control:
             found["choices"] = list(self.choices)
         elif self.kind == "text":
             found["longest"] = self.longest
+        if self.group:
+            found["group"] = self.group
         if self.shown_with is not None:
             found["shown_with"] = list(self.shown_with)
         return found

@@ -18,6 +18,8 @@ from .run import Run, State
 # Bytes for kept states, and at most how many of them.
 ROOM = 48 << 20
 MOST = 512
+# A run has diverged where its loss is not finite, or so many times that of its first step.
+DIVERGED = 1e4
 
 
 class History:
@@ -30,7 +32,9 @@ class History:
         # True where a step that was computed again gave other numbers: the run is not a function of its state.
         self.drifted = False
         self.series = [array("d") for _ in run.series]
-        self._changes: dict[int, list[tuple[str, Value]]] = {}
+        # The first step whose loss is no finite number, or beyond every measure; None where there is none.
+        self.diverged: int | None = None
+        self._changes: dict[int, list[Callable[[], None]]] = {}
         self._kept: dict[int, State] = {}
         self._write(run.measure())
         self._keep()
@@ -51,6 +55,9 @@ class History:
         """
         (step or self.run.step)()
         self.at += 1
+        if self.at % self.stride == 0 and self.at not in self._kept:
+            self._keep()
+        self._change_again()
         found = self.run.measure()
         if self.at > self.last:
             self._write(found)
@@ -59,15 +66,21 @@ class History:
             self._forget()
             for kept, x in zip(self.series, found):
                 kept[self.at] = x
-        if self.at % self.stride == 0 and self.at not in self._kept:
-            self._keep()
-        self._set_again()
 
     def set(self, name: str, value: Value) -> None:
         """Change a setting from this step on. What was known of later steps is gone."""
+        self._change(lambda: self.run.set(name, value))
+
+    def edit(self, parameter: int, index: int, value: float) -> None:
+        """Set one number of a parameter by hand, at this step."""
+        self._change(lambda: self.run.edit(parameter, index, value))
+        self._drop(self.at)
+        self._write(self.run.measure())
+
+    def _change(self, change: Callable[[], None]) -> None:
+        change()
         self._forget()
-        self._changes.setdefault(self.at, []).append((name, value))
-        self.run.set(name, value)
+        self._changes.setdefault(self.at, []).append(change)
 
     def seek(self, step: int) -> None:
         """Go to a step that is known."""
@@ -76,31 +89,39 @@ class History:
             if step < self.at:
                 self.run.restart()
                 self.at = 0
-                self._set_again()
+                self._change_again()
         elif step != self.at:
             nearest = max(k for k in self._kept if k <= step)
             # From where it stands it may be nearer.
             if not nearest <= self.at <= step:
                 self.run.load(self._kept[nearest])
                 self.at = nearest
-                self._set_again()
+                self._change_again()
         while self.at < step:
             self.advance()
 
-    def _set_again(self) -> None:
-        for name, value in self._changes.get(self.at, ()):
-            self.run.set(name, value)
+    def _change_again(self) -> None:
+        for change in self._changes.get(self.at, ()):
+            change()
 
     def _forget(self) -> None:
         """Forget everything after this step."""
-        for values in self.series:
-            del values[self.at + 1 :]
+        self._drop(self.at + 1)
         self._changes = {k: v for k, v in self._changes.items() if k <= self.at}
         self._kept = {k: v for k, v in self._kept.items() if k <= self.at}
+
+    def _drop(self, step: int) -> None:
+        for values in self.series:
+            del values[step:]
+        if self.diverged is not None and self.diverged >= step:
+            self.diverged = None
 
     def _write(self, found: tuple[float, ...]) -> None:
         for values, x in zip(self.series, found, strict=True):
             values.append(x)
+        losses = self.series[0]
+        if self.diverged is None and not losses[-1] <= DIVERGED * max(losses[0], 1.0):
+            self.diverged = self.last
 
     def _keep(self) -> None:
         """Keep this step's state, as it is before changes made here."""

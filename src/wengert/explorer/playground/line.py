@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import vmap
 from ...core.arrays import Array
 from ...core.mode import no_grad
 from ...core.tensor import Tensor, tensor, wrap
@@ -22,8 +21,6 @@ from .run import MOMENTUM, Run, Shown
 # The line that the data lie about, and where every run begins.
 SLOPE, INTERCEPT = 3.0, 7.0
 START = (-1.5, 1.2)
-# Points a side of the grid on which the loss is known.
-GRID = 72
 
 
 def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
@@ -64,7 +61,7 @@ class FitLine(Run):
     series = ("loss", "w", "b")
     records_always = True
     controls = (
-        step_size(0.55),
+        step_size(0.5),
         method(),
         Control("batch", "Points per step", 24, low=1, high=24, whole=True, restarts=False),
         Control("noise", "Noise in the data", 0.8, low=0.0, high=4.0),
@@ -75,7 +72,7 @@ class FitLine(Run):
         super().__init__(options)
         count = int(next(c.high for c in self.controls if c.name == "batch"))
         x = self.generator.uniform(-2.2, 2.4, count)
-        y = SLOPE * x + INTERCEPT + float(options["noise"]) * self.generator.normal(size=count)
+        y = SLOPE * x + INTERCEPT + float(options["noise"]) * self.generator.normal(count)
         self.x, self.y = wrap(x), wrap(y)
         self.w, self.b = (tensor(v, dtype="float64", requires_grad=True) for v in START)
         self.begin([self.w, self.b])
@@ -92,7 +89,7 @@ class FitLine(Run):
         size = int(self.options["batch"])
         if size == self.x.size:
             return self.x, self.y
-        chosen = np.sort(self.generator.choice(self.x.size, size, replace=False))
+        chosen = np.sort(self.generator.chosen(size, self.x.size))
         return wrap(self.x.numpy()[chosen]), wrap(self.y.numpy()[chosen])
 
     def step(self) -> None:
@@ -119,11 +116,6 @@ class FitLine(Run):
 
     def scene(self) -> Shown:
         w, b = (float(v) for v in self.best)
-        # The frame holds the start and the best line, with room for paths that overshoot.
-        half_w, half_b = (1.3 * max(abs(s - v), 3.0) for s, v in zip(START, (w, b)))
-        ws, bs = np.linspace(w - half_w, w + half_w, GRID), np.linspace(b - half_b, b + half_b, GRID)
-        across = vmap(self._loss_of(self.x, self.y), in_axes=(0, None))
-        grid = vmap(across, in_axes=(None, 0))(wrap(ws), wrap(bs)).numpy()
         with no_grad():
             least = squared_error(tensor(w, dtype="float64"), tensor(b, dtype="float64"), self.x, self.y).item()
         values = {
@@ -133,9 +125,9 @@ class FitLine(Run):
             "best": [w, b],
             "least": num(least),
             "curvature": num(self.curvature),
-            "grid": {"w": [ws[0], ws[-1]], "b": [bs[0], bs[-1]], "size": GRID},
+            "start": list(START),
         }
-        return Shown(values, {"grid": grid.astype(np.float32)})
+        return Shown(values, {})
 
     def shown(self) -> Shown:
         state = self.save()
@@ -165,10 +157,14 @@ class FitLine(Run):
             {},
         )
 
+    def told(self) -> dict[str, Any]:
+        """Return what a script needs, the points among it."""
+        return {**super().told(), "points": {"train": [self.x.tolist(), self.y.tolist()]}}
+
     def record(self) -> Exploration:
-        generator = self.generator.bit_generator.state
+        drawn = self.generator.state
         x, y = self._batch()
-        self.generator.bit_generator.state = generator
+        self.generator.state = drawn
         w, b = self.w, self.b
 
         def loss() -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import float32, jit
 from ...core.arrays import Array
+from ...core.errors import DataError, fail
 from ...core.mode import no_grad
 from ...core.tensor import Tensor, tensor, wrap
 from ...nn import LayerNorm, Linear, Module, ModuleList
@@ -17,8 +18,8 @@ from ...nn import functional as F
 from ...optim import Optimizer
 from ..api import Exploration, explore
 from .controls import SEED, Control, Value, method, step_size
-from .points import EXAMPLE, REACH, SETS, made, read
-from .run import Run
+from .points import EXAMPLE, FEATURES, REACH, SETS, features, made, read
+from .run import Run, exact
 
 ACTIVATIONS = {
     "relu": F.relu,
@@ -88,40 +89,51 @@ class Network(Run):
 
     def __init__(self, options: dict[str, Value]) -> None:
         super().__init__(options)
-        if options.get("data") == "own":
-            x, labels = read(str(options["csv"]))
-            order = self.generator.permutation(len(x))
-            x, labels = x[order], labels[order]
-        else:
-            x, labels = made(
-                str(options.get("data", DATA.default)),
-                int(options.get("points", POINTS.default)),
-                float(options.get("noise", NOISE.default)),
-                self.generator,
-            )
+        self.features = [name for name in FEATURES if options.get(f"use {name}", name in ("x", "y"))]
+        if not self.features:
+            fail(DataError, "the network needs at least one feature")
+        x, labels = self.drawn()
         # At least two points on either side.
         held = min(len(x) - 2, max(2, round(len(x) * float(options.get("test", TEST.default)))))
-        self.x, self.labels = _tensors(x[held:], labels[held:])
-        self.test_x, self.test_labels = _tensors(x[:held], labels[:held])
+        self._points = x[held:], x[:held]
+        self.x, self.test_x = (wrap(features(part, self.features)) for part in self._points)
+        self.labels, self.test_labels = (tensor(part, dtype=float32) for part in (labels[held:], labels[:held]))
         self.net = self.network()
         self._initialise()
         net = self.net
 
-        def losses(x: Tensor, labels: Tensor, test_x: Tensor, test_labels: Tensor) -> tuple[Tensor, ...]:
-            logits, test_logits = net(x), net(test_x)
-            return (
-                F.binary_cross_entropy_with_logits(logits, labels),
-                F.binary_cross_entropy_with_logits(test_logits, test_labels),
-                ((logits > 0) == (labels > 0.5)).astype(float32).mean(),
-                ((test_logits > 0) == (test_labels > 0.5)).astype(float32).mean(),
-            )
+        def measured(x: Tensor, labels: Tensor, test_x: Tensor, test_labels: Tensor) -> tuple[Tensor, ...]:
+            return self.measures(net(x), labels, net(test_x), test_labels)
 
         # Compiled, as training is, and not only for speed: a kernel that eager execution compiles in mid-course changes
         # last bits, and a step that is taken again must give what it gave.
-        self._measured = jit(losses)
+        self._measured = jit(measured)
         self.begin(list(self.net.parameters()))
 
     # -- what an experiment may define
+
+    def drawn(self) -> tuple[Array, Array]:
+        """Return all points, of shape (points, 2), in random order, and what is to be learned of them."""
+        options = self.options
+        if options.get("data") == "own":
+            x, labels = read(str(options["csv"]))
+            order = self.generator.chosen(len(x), len(x))
+            return x[order], labels[order]
+        return made(str(options.get("data", DATA.default)), *self._size(), self.generator)
+
+    def loss_of(self, result: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of the network's results."""
+        loss: Tensor = F.binary_cross_entropy_with_logits(result, labels)
+        return loss
+
+    def measures(self, result: Tensor, labels: Tensor, test_result: Tensor, test_labels: Tensor) -> tuple[Tensor, ...]:
+        """Return the numbers of `series` from the network's results."""
+        return (
+            self.loss_of(result, labels),
+            self.loss_of(test_result, test_labels),
+            ((result > 0) == (labels > 0.5)).astype(float32).mean(),
+            ((test_result > 0) == (test_labels > 0.5)).astype(float32).mean(),
+        )
 
     def network(self) -> Net:
         """Return the network as the options say."""
@@ -138,11 +150,16 @@ class Network(Run):
 
     # -- the same for all
 
+    def _size(self) -> tuple[int, float]:
+        """Return how many points there are, and their noise."""
+        points, noise = (self.options.get(c.name, c.default) for c in (POINTS, NOISE))
+        return int(points), float(noise)
+
     def _initialise(self) -> None:
         """Draw the first weights. The last layer begins as LeCun's whatever the others do."""
         for layer in self.net.linears:
             scale = self.first_scale() if layer is not self.net.linears[-1] else 1.0
-            drawn = self.generator.normal(0.0, scale / math.sqrt(layer.in_features), layer.weight.shape)
+            drawn = scale / math.sqrt(layer.in_features) * self.generator.normal(layer.weight.shape)
             layer.weight.data = tensor(drawn, dtype=float32)
             cast(Tensor, layer.bias).data = tensor(np.full(layer.out_features, self.first_bias()), dtype=float32)
 
@@ -155,7 +172,7 @@ class Network(Run):
         optimizer = super()._optimizer()
 
         def train(x: Tensor, labels: Tensor, l1: Tensor, l2: Tensor) -> None:
-            loss = F.binary_cross_entropy_with_logits(self.net(x), labels) + self.penalty(l1, l2)
+            loss = self.loss_of(self.net(x), labels) + self.penalty(l1, l2)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -169,7 +186,7 @@ class Network(Run):
         size = count if given == "all" else min(count, int(given))
         if size == count:
             return self.x, self.labels
-        chosen = self.generator.choice(count, size, replace=False)
+        chosen = self.generator.chosen(size, count)
         return wrap(self.x.numpy()[chosen]), wrap(self.labels.numpy()[chosen])
 
     def step(self) -> None:
@@ -183,42 +200,53 @@ class Network(Run):
 
     def gradients(self) -> list[Array]:
         """Return the gradient of the loss over all training points, by layer's weights. Changes nothing."""
-        F.binary_cross_entropy_with_logits(self.net(self.x), self.labels).backward()
+        # A training step leaves its own, of a batch.
+        self.optimizer.zero_grad()
+        self.loss_of(self.net(self.x), self.labels).backward()
         found = [np.array(cast(Tensor, layer.weight.grad).numpy()) for layer in self.net.linears]
         self.optimizer.zero_grad()
         return found
 
     def record(self) -> Exploration:
-        generator = self.generator.bit_generator.state
+        drawn = self.generator.state
         x, labels = self._batch()
-        self.generator.bit_generator.state = generator
+        self.generator.state = drawn
         net = self.net
 
         def loss() -> Tensor:
-            return F.binary_cross_entropy_with_logits(net(x), labels)
+            return self.loss_of(net(x), labels)
 
         return explore(loss)
 
     def points(self) -> dict[str, object]:
         """Return the points, for the page."""
         return {
-            "train": _listed(self.x, self.labels),
-            "test": _listed(self.test_x, self.test_labels),
+            "train": _listed(self._points[0], self.labels),
+            "test": _listed(self._points[1], self.test_labels),
             "reach": REACH,
         }
 
+    def told(self) -> dict[str, object]:
+        """Return what a script needs, the points among it."""
+        train, test = ([exact(x.astype(np.float32)), exact(y.numpy())] for x, y in self._pairs())
+        return {**super().told(), "points": {"train": train, "test": test}}
 
-def _tensors(x: Array, labels: Array) -> tuple[Tensor, Tensor]:
-    return tensor(x, dtype=float32), tensor(labels, dtype=float32)
+    def _pairs(self) -> list[tuple[Array, Tensor]]:
+        return [(self._points[0], self.labels), (self._points[1], self.test_labels)]
 
 
-def _listed(x: Tensor, labels: Tensor) -> list[list[float]]:
-    return [[round(float(a), 3), round(float(b), 3), float(c)] for (a, b), c in zip(x.numpy(), labels.numpy())]
+def _listed(x: Array, labels: Tensor) -> list[list[float]]:
+    return [[round(float(a), 3), round(float(b), 3), round(float(c), 4)] for (a, b), c in zip(x, labels.numpy())]
 
 
 def common(*, rate: float, how: str) -> tuple[Control, ...]:
     """Return the controls that all these experiments begin with."""
     return (step_size(rate), method(how))
+
+
+def feature_controls() -> tuple[Control, ...]:
+    """Return a switch for everything that a network may be given of a point."""
+    return tuple(Control(f"use {name}", name, name in ("x", "y"), "switch", group="Features") for name in FEATURES)
 
 
 def data_controls() -> tuple[Control, ...]:

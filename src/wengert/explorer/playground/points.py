@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DataError, fail
+from .draws import Draws
 
-Sampler = Callable[[np.random.Generator, int], Array]
+Sampler = Callable[[Draws, int], Array]
 # Points of the reader's own set, and the size of the square that every set is scaled to, from -REACH to REACH.
 MOST_POINTS = 2000
 REACH = 3.0
 
 
-def spirals(generator: np.random.Generator, count: int) -> Array:
+def spirals(generator: Draws, count: int) -> Array:
     """Draw one arm of two spirals, which goes round one and a half times; the other is its mirror image."""
     along = (np.arange(count) + 0.5) / count
     angle = 1.5 * 2 * np.pi * along
     return np.asarray(0.95 * along[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
-def disc(generator: np.random.Generator, count: int) -> Array:
+def disc(generator: Draws, count: int) -> Array:
     """Draw a disc about the middle."""
     angle, radius = generator.uniform(0, 2 * np.pi, count), 0.45 * np.sqrt(generator.uniform(0, 1, count))
     return np.asarray(radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
-def ring(generator: np.random.Generator, count: int) -> Array:
+def ring(generator: Draws, count: int) -> Array:
     """Draw a ring around the disc."""
     angle, radius = generator.uniform(0, 2 * np.pi, count), generator.uniform(0.7, 1.0, count)
     return np.asarray(radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
@@ -40,23 +41,24 @@ def ring(generator: np.random.Generator, count: int) -> Array:
 def corners(sign: float) -> Sampler:
     """Return a sampler of two opposite quarters of a square: where the coordinates' product has this sign."""
 
-    def sample(generator: np.random.Generator, count: int) -> Array:
-        x = generator.uniform(0.08, 0.95, (count, 2)) * generator.choice([-1.0, 1.0], (count, 1))
+    def sample(generator: Draws, count: int) -> Array:
+        x = generator.uniform(0.08, 0.95, (count, 2))
+        x *= np.where(generator.uniform(0.0, 1.0, (count, 1)) < 0.5, -1.0, 1.0)
         x[:, 1] *= sign
         return np.asarray(x)
 
     return sample
 
 
-def moon(generator: np.random.Generator, count: int) -> Array:
+def moon(generator: Draws, count: int) -> Array:
     """Draw a half circle, opened downwards; the other is its mirror image, and each reaches into the other."""
     angle = generator.uniform(0, np.pi, count)
     return np.asarray(0.62 * np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1))
 
 
-def cloud(generator: np.random.Generator, count: int) -> Array:
+def cloud(generator: Draws, count: int) -> Array:
     """Draw a bell-shaped cloud off the middle; the other is its mirror image."""
-    return np.asarray(generator.normal(0.42, 0.2, (count, 2)))
+    return np.asarray(0.42 + 0.2 * generator.normal((count, 2)))
 
 
 # The text in the field for the reader's own points, until they are there.
@@ -90,14 +92,50 @@ SETS: dict[str, tuple[Sampler, Sampler]] = {
 }
 
 
-def made(name: str, count: int, noise: float, generator: np.random.Generator) -> tuple[Array, Array]:
+def _bump(x: Array, across: float, up: float) -> Array:
+    return np.asarray(np.exp(-((x[:, 0] / REACH - across) ** 2 + (x[:, 1] / REACH - up) ** 2) / 0.08))
+
+
+# Values from -1 to 1 over the square, to be fitted.
+SURFACES: dict[str, Callable[[Array], Array]] = {
+    "plane": lambda x: (x[:, 0] + x[:, 1]) / (2 * REACH),
+    "saddle": lambda x: x[:, 0] * x[:, 1] / REACH**2,
+    "bumps": lambda x: _bump(x, 0.5, 0.5) + _bump(x, -0.5, -0.5) - _bump(x, -0.5, 0.5) - _bump(x, 0.5, -0.5),
+    "waves": lambda x: np.sin(2 * x[:, 0]) * np.cos(x[:, 1]),
+}
+
+# What a network may be given of a point.
+FEATURES: dict[str, Callable[[Array], Array]] = {
+    "x": lambda x: x[:, 0],
+    "y": lambda x: x[:, 1],
+    "x²": lambda x: x[:, 0] ** 2,
+    "y²": lambda x: x[:, 1] ** 2,
+    "xy": lambda x: x[:, 0] * x[:, 1],
+    "sin x": lambda x: np.sin(x[:, 0]),
+    "sin y": lambda x: np.sin(x[:, 1]),
+}
+
+
+def features(x: Array, names: Sequence[str]) -> Array:
+    """Return the named features of points (n, 2), one column for each, in single precision."""
+    points = np.asarray(x, np.float64)
+    return np.stack([FEATURES[name](points) for name in names], axis=1).astype(np.float32)
+
+
+def surface(name: str, count: int, noise: float, generator: Draws) -> tuple[Array, Array]:
+    """Return points of the square, of shape (count, 2), and a surface's values there, with noise."""
+    x = 0.95 * REACH * generator.uniform(-1.0, 1.0, (count, 2))
+    return x, SURFACES[name](x) + noise * generator.normal(count)
+
+
+def made(name: str, count: int, noise: float, generator: Draws) -> tuple[Array, Array]:
     """Return points of a set, of shape (count, 2), and their classes, 0 or 1; half of them in each, in mixed order."""
     first, second = SETS[name]
     ones = count // 2
     x = REACH * np.concatenate([second(generator, count - ones), first(generator, ones)])
-    x += noise * generator.normal(size=x.shape)
+    x += noise * generator.normal((count, 2))
     labels = np.repeat([0.0, 1.0], [count - ones, ones])
-    order = generator.permutation(count)
+    order = generator.chosen(count, count)
     return x[order], labels[order]
 
 

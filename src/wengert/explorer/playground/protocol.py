@@ -9,6 +9,8 @@ Messages are JSON objects with a `type`. From the page:
 | `play` | `on` | go on by itself, or pause |
 | `step` | `count` (1) | take steps, or go back by them where it is negative |
 | `seek` | `step` | go to a step that is known; what is known of later ones stays until something is changed |
+| `edit` | `parameter`, `index`, `value` | set one number of a parameter by hand, at this step |
+| `state` | | tell what a script needs to go on from here |
 | `reset` | | begin the same run anew |
 | `pace` | `value` | steps a second |
 | `record` | | record one step, for the graph views |
@@ -22,7 +24,8 @@ From the process:
 | `welcome` | `protocol`, `experiments`: name, title, aside, view, controls and series of each |
 | `scene` | `run`, `experiment`, `options`, `values`: what stays the same in a run; arrays |
 | `frame` | `frame`, `run`, `step`, `last`, `horizon`, `playing`, `pace`, `options`: how things stand; |
-| | `history`: the series over the steps; `drifted`, `fault`, `values`; arrays |
+| | `history`: the series over the steps; `diverged` (the step, or null), `drifted`, `fault`, `values`; arrays |
+| `state` | `run`, `step`, `parameters`, `buffers`, `generator`, `points`: see `Run.told` |
 | `trace` | `frame`, `run`, `step`, `document` (`wengert.trace/1`) |
 | `details` | `id`, `details` |
 | `error` | `text`: a message that could not be followed, and why; nothing has changed |
@@ -52,8 +55,10 @@ VERSION = "wengert.play/1"
 MOST_STEPS = 1000
 FURTHEST = 200_000
 PACES = (0.5, 2000.0)
+# The largest number that may be set by hand.
+LARGEST = 1e6
 
-Kind = Literal["open", "set", "play", "step", "seek", "reset", "pace", "record"]
+Kind = Literal["open", "set", "play", "step", "seek", "reset", "pace", "record", "edit", "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +100,15 @@ def command(message: object) -> Command:
         return Command("pace", value=float(value))
     if kind == "reset":
         return Command("reset")
-    if kind == "record":
-        return Command("record")
-    fail(DataError, "a message's type is one of open, set, play, step, seek, pace, reset, record")
+    if kind in ("record", "state"):
+        return Command(kind)
+    if kind == "edit":
+        parameter, index = (_whole(message, key, 0, 1 << 30) for key in ("parameter", "index"))
+        value = message.get("value")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+            fail(DataError, f"edit: value is a number from -{LARGEST:g} to {LARGEST:g}")
+        return Command("edit", value=(parameter, index, float(value)))
+    fail(DataError, "a message's type is one of open, set, play, step, seek, pace, reset, record, edit, state")
 
 
 def _text(message: Mapping[str, Any], key: str) -> str:

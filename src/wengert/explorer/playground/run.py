@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.errors import DataError, fail
 from ...core.tensor import Tensor, wrap
 from ...optim import SGD, Adam, Optimizer
 from ..api import Exploration
+from ..document.stats import num
 from .controls import Control, Value
+from .draws import Draws
 
 # The share of the last step that momentum keeps.
 MOMENTUM = 0.9
@@ -72,7 +75,7 @@ class Run:
 
     def __init__(self, options: dict[str, Value]) -> None:
         self.options = options
-        self.generator = np.random.default_rng(int(options["seed"]))
+        self.generator = Draws(int(options["seed"]))
 
     # -- what an experiment defines
 
@@ -126,13 +129,30 @@ class Run:
         elif name == "method":
             self.optimizer = self._optimizer()
 
+    def edit(self, parameter: int, index: int, value: float) -> None:
+        """Set one number of a parameter by hand. Raises DataError where there is none."""
+        if not 0 <= parameter < len(self.parameters) or not 0 <= index < self.parameters[parameter].size:
+            fail(DataError, "edit: there is no such number")
+        changed = np.array(self.parameters[parameter].detach().numpy())
+        changed.flat[index] = value
+        self.parameters[parameter].data = wrap(changed)
+
+    def told(self) -> dict[str, Any]:
+        """Return what a script of its own needs to go on from here, as JSON has it."""
+        state = self.save()
+        return {
+            "parameters": [exact(p) for p in state.parameters],
+            "buffers": [{name: exact(v) for name, v in buffers.items()} for buffers in state.buffers],
+            "generator": list(state.generator),
+        }
+
     def save(self) -> State:
         """Return the state, apart from everything that goes on."""
         return State(
             dict(self.options),
             [np.array(p.detach().numpy()) for p in self.parameters],
             [_copied(self.optimizer.state.get(p, {})) for p in self.parameters],
-            self.generator.bit_generator.state,
+            self.generator.state,
         )
 
     def load(self, state: State) -> None:
@@ -148,7 +168,16 @@ class Run:
         for p, buffers in zip(self.parameters, state.buffers, strict=True):
             if buffers:
                 self.optimizer.state.setdefault(p, {}).update(_copied(buffers))
-        self.generator.bit_generator.state = state.generator
+        self.generator.state = state.generator
+
+
+def exact(values: Any) -> Any:
+    """Return numbers, as JSON has them, from which the same values are read: those of single precision are short."""
+    if not isinstance(values, np.ndarray):
+        return values
+    flat = [num(float(f"{v:.9g}") if values.dtype == np.float32 else float(v)) for v in values.reshape(-1)]
+    found: Any = np.array(flat, object).reshape(values.shape).tolist()
+    return found
 
 
 def _copied(buffers: Mapping[str, Any]) -> dict[str, Any]:

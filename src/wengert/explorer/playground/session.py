@@ -1,4 +1,4 @@
-"""The session of one page: a run on a thread of its own, so that the socket answers while a step takes its time."""
+"""The session of one page: a run on a thread of its own, so that the server answers while a step takes its time."""
 
 from __future__ import annotations
 
@@ -135,6 +135,15 @@ class Session:
         elif asked.kind == "seek":
             self._playing = False
             self._guarded(lambda: self._past.seek(asked.value))
+        elif asked.kind == "edit":
+            if not self._past.run.keeps:
+                fail(DataError, "edit: a script's parameters are its own")
+            self._past.edit(*asked.value)
+            self._recorded = None
+        elif asked.kind == "state":
+            if not self._past.run.keeps:
+                fail(DataError, "state: the script is there already")
+            self.post(Message({"type": "state", "run": self._runs, "step": self._past.at, **self._past.run.told()}))
         elif asked.kind == "pace":
             self._pace = asked.value
             self._due = 0.0
@@ -252,6 +261,7 @@ class Session:
             "pace": self._pace,
             "options": dict(run.options),
             "history": history(dict(zip(run.series, past.series)), past.at),
+            "diverged": past.diverged,
             "drifted": past.drifted,
             "fault": self._fault,
             "values": shown.values,
@@ -298,6 +308,8 @@ def listed(experiments: Mapping[str, type[Run]]) -> list[dict[str, Any]]:
             "view": run.view,
             "series": list(run.series),
             "paces": list(PACES),
+            "pace": run.pace,
+            "horizon": run.horizon,
             "controls": [control.described() for control in run.controls],
         }
         for name, run in experiments.items()

@@ -345,7 +345,7 @@ broadcast: Op = linear(
     inserted=True,
     role=Role.STRIDE,
     cost=0,
-    form=Form("copy", say="One value was used in many places: what arrives from all of them *adds up*."),
+    form=Form("⇉", "{0}", say="One value was used in many places: what arrives from all of them *adds up*."),
     pattern="accumulate",
 )
 

@@ -18,13 +18,13 @@ class Watch(Callback):
     port: of this machine; 0 takes a free one.
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.
+    history: a folder in which the loss is kept; the page shows the other runs there, and those of event files.
 
     The page shows the loss and the validation's values, gradient norms, how large updates are beside weights, parameter
     by parameter, steps per second and memory. It shows the last state when the run is over, until the process ends or
     :meth:`close` is called. For a loop of one's own there is `wg.explore.watch(step, model)`.
 
-    Raises StateError where websockets is not installed (`pip install 'wengert[explore]'`), OSError where the port is
-    taken, ShapeError for `every` below 1.
+    Raises OSError where the port is taken, ShapeError for `every` below 1.
 
     >>> import wengert as wg
     >>> wg.train.Watch(open=False, every=20).every
@@ -33,8 +33,10 @@ class Watch(Callback):
 
     rank = 1
 
-    def __init__(self, *, every: int = 100, port: int = 0, open: bool = True, title: str = "") -> None:
-        self.every, self.port, self.title, self._open = every, port, title, open
+    def __init__(
+        self, *, every: int = 100, port: int = 0, open: bool = True, title: str = "", history: str | None = None
+    ) -> None:
+        self.every, self.port, self.title, self.history, self._open = every, port, title, history, open
         self.watcher: Any = None
 
     def on_start(self, run: Run) -> None:
@@ -44,7 +46,7 @@ class Watch(Callback):
         self.close()
         given = run.model if hasattr(run.model, "named_parameters") else run.parameters
         title = self.title or type(run.model).__name__
-        watched = watching.Watched(title, watching.named_parameters(given), self.every)
+        watched = watching.Watched(title, watching.named_parameters(given), self.every, self.history)
         for row in map(run.history.epochs.row, range(run.history.epochs.rows)):
             watched.row(row)
         self.watcher = watching.Watcher(watched, self.port, self._open)

@@ -1,0 +1,50 @@
+/** The chain rule along one path, step by step: what comes from above, times the local derivative, is handed on. */
+import { shownNumber } from "../../format";
+import { Formula } from "../../formula/view";
+import { factorsOf } from "../../panels/lesson/paths_section";
+import { slopeOf } from "../../scalar/recompute";
+import { useStore, type Numbers } from "../../state";
+import type { Path } from "./paths";
+
+export function Climb({ path, numbers }: { path: Path; numbers: Numbers }) {
+  const model = useStore().model.value;
+  let upstream = 1;
+  const rows = factorsOf(model, path)
+    .reverse()
+    .map(({ edge, of, by }) => {
+      const local = slopeOf(model, numbers, edge) ?? Number.NaN;
+      const above = upstream;
+      upstream = above * local;
+      return { edge, of, by, above, local, handed: upstream };
+    });
+  return (
+    <table class="wg-climb" aria-label="Local times upstream, from the end of the path back">
+      <thead>
+        <tr>
+          <th scope="col">at</th>
+          <th scope="col" class="wg-grad">upstream</th>
+          <th scope="col">× local</th>
+          <th scope="col" class="wg-grad">= handed on</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(({ edge, of, by, above, local, handed }) => (
+          <tr key={edge}>
+            <td>
+              <Formula parts={[of]} /> → <Formula parts={[by]} />
+            </td>
+            <td class="wg-grad">{shownNumber(above)}</td>
+            <td>
+              {shownNumber(local)}{" "}
+              <small class="wg-derivative">
+                ∂<Formula parts={[of]} />/∂
+                <Formula parts={[by]} />
+              </small>
+            </td>
+            <td class="wg-grad">{shownNumber(handed)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
