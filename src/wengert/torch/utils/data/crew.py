@@ -102,6 +102,7 @@ def _quietly() -> Iterator[Any]:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
+        warnings.filterwarnings("ignore", ".*fork.*JAX", RuntimeWarning)  # whose threads workers do not ask for
         if sys.platform == "win32":
             yield None
             return
