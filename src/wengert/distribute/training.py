@@ -104,6 +104,7 @@ class OnMeshExecutor:
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
         mesh = self.program.mesh
+        self.engine.check([n.attrs["name"] or "a value" for n in self.program.graph.inputs], arrays)
         feeds = [
             [local_part(np.asarray(x), p, mesh, rank) for x, p in zip(arrays, self.program.inputs, strict=True)]
             for rank in self.engine.ranks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
+from ...core.spec import show
 from ...ops.collective.definitions import all_gather
 from ...ops.collective.group import entered
 from ..mesh import Mesh, OnMesh
@@ -43,6 +45,28 @@ def agree(group: OnMesh, graph: Graph) -> None:
         f"{_shown(second)}",
         "All ranks run the same program on parts of one shape: what differs between them is no part of its code.",
     )
+
+
+def agree_on_values(group: OnMesh, names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Raise GraphError unless all ranks have the same whole values: the first one that differs.
+
+    Each rank starts from its own copy of what is shared; ranks that started from others would train others.
+    """
+    attrs: dict[str, Any] = {"over": "ranks", "ranks": group.transport.size, "axis": -3, "replicated": True}
+    rows = [hashlib.sha256(np.ascontiguousarray(a).tobytes()).digest() for a in map(np.asarray, arrays)]
+    own = np.frombuffer(b"".join(rows), np.uint8).reshape(1, len(rows), _DIGEST)
+    with entered(OnMesh(Mesh(ranks=group.transport.size), group.transport)):
+        found = all_gather.forward(own, **attrs)
+    for i, name in enumerate(names):
+        for rank, row in enumerate(found):
+            if (row[i] != found[0, i]).any():
+                value = np.asarray(arrays[i])
+                fail(
+                    GraphError,
+                    f"{name}, {show(value.shape, value.dtype)}, is another one on rank {rank} than on rank 0",
+                    "Every rank starts from the same values, and is given the whole batch: seed the generators alike "
+                    "(wg.manual_seed), or give each rank its part, as wg.distribute.place makes them.",
+                )
 
 
 def _lines(graph: Graph) -> list[str]:
