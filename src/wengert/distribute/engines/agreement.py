@@ -74,12 +74,21 @@ def _lines(graph: Graph) -> list[str]:
     found = []
     for node in graph.nodes:
         inputs = " ".join(graph.names[e] if isinstance(e, Node) else repr(e) for e in node.inputs)
-        attrs = ", ".join(f"{k}={v!r}" for k, v in sorted(node.attrs.items()) if k != "value")
+        attrs = ", ".join(f"{k}={_short(v)}" for k, v in sorted(node.attrs.items()))
         place = node.source
         where = f"{place.file}:{place.line}" if place is not None else ""
         text = f"{graph.names[node]}: {node.spec} = {node.op.name}[{attrs}] {inputs}".replace("\n", " ")
         found.append(f"{text}\t{where}")
     return found
+
+
+def _short(value: Any) -> str:
+    """Return an attribute in a few words that differ where values do."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    if value.size <= 4:
+        return repr(value.tolist())
+    return f"array {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:12]}"
 
 
 def _node(line: str) -> str:
