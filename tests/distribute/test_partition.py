@@ -171,6 +171,31 @@ def test_what_is_refused() -> None:
         dist.partition(lambda x: model(x), mesh, ("data",))(wg.ones(4, 4))
 
 
+def test_ranks_that_start_from_different_values_are_told() -> None:
+    mesh = dist.Mesh(ranks=2)
+
+    def functions() -> None:
+        w = wg.ones(2) * (1 + dist.rank())
+        dist.partition(lambda w, x: (w * x).sum(), mesh, (None, "ranks"))(w, wg.ones(4, 2))
+
+    def batches() -> None:
+        dist.partition(lambda x: x.sum(), mesh, ("ranks",))(wg.ones(4) * dist.rank())
+
+    def modules() -> None:
+        wg.manual_seed(dist.rank())
+        model = nn.Linear(2, 2)
+        dist.jit(lambda x: model(x).sum().detach(), mesh=mesh, in_specs=("ranks",))(wg.ones(4, 2))
+
+    for fn, name in ((functions, "w"), (batches, "x"), (modules, "model.weight")):
+        with pytest.raises(wg.GraphError, match=rf"{name}, .*, is another one on rank 1 than on rank 0") as caught:
+            dist.simulate(mesh).run(fn)
+        assert os.path.basename(__file__) in str(caught.value).splitlines()[0]
+    # Parts of their own are what ranks have.
+    f = dist.partition(lambda x: x.sum(), mesh, ("ranks",))
+    whole = [wg.tensor([1.0, 2.0]), wg.tensor([1.0, 2.0])]
+    assert dist.simulate(mesh).run(lambda: float(f(dist.place(whole[dist.rank()], mesh, "ranks")))) == [3.0, 3.0]
+
+
 def test_ranks_that_run_different_programs_are_told() -> None:
     mesh = dist.Mesh(ranks=2)
 

@@ -18,7 +18,7 @@ from wengert import nn
 from wengert.distribute.training import StepOnMesh
 
 # As many as show that state, too, is right; longer runs take longer.
-STEPS = {"mlp": 20, "cnn": 4, "block": 4}
+STEPS = {"mlp": 20, "cnn": 4, "block": 4, "experts": 6}
 
 
 @cache
@@ -32,6 +32,14 @@ def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> No
     expected = alone(kind)
     assert len(set(expected)) == STEPS[kind]
     np.testing.assert_allclose(meshes.losses(kind, plan, ranks, STEPS[kind]), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("axes", [{"context": 2}, {"context": 4}, {"data": 2, "context": 2}], ids=str)
+def test_sequences_in_parts(axes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = dist.Mesh(axes)
+    monkeypatch.setitem(PLANS[2], "context", mesh)
+    found = meshes.losses("block", "context", 2, STEPS["block"])
+    np.testing.assert_allclose(found, alone("block"), rtol=1e-12, atol=1e-12)
 
 
 def counts(step: StepOnMesh) -> Counter[str]:

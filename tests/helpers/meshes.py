@@ -58,12 +58,30 @@ class Block(nn.Module):
         return self.head(x).reshape(-1, 4)
 
 
-MODELS: dict[str, Any] = {"mlp": mlp, "cnn": cnn, "block": Block}
-SHAPES = {"mlp": (8, 6), "cnn": (8, 1, 6, 6), "block": (4, 5)}
+class Experts(nn.Module):
+    """A layer of four experts, one for each token by its gate, between two others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.gate, self.outer = nn.Linear(6, 8), nn.Linear(8, 4), nn.Linear(8, 4)
+        self.experts = nn.Parameter(wg.randn(4, 8, 8) / 3)
+
+    def forward(self, x: Any) -> Any:
+        h = wg.tanh(self.inner(x))
+        weights = wg.softmax(self.gate(h), axis=-1)
+        chosen = nn.functional.one_hot(wg.argmax(weights, axis=-1), 4).astype(h.dtype)
+        sent = wg.einsum("te,td->etd", chosen, h)
+        given = wg.einsum("te,etd->td", chosen * weights, wg.tanh(sent @ self.experts))
+        return self.outer(h + given)
+
+
+MODELS: dict[str, Any] = {"mlp": mlp, "cnn": cnn, "block": Block, "experts": Experts}
+SHAPES = {"mlp": (8, 6), "cnn": (8, 1, 6, 6), "block": (4, 8), "experts": (8, 6)}
 COLUMNS, ROWS = "model", SPLIT(None, "model")
 RULES: dict[str, dict[str, Any]] = {
     "mlp": {"0.*": COLUMNS, "4.weight": ROWS},
     "cnn": {"0.*": COLUMNS, "1.*": COLUMNS, "4.weight": ROWS},
+    "experts": {"experts": "model"},
     "block": {
         **{f"{name}.*": COLUMNS for name in ("query", "key", "value", "up")},
         "out.weight": ROWS,
@@ -100,10 +118,11 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[f
     train = step
     if plan:
         mesh = PLANS[ranks][plan]
-        batch = "data" if "data" in mesh.names else None
+        batch: Any = "data" if "data" in mesh.names else None
         rules = RULES[kind] if "tensor" in plan else None
         dist.shard(model, mesh, rules, fsdp="data" if "fsdp" in plan else None)
-        train = dist.jit(step, mesh=mesh, in_specs=(batch, batch), zero="data" if plan == "zero" else None)
+        inputs = SPLIT(batch, "context") if "context" in plan else batch
+        train = dist.jit(step, mesh=mesh, in_specs=(inputs, batch), zero="data" if plan == "zero" else None)
     rng, shape = np.random.default_rng(1), SHAPES[kind]
     found = []
     for _ in range(steps):

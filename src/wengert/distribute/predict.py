@@ -59,7 +59,7 @@ def traffic(node: Node) -> tuple[int, int]:
     if node.op in (c.pcast, c.own_part, c.axis_index):
         return 0, 0
     if node.op in (c.all_reduce, c.all_reduce_max):
-        return ((ranks - 1) * n, 1) if n <= SMALL else (2 * (ranks - 1) * n // ranks, 2)
+        return ((ranks - 1) * n, 1) if n <= SMALL or ranks == 2 else (2 * (ranks - 1) * n // ranks, 2)
     if node.op in (c.reduce_scatter, c.all_to_all):
         return (ranks - 1) * n // ranks, 1
     if node.op is c.all_gather:

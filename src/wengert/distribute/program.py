@@ -142,6 +142,8 @@ class Program:
         if engine is None:
             engine = engines[key] = engine_for(made)
         leaves = [x for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
+        given = [(graph.names[n], x) for n, x in zip(graph.inputs, leaves, strict=True) if not isinstance(x, Sharded)]
+        engine.check([name for name, _ in given], [x._data if isinstance(x, Tensor) else x for _, x in given])
         feeds: list[list[Any]] = [[] for _ in engine.ranks]
         for leaf, node, placement in zip(leaves, graph.inputs, made.inputs, strict=True):
             parts = _parts(leaf, placement, self.mesh, engine.ranks, graph.names[node])

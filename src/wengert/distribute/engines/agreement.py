@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
+from ...core.spec import show
 from ...ops.collective.definitions import all_gather
 from ...ops.collective.group import entered
 from ..mesh import Mesh, OnMesh
@@ -45,17 +47,48 @@ def agree(group: OnMesh, graph: Graph) -> None:
     )
 
 
+def agree_on_values(group: OnMesh, names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Raise GraphError unless all ranks have the same whole values: the first one that differs.
+
+    Each rank starts from its own copy of what is shared; ranks that started from others would train others.
+    """
+    attrs: dict[str, Any] = {"over": "ranks", "ranks": group.transport.size, "axis": -3, "replicated": True}
+    rows = [hashlib.sha256(np.ascontiguousarray(a).tobytes()).digest() for a in map(np.asarray, arrays)]
+    own = np.frombuffer(b"".join(rows), np.uint8).reshape(1, len(rows), _DIGEST)
+    with entered(OnMesh(Mesh(ranks=group.transport.size), group.transport)):
+        found = all_gather.forward(own, **attrs)
+    for i, name in enumerate(names):
+        for rank, row in enumerate(found):
+            if (row[i] != found[0, i]).any():
+                value = np.asarray(arrays[i])
+                fail(
+                    GraphError,
+                    f"{name}, {show(value.shape, value.dtype)}, is another one on rank {rank} than on rank 0",
+                    "Every rank starts from the same values, and is given the whole batch: seed the generators alike "
+                    "(wg.manual_seed), or give each rank its part, as wg.distribute.place makes them.",
+                )
+
+
 def _lines(graph: Graph) -> list[str]:
     """Return a line for every node: what it is, and where the user wrote it."""
     found = []
     for node in graph.nodes:
         inputs = " ".join(graph.names[e] if isinstance(e, Node) else repr(e) for e in node.inputs)
-        attrs = ", ".join(f"{k}={v!r}" for k, v in sorted(node.attrs.items()) if k != "value")
+        attrs = ", ".join(f"{k}={_short(v)}" for k, v in sorted(node.attrs.items()))
         place = node.source
         where = f"{place.file}:{place.line}" if place is not None else ""
         text = f"{graph.names[node]}: {node.spec} = {node.op.name}[{attrs}] {inputs}".replace("\n", " ")
         found.append(f"{text}\t{where}")
     return found
+
+
+def _short(value: Any) -> str:
+    """Return an attribute in a few words that differ where values do."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    if value.size <= 4:
+        return repr(value.tolist())
+    return f"array {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:12]}"
 
 
 def _node(line: str) -> str:

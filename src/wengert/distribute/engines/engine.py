@@ -14,7 +14,7 @@ from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
 from ..placing.partition import Partitioned
 from ..placing.placement import Placement, local_part, spec_of_placement
-from .agreement import agree
+from .agreement import agree, agree_on_values
 from .lockstep import run_lockstep
 
 
@@ -27,6 +27,10 @@ class Engine(Protocol):
         """Return the outputs of each of the ranks for the inputs of each."""
         ...
 
+    def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
+        """Raise GraphError where ranks were given other whole values than this one; the first time only."""
+        ...
+
 
 class Lockstep:
     """All ranks in this process."""
@@ -34,6 +38,9 @@ class Lockstep:
     def __init__(self, program: Partitioned) -> None:
         self.program = program
         self.ranks: Sequence[int] = range(program.mesh.size)
+
+    def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
+        """Do nothing: all ranks were given these."""
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return every rank's outputs."""
@@ -46,9 +53,16 @@ class OneRank:
     def __init__(self, program: Partitioned, group: OnMesh) -> None:
         self.group = group.on(program.mesh)
         self.ranks: Sequence[int] = (group.transport.rank,)
+        self.is_checked = False
         agree(self.group, program.graph)
         with entered(self.group):
             self.executor = executor(program.graph)
+
+    def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
+        """Raise GraphError where ranks were given other whole values than this one; the first time only."""
+        if not self.is_checked:
+            self.is_checked = True
+            agree_on_values(self.group, names, arrays)
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""

@@ -350,9 +350,7 @@ class Partition:
 
 
 def _at(inner: Node, outer: Node) -> Node:
-    """Return a node of a composite's inside, at the line of the composite."""
-    if inner.code is not None:
-        return inner
+    """Return a node of a composite's inside, at the line of the composite: the inside is kept from an earlier one."""
     return located(inner.op, inner.inputs, inner.attrs, inner.spec, outer.code, outer.offset, outer.scope)
 
 

@@ -103,9 +103,11 @@ def summed(values: Sequence[Any]) -> Any:
     """Return the sum of arrays in the order of the ranks, half precision in float32: the same bits on every engine."""
     first = values[0]
     narrow = first.dtype.itemsize == 2 and first.dtype.kind not in "iu"
-    total = first.astype(np.float32) if narrow else np.array(first)
-    for other in values[1:]:
-        total = total + other
+    if len(values) == 1:
+        return np.array(first)
+    total = first.astype(np.float32) if narrow else np.asarray(first + values[1])
+    for other in values[1:] if narrow else values[2:]:
+        total = np.add(total, other, out=total)
     return np.asarray(total, first.dtype)
 
 
