@@ -22,6 +22,9 @@ from .mesh import Mesh, OnMesh
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
 
+# The kinds of calls that a program is kept for; of more, the oldest is forgotten.
+_KEPT = 64
+
 
 def is_leaf(x: Any) -> bool:
     """Return whether a part of a pytree of placements is one placement."""
@@ -79,6 +82,8 @@ class Program:
         )
         found = self._made.get(key)
         if found is None:
+            if len(self._made) >= _KEPT:
+                del self._made[next(iter(self._made))]
             found = self._made[key] = self._partitioned(tree.unflatten(structure, stand_ins), args)
         return found
 

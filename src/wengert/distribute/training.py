@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,6 +63,8 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
     """
     if not isinstance(module, Module):
         fail(DTypeError, f"shard of a {type(module).__name__}", "It takes a module; functions have in_specs.")
+    for gone in [key for key, (parameter, *_) in _placed.items() if parameter() is None]:
+        del _placed[gone]
     given, used = dict(rules or {}), set()
     for name, parameter in module.named_parameters():
         pattern = next((p for p in given if fnmatch.fnmatchcase(name, p)), None)
@@ -135,8 +138,8 @@ class StepOnMesh(Jit):
     def __init__(self, fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], zero: str | None) -> None:
         super().__init__(fn, Options(None, None, None, False, False, None))
         self.mesh, self.in_specs, self.zero = mesh, tuple(in_specs), zero
-        # The partitions, the latest last: what each rank runs, and where everything is.
-        self.partitions: list[Partitioned] = []
+        # The latest partitions, the last one last: what each rank runs, and where everything is.
+        self.partitions: deque[Partitioned] = deque(maxlen=16)
 
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         if engine.name == XLA:
