@@ -215,7 +215,7 @@ class Server:
 
     @property
     def outboxes(self) -> list[_Outbox]:
-        """What waits to be sent to each open page."""
+        """The messages that wait for each open page."""
         return [outbox for outbox, _ in self._talks.values()]
 
     @property
