@@ -104,7 +104,7 @@ def replacements(tree: ast.Module) -> Iterator[str]:
 # Methods that a module adds to a class below when it is loaded, where there was none; and attributes of objects that
 # are chosen by their names.
 ALLOWED = {
-    "__init__.py": {"setattr(Tensor, _name, _method)", "Tensor.backward = _backward",
+    "__init__.py": {"setattr(Tensor, _name, _method)", "Tensor.backward = _backward", "Tensor.explore = _explore",
                     "setattr(Graph, _name, _lazy_method(_name, _module))"},
     "core/ops/declare.py": {"setattr(spec, op.result, spec_of(spec.shape, result_dtype(op, spec.dtype)))"},
     "core/ops/op.py": {"setattr(holder, name, first)", "setattr(holder, name, rule)"},

@@ -483,7 +483,7 @@ def test_documents_have_formulas_of_what_the_page_knows() -> None:
 
 def test_one_declaration_in_the_library(tmp_path: Path) -> None:
     """In a copy of the tree four declarations in one file are exported, and in stubs, docs and generated tests."""
-    for part in ("src", "scripts", "tests", "docs"):
+    for part in ("src", "scripts", "tests", "docs", "explorer/src/engine"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "static"))
     for file in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / file, tmp_path / file)

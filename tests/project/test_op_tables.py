@@ -49,6 +49,7 @@ HOMONYMS = {
     "explain/pictures/draw.py: outline": "kinds of boxes",
     "explain/pictures/draw.py: slant": "kinds of boxes",
     "explorer/document/stats.py: out": "statistics of an array",
+    "explorer/playground/protocol.py: parameter ...": "fields of a message",
     "explorer/playground/network.py: ACTIVATIONS": "choices that a visitor has",
     "interop/onnx/operators/index.py: _REDUCTIONS": "values of an ONNX attribute",
     "interop/onnx/operators/index.py: combine": "values of an ONNX attribute",

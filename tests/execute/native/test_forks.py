@@ -132,7 +132,10 @@ def test_a_fork_while_another_thread_holds_any_lock() -> None:
         turns._FORK_WAIT = 1.0  # for the lock by which it is known who is at work: nobody holds that for long
         for module in pkgutil.walk_packages(wg.__path__, "wengert."):
             if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+                # Where another library is not installed, what is for it cannot be used either.
+                is_for_another = module.name.startswith("wengert.interop.")
+                with contextlib.suppress(ModuleNotFoundError) if is_for_another else contextlib.nullcontext():
+                    importlib.import_module(module.name)
         free, awaited = list(locks._locks), list(locks._awaited)
         assert len(free) >= 5 and len(awaited) >= 3
 

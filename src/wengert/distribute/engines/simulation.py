@@ -97,11 +97,11 @@ class _Job:
         self.mesh, self.size = mesh, mesh.size
         self.steps: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
         self.ranks = [_Rank(self, i) for i in range(self.size)]
-        self.states = [_state()] * self.size
+        self.states = [default_generator.snapshot()] * self.size
         self.results: list[Any] = [None] * self.size
 
     def run(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:
-        before = _state()
+        before = default_generator.snapshot()
         threads = [
             threading.Thread(
                 target=copy_context().run, args=(self._work, rank, fn), name=f"rank {rank.rank}", daemon=True
@@ -133,17 +133,17 @@ class _Job:
                 self.ranks[rank].turn.put(_Stopped)
             for thread in threads:
                 thread.join()
-            _set_state(before if failed is not None else self.states[0])
+            default_generator.restore(before if failed is not None else self.states[0])
         if failed is not None:
             raise failed
         return self.results
 
     def _step(self, rank: int, given: Any) -> tuple[str, Any]:
         """Let a rank run until it waits, ends or raises."""
-        _set_state(self.states[rank])
+        default_generator.restore(self.states[rank])
         self.ranks[rank].turn.put(given)
         _, what, found = self.steps.get()
-        self.states[rank] = _state()
+        self.states[rank] = default_generator.snapshot()
         return what, found
 
     @staticmethod
@@ -188,15 +188,6 @@ def noted(e: BaseException, rank: int) -> BaseException:
     """Return an exception with a note that says on which rank it was raised."""
     e.add_note(f"raised on rank {rank}")
     return e
-
-
-def _state() -> Any:
-    return default_generator._given, default_generator._split, dict(default_generator._at)
-
-
-def _set_state(state: Any) -> None:
-    default_generator._given, default_generator._split = state[0], state[1]
-    default_generator._at.update(state[2])
 
 
 class Simulation:

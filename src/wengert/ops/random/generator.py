@@ -255,6 +255,18 @@ class Generator:
         self._move(key, counter, (key, low | high << 64), (key, children))
         return self
 
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return all of the state for :meth:`restore`, also the seed that :meth:`initial_seed` tells."""
+        return self._given, self._split, self._at.copy()
+
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        """Return to a :meth:`snapshot`, also in the midst of a compiled function that draws from the generator.
+
+        For who runs several programs by turns, each with a state of its own, and lets no other thread draw meanwhile.
+        """
+        self._given, self._split, at = snapshot
+        self._at.update(at)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _generator_in_state, (np.asarray(self.get_state()).tolist(),)
 
