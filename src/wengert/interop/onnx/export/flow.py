@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.graph.graph import Graph
 from ....core.spec import spec_of
+from ..errors import refuse
 from .writer import Call, Writer, form
 
 
@@ -73,6 +74,11 @@ def _while_loop(g: Writer, n: Call, *operands: str) -> Any:
     states, around = operands[:carries], operands[carries:]
     condition: Graph = n["cond"]
     body: Graph = n["body"]
+    if len(body.outputs) > carries:
+        refuse(
+            "a while_loop that keeps what each of its turns gave, as its gradient needs: ONNX's Loop keeps as many as it ran",
+            "Export the function without its gradient, or with a scan of a known length.",
+        )
     (going,) = g.write(condition, [*states, *around])
     inner = Writer(g.opset, g)
     names = [inner.name("turn"), inner.name("cond"), *(inner.name(f"state_{i}") for i in range(carries))]
