@@ -76,7 +76,7 @@ def _while_loop(g: Writer, n: Call, *operands: str) -> Any:
     body: Graph = n["body"]
     if len(body.outputs) > carries:
         refuse(
-            "a while_loop that keeps what each of its turns gave, as its gradient needs: ONNX's Loop keeps as many as it ran",
+            "a while_loop that keeps what each of its turns gave, as gradients need: ONNX's Loop keeps those it ran",
             "Export the function without its gradient, or with a scan of a known length.",
         )
     (going,) = g.write(condition, [*states, *around])
