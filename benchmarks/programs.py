@@ -157,10 +157,13 @@ def able(name: str, threads: int, contenders: list[str]) -> list[str]:
             print(f"{name}: {contender} is left out: {of}", file=sys.stderr)
             continue
         wanted = wanted or of["numbers"]
-        for a, b in zip(of["numbers"], wanted, strict=True):
-            if not abs(a - b) <= EXACT * max(1.0, abs(b)):
-                raise SystemExit(f"{name}, {contender}, float64: {of['numbers']}, where PyTorch has {wanted}")
-        found.append(contender)
+        if all(abs(a - b) <= EXACT * max(1.0, abs(b)) for a, b in zip(of["numbers"], wanted, strict=True)):
+            found.append(contender)
+            continue
+        told = f"{name}, {contender}, float64: {of['numbers']}, where PyTorch has {wanted}"
+        if not contender.startswith("pytorch"):
+            raise SystemExit(told)
+        print(f"left out: {told}", file=sys.stderr)  # PyTorch does not agree with itself
     return [c for c in contenders if c in found]
 
 
