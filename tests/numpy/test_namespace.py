@@ -76,6 +76,29 @@ def test_a_program_of_autograds() -> None:
     numpy.testing.assert_allclose(found.numpy(), [float(_loss(p, inputs)), float(_loss(p * 2, inputs))], rtol=1e-12)
 
 
+def test_nested_lists_of_traced_tensors() -> None:
+    x = numpy.arange(4.0).reshape(2, 2)
+    f = lambda v: np.block([[v, v + 1], [np.zeros((1, 2)), np.stack([v[0], v[1]])[:1]]])
+    expected = numpy.block([[x, x + 1], [numpy.zeros((1, 2)), x[:1]]])
+    compiled = wg.jit(f)
+    for _ in range(6):
+        numpy.testing.assert_array_equal(compiled(x).numpy(), expected)
+    numpy.testing.assert_array_equal(f(x).numpy(), expected)
+
+
+def test_dtypes_of_a_program_that_asks_for_float64() -> None:
+    """Python's float and what becomes of integers are of the default dtype: with that line they are NumPy's."""
+    default = wg.get_default_dtype()
+    wg.set_default_dtype(wg.float64)
+    try:
+        i = np.arange(1, 4)
+        for made in (i / 2, i * 1.5, np.exp(i), np.sqrt(i), 1 / i, i.astype(float), np.mean(i), np.sum(i) / 3):
+            assert made.dtype == numpy.float64
+        assert i.astype(complex).dtype == numpy.complex128
+    finally:
+        wg.set_default_dtype(default)
+
+
 def test_ufuncs_have_their_methods() -> None:
     x = np.array([1.0, 2.0, 4.0])
     assert np.add.reduce(x) == 7.0

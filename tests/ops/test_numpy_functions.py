@@ -211,6 +211,12 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (X[:, :3], lambda x: np.cross(x, UP[:3])),
         (X, lambda x: np.cross(x, X[::-1], axis=0)),
     ],
+    np.diff: [
+        (X, lambda x: np.diff(x)),
+        (X, lambda x: np.diff(x, n=2, axis=0)),
+        (V, lambda x: np.diff(x, prepend=0.0)),
+        (X, lambda x: np.diff(x, axis=0, prepend=x[:1] * 2, append=7.0)),
+    ],
     np.ediff1d: [(X, lambda x: np.ediff1d(x)), (V, lambda x: np.ediff1d(x, to_begin=1.0, to_end=[2.0, 3.0]))],
     np.trapezoid: [
         (X, lambda x: np.trapezoid(x)),

@@ -34,7 +34,6 @@ CALLS: dict[Any, list[Callable[[Callable[[np.ndarray], Any]], Any]]] = {
     np.cumulative_sum: [lambda t: np.cumulative_sum(t(X), axis=1, include_initial=True)],
     np.diag: [lambda t: np.diag(t(V)), lambda t: np.diag(t(S), k=1)],
     np.diagonal: [lambda t: np.diagonal(t(X), offset=1), lambda t: np.diagonal(t(X), axis1=1, axis2=0)],
-    np.diff: [lambda t: np.diff(t(X)), lambda t: np.diff(t(X), n=1, axis=0)],
     np.dot: [lambda t: np.dot(t(X), t(V)), lambda t: np.dot(t(S), t(X)), lambda t: np.dot(t(V), t(V))],
     np.einsum: [lambda t: np.einsum("ij,j->i", t(X), t(V))],
     np.expand_dims: [lambda t: np.expand_dims(t(X), 1)],

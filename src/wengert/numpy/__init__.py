@@ -6,6 +6,9 @@ elements) and give tensors, to which :func:`wengert.grad`, :func:`wengert.jit` a
 take tensors too (`numpy.sin(x)` is `wg.sin(x)`); this namespace adds what has no tensor among its arguments to ask, as
 `np.array([x[0], 2.0])` and `np.zeros(3)`.
 
+Operators are those of Wengert's tensors: `i / 2` of whole numbers is of the default dtype, float32 unless
+`wg.set_default_dtype(wg.float64)` says otherwise. Programs that expect float64 throughout begin with that line.
+
 What Wengert has no function for is NumPy's own: it computes on the values, and is refused where gradients would be
 lost. `random` is NumPy's; in compiled code draw from :mod:`wengert.random`.
 

@@ -56,10 +56,15 @@ def _dtypes(value: Any) -> list[Any]:
 def _argument(value: Any) -> Any:
     """Return an argument, one list of numbers and 0-d tensors as a vector: NumPy does not look into such lists."""
     if type(value) in (list, tuple) and holds_tensors(value):
-        if all(np.ndim(part) == 0 for part in value):
+        if all(map(_is_number, value)):
             return joined(value)
         return type(value)(map(_argument, value))
     return value
+
+
+def _is_number(part: Any) -> bool:
+    """Return whether a part of a list has no axes; without a look at values, which a traced tensor has none of."""
+    return not part.shape if isinstance(part, Tensor) else not isinstance(part, (list, tuple)) and np.ndim(part) == 0
 
 
 class Ufunc:

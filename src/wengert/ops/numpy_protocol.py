@@ -27,7 +27,7 @@ from .structure.shapes import as_operand
 _SAME = """
 all allclose any argmax argmin argsort array_split astype broadcast_arrays
 broadcast_to clip concat concatenate:concat count_nonzero
-cumulative_prod cumulative_sum diag diagonal diff dot einsum expand_dims flip imag isclose kron matrix_transpose
+cumulative_prod cumulative_sum diag diagonal dot einsum expand_dims flip imag isclose kron matrix_transpose
 median meshgrid moveaxis nonzero outer ravel real repeat roll searchsorted sort
 squeeze stack std swapaxes take take_along_axis tensordot tile trace tril triu unique_all unique_counts
 unique_inverse unique_values unstack var zeros_like ones_like empty_like full_like

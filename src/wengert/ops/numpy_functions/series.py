@@ -39,6 +39,22 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
 # -- differences and integrals
 
 
+@own(np.diff)
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    x = as_operand(a)
+    around = (_edge(x, prepend, axis), _edge(x, append, axis))
+    return xp.diff(x, n, axis, prepend=around[0], append=around[1])
+
+
+def _edge(x: Tensor, value: Any, axis: int) -> Any:
+    """Return what stands before or behind an array along an axis: a number stands there once in each row."""
+    if value is None or value is np._NoValue:
+        return None
+    edge = as_operand(value)
+    sizes = tuple(1 if i == axis_of(x, axis) else n for i, n in enumerate(x.shape))
+    return edge if edge.ndim else xp.broadcast_to(edge.astype(x.dtype), sizes)
+
+
 @own(np.ediff1d)
 def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     x = as_operand(ary).reshape(-1)
