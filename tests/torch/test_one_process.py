@@ -185,3 +185,12 @@ def test_names_for_annotations():
     assert not isinstance("2", Number)
     assert isinstance(torch.device("cpu"), Device)
     assert isinstance(torch.ones(2).size(), _size.__args__[0])
+
+
+@pytest.mark.parametrize("variable", ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"])
+def test_no_group_of_one_is_made_in_a_job_of_several(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """Each process would train a model of its own."""
+    monkeypatch.setenv(variable, "2")
+    for arguments in ({}, {"world_size": 1, "rank": 0}) if variable != "WORLD_SIZE" else ({},):
+        with pytest.raises(GraphError, match=r"init_process_group\(\) of 2 processes(.|\n)*wg\.distribute"):
+            dist.init_process_group("gloo", **arguments)

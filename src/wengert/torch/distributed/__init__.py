@@ -129,12 +129,15 @@ def init_process_group(
     """
     if is_initialized():
         fail(GraphError, "init_process_group(): there is a group already", "Call destroy_process_group() before.")
-    size = int(os.environ.get("WORLD_SIZE", "1")) if world_size < 0 else world_size
+    # Launched by `torchrun`, or by the mpiexec of Open MPI or of MPICH, as `wengert launch` does.
+    told = [int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")]
+    size = max(told) if world_size < 0 else max(world_size, *told[1:])
     if size != 1:
         fail(
             GraphError,
             f"init_process_group() of {size} processes",
-            "Processes do not exchange gradients here: run one, whose compiled functions use all cores.",
+            "Processes do not exchange gradients here: run one, whose compiled functions use all cores, or train on "
+            "several by wg.distribute.",
         )
     at = int(os.environ.get("RANK", "0")) if rank < 0 else rank
     if at != 0:
