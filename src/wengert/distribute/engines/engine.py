@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from ...core.errors import DTypeError, fail
 from ...core.tensor import Tensor, wrap
 from ...execute.jit.executor import executor
 from ...ops.collective.definitions import all_gather
@@ -103,6 +104,9 @@ class Sharded:
     def local(self) -> Tensor:
         """The part of the rank that runs here; of the first one, where all do."""
         return wrap(next(iter(self.parts.values())))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        fail(DTypeError, f"conversion of {self!r} to a NumPy array", "Its parts are on several ranks: x.whole() first.")
 
     def whole(self) -> Tensor:
         """Return the whole value: a collective, which all ranks call."""
