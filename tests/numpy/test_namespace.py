@@ -94,7 +94,11 @@ def test_dtypes_of_a_program_that_asks_for_float64() -> None:
         i = np.arange(1, 4)
         for made in (i / 2, i * 1.5, np.exp(i), np.sqrt(i), 1 / i, i.astype(float), np.mean(i), np.sum(i) / 3):
             assert made.dtype == numpy.float64
-        assert i.astype(complex).dtype == numpy.complex128
+        for made in (i.astype(complex), i * 1j, 1j - i, 2j**i, np.exp(1j * i), wg.jit(lambda v: v * 1j)(i)):
+            assert made.dtype == numpy.complex128
+        large = np.array([10**8 + 1, 10**8 + 3])
+        for found in (np.median(large), wg.median(large), wg.jit(wg.median)(large)):
+            assert (found.dtype, float(found)) == (numpy.float64, 10**8 + 2)
     finally:
         wg.set_default_dtype(default)
 

@@ -184,7 +184,7 @@ def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
     if need <= have:
         return dtype
     if need == 3:
-        return complex_dtype(dtype)
+        return complex_dtype(dtype) if have == 2 else default_complex()
     return default_float() if need == 2 else default_int
 
 

@@ -18,7 +18,7 @@ from ...core.ops.facets import Count
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
-from ...core.spec import Spec, float32, int64, is_bfloat16, normalize_axis, show, spec_of
+from ...core.spec import Spec, default_float, float32, int64, is_bfloat16, normalize_axis, show, spec_of
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
 from ..pointwise.selection import where_op
@@ -276,7 +276,7 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
     Parameters
     ----------
-    x: real; integers become float32.
+    x: real; integers become floating numbers of the default dtype.
     axis: one axis; None for all elements.
     keepdims: keep the reduced axes, with size 1.
 
@@ -296,7 +296,9 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     n = row.shape[at]
     if n == 0:
         fail(ShapeError, f"median of {show(shape, x.dtype)} along an axis of size 0", "Check the size first.")
-    row = sort_op.front(row if row.spec.inexact else casted(row, float32), axis=at, descending=False, stable=True)
+    row = sort_op.front(
+        row if row.spec.inexact else casted(row, default_float()), axis=at, descending=False, stable=True
+    )
     middle = row[along(at, slice((n - 1) // 2, n // 2 + 1))].mean(axis=at, keepdims=True)
     last = row[along(at, slice(n - 1, None))]
     middle = where_op(last == last, middle, last)  # NaN sorts last
