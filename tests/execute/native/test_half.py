@@ -1,4 +1,4 @@
-"""Half precision in compiled programs: all of it native, sums kept in float32, results rounded about once."""
+"""Half precision in compiled programs: all of it native, sums kept in float32, each result rounded once."""
 
 from __future__ import annotations
 
@@ -96,6 +96,69 @@ def test_backward(name: str) -> None:
     fn, args = CASES[name]
     dtype = list(DTYPES)[list(CASES).index(name) % 2]
     check(wg.grad(total(fn), argnums=tuple(range(len(args)))), args, dtype, 16.0)
+
+
+# What is rounded correctly, so that the same numbers give the same bits wherever they are computed.
+OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / (abs(y) + 0.5),
+    "scale": lambda x, y: x * 1.1,
+    "sqrt": lambda x, y: wg.sqrt(abs(x)),
+    "select": lambda x, y: wg.where(x * 3.3 > y, x, y),
+    "largest": lambda x, y: wg.maximum(x, y * 0.7),
+    "row": lambda x, y: x - wg.max(y, -1, keepdims=True),
+    "column": lambda x, y: x * y[0],
+    "there and back": lambda x, y: (x.astype("float32") * 1.7).astype(x.dtype) - y,
+    # Sums of whole numbers are the same in every order.
+    "sum of a row": lambda x, y: wg.sum(wg.round(x * y), -1, keepdims=True) * y,
+    "mean of a column": lambda x, y: wg.mean(wg.round(x), 0) + y,
+    "product": lambda x, y: (wg.round(x) @ wg.round(y).T)[:, :1] * 0.01 + y,
+    "whole": lambda x, y: wg.floor(x * 1.3) + y,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_compiled_chain_has_the_bits_of_the_operations_one_by_one(dtype: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = rng.choice(sorted(OPS), 12)
+    x, y = (wg.tensor(rng.normal(size=(9, 21)).astype(DTYPES[dtype][0])) for _ in range(2))
+
+    def chain(x: Any, y: Any) -> Any:
+        results = []
+        for name in names:
+            x, y = wg.clip(OPS[name](x, y), -4.0, 4.0), x
+            results.append(x.astype("float32") * 0.3)
+        return results, x, y, wg.isfinite(x * 2e4), (x > y * 1.1).astype("int32")
+
+    compiled = wg.jit(chain)
+    for _ in range(6):
+        found = compiled(x, y)
+    for one, other in zip(wg.tree.leaves(found), wg.tree.leaves(chain(x, y)), strict=True):
+        np.testing.assert_array_equal(one.numpy().astype(np.float64), other.numpy().astype(np.float64))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_what_overflows_does_so_in_a_loop_as_well() -> None:
+    """A number beyond float16 is infinite though the loop that made it would keep it in a register of float32."""
+    x = wg.tensor(np.float16([1000.0, 1.0, 60000.0]))
+    w = wg.tensor(np.float16([[300.0, 0.0, 0.0]]))
+    for fn, expected in (
+        (lambda x: wg.isfinite(x * 300), [False, True, False]),
+        (lambda x: (x * 300).astype("float32"), [np.inf, 300.0, np.inf]),
+        (lambda x: x * 300 / 300, [np.inf, 1.0, np.inf]),
+        (lambda x: wg.isinf(wg.sum(x * 2)), True),
+        (lambda x: (w @ x[:, None]).astype("float32"), [[np.inf]]),
+        (lambda x: wg.minimum(F.linear(x, w), 7.0) * 2, [14.0]),
+        (lambda x: wg.sum(x, keepdims=True) - wg.sum(x, keepdims=True) + x, [1000.0, 1.0, 60000.0]),
+    ):
+        compiled = wg.jit(fn)
+        for _ in range(6):
+            found = compiled(x)
+        np.testing.assert_array_equal(found.numpy(), expected)
+        np.testing.assert_array_equal(fn(x).numpy(), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -146,7 +146,7 @@ def job_of(node: Node, inputs: list[Any]) -> Job:
                 args.append(emitters.to_compute(b, next(rest), a.dtype))
             else:
                 args.append(b.const(emitters.compute_type(arrays[-1].dtype).vector(given[0].type.lanes), a))
-        return emitters.to_storage(b, emitters.EMITTERS[node.op.name](b, node, args), node.spec.dtype)
+        return emitters.to_storage(b, emitters.emit(b, node, args), node.spec.dtype)
 
     return Job(write, arrays, node.spec.dtype)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.arrays import where_or_zero
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.autocast import is_half
 from ...core.ops.declare import composite, public
 from ...core.ops.facets import Form, Nonfinite
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
@@ -180,6 +181,10 @@ def _as_rows(x: Any) -> Any:
 
 
 def _linear_numpy(x: Any, weight: Any, *bias: Any) -> Any:
+    if is_half(x.dtype):
+        # One operation rounds once, as the native kernel does: not the product first, and then the sum.
+        wide = _linear_numpy(*(a.astype(np.float32) for a in (x, weight, *bias)))
+        return wide.astype(x.dtype)
     out = matmul_op.forward(_as_rows(x), weight.T)
     if bias:
         out += bias[0]

@@ -69,7 +69,7 @@ def epilogue_key(
 ) -> str:
     """Return the key that names all that the code of an epilogue depends on."""
     numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
-    parts = [str(v.dtype) for v in operands]
+    parts = [str(product.spec.dtype), *(str(v.dtype) for v in operands)]
     for n in nodes:
         args = [
             f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
@@ -96,7 +96,7 @@ def emitter(
 
     def emit(b: Any, x: Any, given: Sequence[Any]) -> list[Any]:
         lanes = x.type.lanes
-        values: dict[Node, Any] = {product: x}
+        values: dict[Node, Any] = {product: emitters.rounded(b, x, product.spec.dtype)}
         for n in nodes:
             args = []
             for i, e in enumerate(edges[n]):
@@ -108,7 +108,7 @@ def emitter(
                 else:
                     k = refs[n, i]
                     args.append(b.splat(emitters.to_compute(b, given[k], operands[k].dtype), lanes))
-            values[n] = emitters.EMITTERS[n.op.name](b, n, args)
+            values[n] = emitters.emit(b, n, args)
         return [emitters.to_storage(b, values[order[k]], order[k].spec.dtype) for k in stored]
 
     return emit

@@ -131,7 +131,7 @@ class Passes:
             # What is the same all along the row is never computed again.
             costs.append(own + sum(costs[a] for a in i.values) if i.level == INNER and i.kind != "reduce" else 0)
         self._costs = costs
-        self.stored = {v: a for v, a in nest.stores if _is_exact(nest.instrs[v].dtype)}
+        self.stored = dict(nest.stores)
         self.saved: list[int] = []
         last: dict[int, int] = {}
         self.count = 1
@@ -195,8 +195,3 @@ class Passes:
                 total += _WINDOW * len(self.nest.arrays[i.args[0]].windows)
             stack.extend(i.values)
         return total
-
-
-def _is_exact(dtype: Any) -> bool:
-    """Return whether a stored value read back is the value that was computed."""
-    return not (dtype.itemsize == 2 and dtype.kind in "fV")

@@ -239,7 +239,8 @@ class LoopKernel:
             if instrs[v].over == "all":
                 b.store(end, self.totals[v], 64)
                 continue
-            row.known[v] = end if self.in_rows else b.reduce_lanes(end, partial(self._combine(v), b))
+            total = end if self.in_rows else b.reduce_lanes(end, partial(self._combine(v), b))
+            row.known[v] = emitters.rounded(b, total, instrs[v].dtype)
 
     def _loops(
         self,
@@ -477,7 +478,7 @@ class LoopKernel:
             hit = b.icmp("eq", get(i.args[0]), get(i.args[1]))
             type = self.type(v, lanes)
             return hit if type.bits == 1 else b.select(hit, b.const(type, 1), b.const(type, 0))
-        return emitters.EMITTERS[i.node.op.name](b, i.node, [get(a) for a in i.args])
+        return emitters.emit(b, i.node, [get(a) for a in i.args])
 
     def _index(self, v: int, i: Instr, lanes: int) -> Value:
         """Return the index along a dimension, in the instruction's integer type."""

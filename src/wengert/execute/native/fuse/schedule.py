@@ -367,7 +367,8 @@ class NestBuilder:
         over = "row" if dims == self.over else "all" if len(dims) == len(self.group.space) else "columns"
         level = {"row": ROW, "all": UNIFORM, "columns": INNER}[over]
         v = self._spread(v, INNER)
-        return self._add(Instr("reduce", (v,), node.spec.dtype, level, None, node.op.name, over))  # type: ignore[arg-type]
+        dtype = _part_dtype(node) if self._is_apart(node) else node.spec.dtype
+        return self._add(Instr("reduce", (v,), dtype, level, None, node.op.name, over))  # type: ignore[arg-type]
 
     # -- steps
 

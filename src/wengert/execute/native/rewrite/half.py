@@ -1,6 +1,7 @@
 """Half precision where kernels have none: operands become float32, and results are rounded once, at the end.
 
-Loops widen in registers what they read, and so do products, reductions, pools and gathers. What is left are kernels
+Loops widen in registers what they read and round what each op gives, and so do products, reductions, pools and
+gathers. What is left are kernels
 for float32 and float64 (convolutions, attention: their lowering says so), and ops whose facet says that they
 are best computed in float32: their NumPy forwards widen inside too, so both round alike.
 """

@@ -22,7 +22,7 @@ from .math import library as m
 from .math.base import bits_of
 
 __all__ = [
-    "EMITTERS", "Emitter", "compute_type", "memory_type", "rounded", "supported", "to_compute", "to_storage",
+    "Emitter", "compute_type", "emit", "memory_type", "rounded", "supported", "to_compute", "to_storage",
 ]  # fmt: skip
 
 Emitter = Callable[[Builder, Node, Sequence[Value]], Value]
@@ -31,6 +31,8 @@ DType = np.dtype[Any]
 EMITTERS: dict[str, Emitter] = {}
 # The kinds of dtype (see `kind_of`) that each takes.
 _KINDS: dict[str, str] = {}
+# Those whose result is an operand, its opposite or a whole number near it: nothing to round.
+_EXACT: set[str] = set()
 
 _NUMBERS = (bool, int, float)
 
@@ -46,11 +48,24 @@ def supported(node: Node) -> bool:
     return name != "pow" or _operand_dtype(node).kind not in "iu" or _whole_exponent(node) is not None
 
 
-def _emits(names: str, kinds: str) -> Callable[[Emitter], Emitter]:
+def emit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
+    """Write one op, whose result is a number of the node's dtype.
+
+    Arithmetic on 16-bit floats is in float32. Each op rounds what it gives, as its NumPy forward does: what a loop
+    fuses is what it would be alone, where it overflows, too.
+    """
+    name = node.op.name
+    x = EMITTERS[name](b, node, args)
+    return x if name in _EXACT else rounded(b, x, node.spec.dtype)
+
+
+def _emits(names: str, kinds: str, exact: bool = False) -> Callable[[Emitter], Emitter]:
     def register(emitter: Emitter) -> Emitter:
         for name in names.split():
             EMITTERS[name] = emitter
             _KINDS[name] = kinds
+            if exact:
+                _EXACT.add(name)
         return emitter
 
     return register
@@ -145,7 +160,7 @@ def _xlogy(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(b.and_(b.fcmp("oeq", x, zero), b.fcmp("ord", y, y)), zero, product)
 
 
-@_emits("nextafter", "f")
+@_emits("nextafter", "f", exact=True)
 def _nextafter(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """Step one up or down in the bits as they lie in memory, read as an integer."""
     x, y = args
@@ -182,7 +197,7 @@ _arithmetic("subtract", "fsub", "sub")
 _arithmetic("multiply", "fmul", "mul")
 
 
-@_emits("negative", "fiu")
+@_emits("negative", "fiu", exact=True)
 def _negative(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     return b.fneg(x) if x.type.is_float else b.sub(b.const(x.type, 0), x)
@@ -197,7 +212,7 @@ def _times(b: Builder, x: Value, y: Value) -> Value:
     return b.fmul(x, y) if x.type.is_float else b.mul(x, y)
 
 
-@_emits("abs", "fiu")
+@_emits("abs", "fiu", exact=True)
 def _abs(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     if x.type.is_float:
@@ -208,7 +223,7 @@ def _abs(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(b.icmp("slt", x, zero), b.sub(zero, x), x)
 
 
-@_emits("sign", "fiu")
+@_emits("sign", "fiu", exact=True)
 def _sign(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     zero, one = b.const(x.type, 0), b.const(x.type, 1)
@@ -287,7 +302,7 @@ def _repeated(b: Builder, x: Value, exponent: int) -> Value:
 # -- choosing and bounding
 
 
-@_emits("where", "fiub")
+@_emits("where", "fiub", exact=True)
 def _where(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(*args)
 
@@ -309,19 +324,19 @@ def _extreme(b: Builder, node: Node, x: Value, y: Value, literal: float | int | 
     return b.intrinsic(f"{sign}{'max' if larger else 'min'}", x, y)
 
 
-@_emits("maximum minimum", "fiu")
+@_emits("maximum minimum", "fiu", exact=True)
 def _max_min(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     x, y = args
     return _extreme(b, node, x, y, _literal(node, 1), node.op.name == "maximum")
 
 
-@_emits("relu", "fiu")
+@_emits("relu", "fiu", exact=True)
 def _relu(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     (x,) = args
     return _extreme(b, node, x, b.const(x.type, 0), 0, True)
 
 
-@_emits("clip", "fiu")
+@_emits("clip", "fiu", exact=True)
 def _clip(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     x, low, high = args
     if _literal(node, 1) != -math.inf:
@@ -335,7 +350,7 @@ def _rounding(name: str, function: Callable[[Builder, Value], Value]) -> None:
     def emit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
         return function(b, args[0]) if args[0].type.is_float else args[0]
 
-    _emits(name, "fiu")(emit)
+    _emits(name, "fiu", exact=True)(emit)
 
 
 _rounding("floor", m.floor)
@@ -487,17 +502,17 @@ _PASSES = (
 )
 
 
-@_emits(_PASSES, "fiub")
+@_emits(_PASSES, "fiub", exact=True)
 def _pass(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return args[0]
 
 
-@_emits("imag", "fiub")
+@_emits("imag", "fiub", exact=True)
 def _imag(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """Return the imaginary part of a real number, which is 0."""
     return b.const(args[0].type, 0)
 
 
-@_emits("cast", "fiub")
+@_emits("cast", "fiub", exact=True)
 def _cast(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return cast(b, args[0], _operand_dtype(node), node.spec.dtype)
