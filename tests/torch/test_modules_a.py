@@ -201,6 +201,51 @@ def test_hooks_see_the_gradients_of_one_call() -> None:
     assert seen == [(None,)]
 
 
+@pytest.mark.filterwarnings("ignore:step was traced")
+def test_what_hooks_do_is_done_at_every_call_of_a_compiled_step() -> None:
+    """Hooks of every kind write outside of the step: what they keep is of this call, in PyTorch's class."""
+
+    def losses(compiled: bool) -> tuple[list[float], list[Any], dict[str, Any]]:
+        torch.manual_seed(0)
+        module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        kept: dict[str, Any] = {"calls": 0, "keyed": 0}
+        seen: list[Any] = []
+
+        def count(name: str) -> None:
+            kept[name] += 1
+
+        # `max(1)` gives a pair in PyTorch, and the largest numbers alone in the Array API.
+        module[1].register_full_backward_hook(lambda m, gi, go: kept.__setitem__("largest", go[0].max(1).values))
+        module[1].register_full_backward_hook(lambda m, gi, go: setattr(m, "given", gi[0].norm()))
+        module[1].register_full_backward_pre_hook(lambda m, go: count("calls"))
+        module[0].weight.register_hook(lambda g: kept.__setitem__("weight", g.max(1).values))
+        module[2].register_forward_hook(lambda m, args, kwargs, out: count("keyed"), with_kwargs=True)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        x = torch.arange(15.0).reshape(5, 3) / 10
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = module(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step) if compiled else step
+        found = []
+        for _ in range(6):
+            found.append(float(run(x)))
+            seen.append((kept["largest"].tolist(), module[1].given.item(), kept["weight"].tolist()))
+        assert {type(v) for v in (kept["largest"], kept["weight"], module[1].given)} == {torch.Tensor}
+        return found, seen, {k: kept[k] for k in ("calls", "keyed")}
+
+    eager, compiled = losses(compiled=False), losses(compiled=True)
+    np.testing.assert_allclose(compiled[0], eager[0], rtol=1e-5)
+    for one, other in zip(compiled[1], eager[1], strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+    assert compiled[2] == eager[2] == {"calls": 6, "keyed": 6}
+
+
 def test_gradient_hooks_of_several_results() -> None:
     class Two(nn.Module):
         def forward(self, x: Any, y: Any, times: int) -> Any:

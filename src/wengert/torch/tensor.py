@@ -7,12 +7,14 @@ and compiled code know no difference. Only what its methods *mean* is PyTorch's:
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import DTypeError, GradientError, WriteError, fail
+from ..core.node import RemovableHandle
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.tensor import DataView, asarray, new, of_class
@@ -380,9 +382,21 @@ class Tensor(Plain):
             self.node = None if self._data is not None else self.detach().node
         return self
 
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """Call `hook(gradient)` when this tensor's gradient is computed; what it returns takes the gradient's place.
+
+        Returns a handle whose `remove()` ends it. Raises GradientError for a tensor that does not require gradients.
+        """
+        return super().register_hook(partial(_told, hook))
+
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Raise GradientError: hooks see gradients before they are added to `.grad`."""
         fail(GradientError, "register_post_accumulate_grad_hook()", "Use register_hook, which is given the gradient.")
+
+
+def _told(hook: Any, gradient: Plain) -> Any:
+    """Call a hook with a gradient of PyTorch's meaning: derivative rules compute with Wengert's own tensors."""
+    return hook(of_class(Tensor, gradient))
 
 
 def _is_device(name: str) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...autograd import Function
 from ...core.tensor import Tensor as PlainTensor
 from ...nn.module import HookHandle
+from ..autograd.function import Function
 
 Hook = Callable[..., Any]
 

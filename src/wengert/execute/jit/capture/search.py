@@ -57,11 +57,11 @@ _NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 _GETTERS = (operator.attrgetter, operator.methodcaller)
 # The attributes of a module that every call of it reads.
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-_MODULE_PARTS = ("_pre_hooks", "_hooks", "training")
+_MODULE_PARTS = ("_pre_hooks", "_hooks", "_gradient_hooks", "training")
 # Packages of Wengert's own whose objects are what their attributes are.
 _WITH_STATE = tuple(
     f"wengert.{name}"
-    for name in ("nn", "optim", "distributions", "torch.distributions", "train", "data", "solve", "interop")
+    for name in ("nn", "optim", "distributions", "torch.distributions", "torch.nn", "train", "data", "solve", "interop")
 )
 # Methods that run without being named where an object is made, and those that no compiled function runs by itself.
 _MAKERS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
