@@ -20,7 +20,7 @@ from .ops.facets import Role
 from .ops.op import TABLE, Linear, Op
 from .references import Apart
 from .source import Source
-from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
+from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
 
@@ -105,6 +105,10 @@ class Tensor(Methods):
     scalars_promote: ClassVar[bool] = True
     # The elementwise ops that take the place of others where all operands are booleans.
     on_booleans: ClassVar[Mapping[str, str]] = {}
+    # What two dtypes promote to, one and a Python number, and the floating dtype in which an op takes integers.
+    promote: ClassVar[Any] = staticmethod(promote)
+    promote_scalar: ClassVar[Any] = staticmethod(promote_scalar)
+    floats: ClassVar[Any] = staticmethod(lambda op, dtype: default_float())
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)

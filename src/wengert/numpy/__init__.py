@@ -6,8 +6,8 @@ elements) and give tensors, to which :func:`wengert.grad`, :func:`wengert.jit` a
 take tensors too (`numpy.sin(x)` is `wg.sin(x)`); this namespace adds what has no tensor among its arguments to ask, as
 `np.array([x[0], 2.0])` and `np.zeros(3)`.
 
-Operators are those of Wengert's tensors: `i / 2` of whole numbers is of the default dtype, float32 unless
-`wg.set_default_dtype(wg.float64)` says otherwise. Programs that expect float64 throughout begin with that line.
+What they give is an :class:`ndarray`, a tensor with NumPy's methods and operators: `i / 2` of whole numbers is float64,
+`b | c` is `b + c` of booleans, and a write to a slice reaches the array that it was taken from.
 
 What Wengert has no function for is NumPy's own: it computes on the values, and is refused where gradients would be
 lost. `random` is NumPy's; in compiled code draw from :mod:`wengert.random`.
@@ -30,8 +30,11 @@ import numpy as _numpy
 
 from . import namespace as _namespace
 from .creation import MADE as _MADE
+from .ndarray import FUNCTIONS as _BY_NAME
+from .ndarray import ndarray as ndarray
 
 _FUNCTIONS = _namespace.functions_of(_numpy) | _MADE
+_BY_NAME.update(_FUNCTIONS)
 globals().update(_FUNCTIONS)
 _MODULES = frozenset({"fft", "linalg", "random"})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.tensor import Tensor
-from .namespace import as_tensors, holds_tensors, joined
+from .namespace import as_tensors, holds_tensors, joined, ours
 
 
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0) -> Any:
@@ -30,7 +31,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: An
     if not holds_tensors(object):
         found = as_tensors(np.array(object, dtype=dtype))
     else:
-        found = joined(object) if not isinstance(object, Tensor) else object.clone() if copy else object
+        found = joined(object) if not isinstance(object, Tensor) else ours(object.clone() if copy else object)
         found = found if dtype is None or found.dtype == np.dtype(dtype) else found.astype(dtype)
     if found.ndim < ndmin:
         found = found.reshape((*(1,) * (ndmin - found.ndim), *found.shape))
@@ -48,5 +49,19 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None =
     return array(a, dtype, copy=copy)
 
 
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
+    """Return a tensor of a shape filled with a number, or with what broadcasts to it; gradients flow to a tensor.
+
+    >>> import wengert as wg
+    >>> import wengert.numpy as np
+    >>> wg.grad(lambda x: np.sum(np.full(3, x)))(np.array(2.0))
+    tensor(3., dtype=float64)
+    """
+    if not holds_tensors(fill_value):
+        return as_tensors(np.full(shape, fill_value, dtype))
+    return as_tensors(np.broadcast_to(array(fill_value, dtype), shape)).clone()
+
+
 # By NumPy's names for them.
-MADE = {"array": array} | dict.fromkeys(("asanyarray", "asarray", "ascontiguousarray", "asfortranarray"), asarray)
+MADE: dict[str, Callable[..., Any]] = {"array": array, "full": full}
+MADE |= dict.fromkeys(("asanyarray", "asarray", "ascontiguousarray", "asfortranarray"), asarray)

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.spec import float64
 from ..core.tensor import Tensor
 from ..core.tensor import asarray as tensor_of
 from ..ops.structure.assemble import stack
+from .ndarray import as_array
 
 # The kinds of dtypes that tensors hold; arrays of texts and objects stay NumPy's.
 _NUMBERS = "biufc"
@@ -22,13 +25,21 @@ def holds_tensors(value: Any) -> bool:
 
 
 def as_tensors(found: Any) -> Any:
-    """Return results of NumPy's with their arrays of numbers as tensors."""
+    """Return results with their arrays of numbers and their tensors as tensors of this namespace."""
+    if isinstance(found, Tensor):
+        return as_array(found)
     if isinstance(found, (np.ndarray, np.generic)):
         is_held = found.dtype.kind in _NUMBERS and found.dtype.itemsize <= (16 if found.dtype.kind == "c" else 8)
-        return tensor_of(found) if is_held else found
+        return as_array(tensor_of(found)) if is_held else found
     if isinstance(found, tuple) and hasattr(found, "_fields"):
         return type(found)(*map(as_tensors, found))
     return type(found)(map(as_tensors, found)) if type(found) in (list, tuple) else found
+
+
+def ours(x: Tensor) -> Tensor:
+    """Return a tensor of Wengert's as one of this namespace, by another object; tensors of namespaces as they are."""
+    found: Tensor = as_array(x.__copy__()) if type(x) is Tensor else x
+    return found
 
 
 def joined(value: Any) -> Any:
@@ -55,6 +66,8 @@ def _dtypes(value: Any) -> list[Any]:
 
 def _argument(value: Any) -> Any:
     """Return an argument, one list of numbers and 0-d tensors as a vector: NumPy does not look into such lists."""
+    if isinstance(value, Tensor):
+        return ours(value)
     if type(value) in (list, tuple) and holds_tensors(value):
         if all(map(_is_number, value)):
             return joined(value)
@@ -76,7 +89,7 @@ class Ufunc:
         self.__doc__ = ufunc.__doc__
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        return as_tensors(self._ufunc(*map(_argument, inputs), **kwargs))
+        return run(self._ufunc, inputs, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._ufunc, name)
@@ -86,16 +99,25 @@ class Ufunc:
         return f"<ufunc {self.__name__!r} of wengert.numpy>"
 
 
+def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a function of NumPy's gives, as tensors of this namespace: whole numbers become float64 in it."""
+    token = set_mode(get_mode().with_floats(float64))
+    try:
+        found = function(*map(_argument, args), **{key: _argument(value) for key, value in kwargs.items()})
+    finally:
+        reset_mode(token)
+    return as_tensors(found)
+
+
 def front(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a function of NumPy's that gives tensors."""
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        named = {key: _argument(value) for key, value in kwargs.items()}
-        return as_tensors(function(*map(_argument, args), **named))
+    def fronted(*args: Any, **kwargs: Any) -> Any:
+        return run(function, args, kwargs)
 
-    run.__name__ = run.__qualname__ = name
-    run.__doc__ = function.__doc__
-    return run
+    fronted.__name__ = fronted.__qualname__ = name
+    fronted.__doc__ = function.__doc__
+    return fronted
 
 
 def functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:

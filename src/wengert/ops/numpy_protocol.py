@@ -28,7 +28,7 @@ _SAME = """
 all allclose any argmax argmin argsort array_split astype broadcast_arrays
 broadcast_to clip concat concatenate:concat count_nonzero
 cumulative_prod cumulative_sum diag diagonal dot einsum expand_dims flip imag isclose kron matrix_transpose
-median meshgrid moveaxis nonzero outer ravel real repeat roll searchsorted sort
+median meshgrid moveaxis nonzero outer real repeat roll searchsorted sort
 squeeze stack std swapaxes take take_along_axis tensordot tile trace tril triu unique_all unique_counts
 unique_inverse unique_values unstack var zeros_like ones_like empty_like full_like
 linalg.cholesky linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh linalg.eigvals
@@ -105,7 +105,8 @@ def _arguments(
     try:
         bound = signature.bind(*args, **rest)
     except TypeError as e:
-        raise Unlike(str(e)) from None
+        unknown = [f"{name}=" for name in rest if name not in signature.parameters]
+        raise Unlike(", ".join(unknown) or f"these arguments ({e})") from None
     given: list[Any] = []
     named: dict[str, Any] = {}
     for name, value in bound.arguments.items():
@@ -140,6 +141,9 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
     """Run NumPy's function on tensors by Wengert's of the same meaning (NEP 18)."""
     if not all(issubclass(t, (Tensor, np.ndarray)) for t in types):
         return NotImplemented
+    out = kwargs.get("out")
+    if isinstance(out, Tensor):
+        return _written(out, func(*args, **{k: v for k, v in kwargs.items() if k != "out"}))
     module = {"numpy.linalg": "np.linalg.", "numpy.fft": "np.fft."}.get(func.__module__, "np.")
     call = module + func.__name__
     run = known(func)
@@ -164,6 +168,9 @@ def known_ufunc(ufunc: Any) -> Callable[..., Any] | None:
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Run NumPy's elementwise function on tensors by Wengert's (NEP 13): `np.sin(t)` is `wg.sin(t)`."""
+    out = kwargs.pop("out", None)
+    if out is not None:
+        return _into(out, ufunc, method, inputs, kwargs)
     call = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
     function = _by_method(ufunc, method)
     if function is not None and kwargs.keys() <= _TAKEN.get(method, frozenset()):
@@ -172,6 +179,35 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     why = why or "Wengert has no such function"
     arrays = _as_arrays(inputs, call, why)
     return getattr(ufunc, method)(*arrays, **_as_arrays(kwargs, call, why))
+
+
+def _into(out: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute a ufunc's values and write them to `out`: a tensor, or an array of NumPy's."""
+    (target,) = out if isinstance(out, tuple) and len(out) == 1 else (None,)
+    if not isinstance(target, Tensor):
+        call = f"np.{ufunc.__name__}"
+        arrays = _as_arrays(inputs, call, "`out` is an array of NumPy's")
+        return getattr(ufunc, method)(*arrays, out=out, **_as_arrays(kwargs, call, "`out` is an array of NumPy's"))
+    where = kwargs.pop("where", True)
+    if where is True:
+        return _written(target, getattr(ufunc, method)(*inputs, **kwargs))
+    if method != "__call__" or kwargs:
+        fail(
+            GradientError,
+            f"np.{ufunc.__name__} with where=, out= and {', '.join(kwargs) or method}, {target.spec}",
+            "Compute first, then write what is wanted: out[mask] = values[mask].",
+        )
+    # Where nothing is to be computed the operands are ones: their slopes could be infinite, and 0 times that is NaN.
+    given = [xp.where(where, x, 1) for x in inputs]
+    return _written(target, xp.where(where, ufunc(*given), target))
+
+
+def _written(out: Tensor, found: Any) -> Any:
+    """Write what a function of NumPy's gives to the tensor `out`, and return that. Raises what NumPy raises."""
+    if out.shape != found.shape or not np.can_cast(found.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"a result of {found.spec} cannot be written to out= of {out.spec}")
+    out[...] = found
+    return out
 
 
 # The arguments by name that Wengert's functions take in the place of a ufunc's methods.

@@ -27,7 +27,6 @@ from . import functions as _functions
 from . import indices as _indices
 from . import serialization as _serialization
 from . import sparse as _sparse
-from . import views as _views
 from .compat import NAMES as _NAMES
 from .coverage import reason as _reason
 from .dtypes import by_name as _by_name

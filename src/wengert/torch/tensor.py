@@ -19,6 +19,7 @@ from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.tensor import DataView, asarray, new, of_class
 from ..core.tensor import Tensor as Plain
+from ..ops.index.views import THROUGH
 from .dtypes import DTYPES, dtype, dtype_named
 
 Array = np.ndarray[Any, Any]
@@ -164,6 +165,7 @@ class Tensor(Plain):
 
     __slots__ = ()
 
+    writes_through = THROUGH
     scalars_promote = False
     on_booleans = MappingProxyType(
         {"add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}

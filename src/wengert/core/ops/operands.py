@@ -18,13 +18,10 @@ from ..spec import (
     Spec,
     category,
     complex_dtype,
-    default_float,
     default_int,
     float32,
     float64,
     is_bfloat16,
-    promote,
-    promote_scalar,
     real_dtype,
     scalar_category,
     show,
@@ -151,7 +148,7 @@ def tensors_dtype(operands: Sequence[Any]) -> DType | None:
 
 def promoted(tensors: Sequence[Tensor]) -> DType:
     """Return the dtype that tensors promote to, whatever their shapes."""
-    dtype = tensors[0].dtype
+    dtype, promote = tensors[0].dtype, result_class(tensors).promote
     for a in tensors[1:]:
         dtype = promote(dtype, a.dtype)
     return dtype
@@ -159,15 +156,15 @@ def promoted(tensors: Sequence[Tensor]) -> DType:
 
 def common_dtype(op: Op, args: Sequence[Any]) -> DType:
     """Return the dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
-    dtype = tensors_dtype(args)
+    cls, dtype = result_class(args), tensors_dtype(args)
     for a in args:
         if isinstance(a, Tensor):
             if type(a) is WeakTensor:
-                dtype = promote_scalar(dtype or PYTHON_DTYPES[0], EXAMPLES[category(a.dtype)])
+                dtype = cls.promote_scalar(dtype or PYTHON_DTYPES[0], EXAMPLES[category(a.dtype)])
         else:
-            dtype = promote_scalar(dtype or PYTHON_DTYPES[0], a)
+            dtype = cls.promote_scalar(dtype or PYTHON_DTYPES[0], a)
     assert dtype is not None
-    return accepted_dtype(op, dtype, args, default_float())
+    return accepted_dtype(op, dtype, args, cls.floats(op, dtype))
 
 
 def accepted_dtype(op: Op, dtype: DType, args: Sequence[Any], floats: DType) -> DType:
@@ -474,7 +471,7 @@ def result_dtype(op: Op, dtype: DType) -> DType:
 def promote_tensors(op: str, *args: Any) -> list[Tensor]:
     """Return operands as tensors of their common dtype (for concat, where, matmul, ...)."""
     operands = to_operands(args, op)
-    dtype = tensors_dtype(operands)
+    dtype, promote_scalar = tensors_dtype(operands), result_class(operands).promote_scalar
     if dtype is None:
         return _promote_numbers(operands)
     for a in operands:

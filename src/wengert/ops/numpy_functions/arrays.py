@@ -15,8 +15,19 @@ from .register import Unlike, axis_of, own, xp
 
 
 @own(np.reshape)
-def _reshape(a: Any, shape: Any) -> Any:
-    return as_operand(a).reshape(shape)
+def _reshape(a: Any, shape: Any, order: Any = "C") -> Any:
+    x = as_operand(a)
+    if order == "F":
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        return _transpose(_transpose(x).reshape(sizes[::-1]))
+    if order != "C":
+        raise Unlike(f"order={order!r}: how a tensor lies in memory cannot be seen")
+    return x.reshape(shape)
+
+
+@own(np.ravel)
+def _ravel(a: Any, order: Any = "C") -> Any:
+    return _reshape(a, (-1,), order)
 
 
 @own(np.transpose)

@@ -19,10 +19,10 @@ from ...core.tensor import asarray, base_of
 from ...ops.index.gather import with_size
 from ...ops.index.indices import check_range, index_op, index_transpose, index_update
 from ...ops.index.inplace import update, value_for
+from ...ops.index.views import layout
 from ...ops.structure.shapes import broadcast, reshaped
 from ..namespace import FUNCTIONS, as_torch, function, in_place, method, tensor_of
 from ..tensor import Tensor
-from ..views import layout
 from .joining import diagonal
 from .shaping import axis_of, copies, sizes_of
 

@@ -19,11 +19,11 @@ from ...core.tensor import DataView, asarray, base_of
 from ...core.tensor import Tensor as Plain
 from ...ops.aliases import alias
 from ...ops.index.inplace import check_write, old_version
+from ...ops.index.views import layout
 from ...ops.structure.shapes import int_args, reshaped
 from ..dtypes import dtype
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
 from ..tensor import TYPES, Size, Tensor, dtype_of
-from ..views import layout
 
 
 def axis_of(dim: Any, ndim: int) -> int:

@@ -1,7 +1,8 @@
-"""Writes to views: in PyTorch a slice, a transpose or `detach()` shares its tensor's memory, and a write reaches it.
+"""Writes to views: in NumPy and PyTorch a slice or a transpose shares its array's memory, and a write reaches it.
 
-A tensor of Wengert's is a value, and a slice of it another one. What was taken from a tensor of this namespace is a
-*view* of it as long as that tensor, its owner, lives: a write to either makes new values of all that share elements.
+A tensor of Wengert's is a value, and a slice of it another one. In a namespace whose tensors have `writes_through`,
+what was taken from one is a *view* of it as long as that tensor, its owner, lives: a write to either makes new values
+of all that share elements.
 
 - Where they have values, the view's array lies in the owner's. Its window (offset, sizes and strides) is laid over a
   copy of the owner's memory, and so are those of all other living views.
@@ -21,21 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import GradientError, WriteError, fail
-from ..core.mode import get_mode
-from ..core.node import Node
-from ..core.ops.op import Op
-from ..core.ops.record import bind, same_value
-from ..core.spec import show
-from ..core.state.capture import note_write
-from ..core.tensor import LEAF, DataView, asarray, base_of, leaf_node, of_class
-from ..core.tensor import Tensor as Plain
-from ..ops.index.indices import index_op, index_update
-from ..ops.index.inplace import hold
-from ..ops.index.slices import slice_op, slice_update
-from ..ops.structure.axes import permute_op
-from ..ops.structure.shapes import reshaped
-from .tensor import Tensor
+from ...core.errors import GradientError, WriteError, fail
+from ...core.mode import get_mode
+from ...core.node import Node
+from ...core.ops.op import Op
+from ...core.ops.record import bind, same_value
+from ...core.spec import show
+from ...core.state.capture import note_write
+from ...core.tensor import LEAF, DataView, Tensor, asarray, base_of, leaf_node, of_class
+from ..structure.axes import permute_op
+from ..structure.shapes import reshaped
+from .indices import index_op, index_update
+from .inplace import hold
+from .slices import slice_op, slice_update
 
 Array = np.ndarray[Any, Any]
 
@@ -46,9 +45,9 @@ _SAME_ORDER = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient", "
 # -- who is a view of whom
 
 
-def _owners(x: Plain) -> list[Plain]:
+def _owners(x: Tensor) -> list[Tensor]:
     """Return the living tensors that `x` is a view of, the nearest first."""
-    found: list[Plain] = []
+    found: list[Tensor] = []
     base = x._base
     while base is not None:
         owner = base[0]()
@@ -65,10 +64,10 @@ def _owners(x: Plain) -> list[Plain]:
 
 # By the identity of a tensor's weak reference (one object, which all entries `_base` share): that, how many others hold
 # it, and the views that were found.
-_found: dict[int, tuple[Any, int, weakref.WeakSet[Plain]]] = {}
+_found: dict[int, tuple[Any, int, weakref.WeakSet[Tensor]]] = {}
 
 
-def _entries(x: Plain, ref: Any) -> list[int]:
+def _entries(x: Tensor, ref: Any) -> list[int]:
     """Return the identities of the entries in the chain of `x` that name a tensor."""
     # One that another thread is making may have no entry yet.
     found, base = [], getattr(x, "_base", None)
@@ -79,12 +78,12 @@ def _entries(x: Plain, ref: Any) -> list[int]:
     return found
 
 
-def views_of(owner: Plain) -> list[Plain]:
+def views_of(owner: Tensor) -> list[Tensor]:
     """Return the living tensors that were taken from `owner`, also by way of others; its other names are no views."""
     return [v for v in _taken(owner) if not isinstance(v, DataView)]
 
 
-def _taken(owner: Plain) -> list[Plain]:
+def _taken(owner: Tensor) -> list[Tensor]:
     """Return the living tensors whose entries name `owner`.
 
     Nothing is noted where a view is taken, which happens often. How many hold a weak reference tells here whether all
@@ -92,7 +91,7 @@ def _taken(owner: Plain) -> list[Plain]:
     """
     if weakref.getweakrefcount(owner) == 0:
         return []
-    found: dict[int, Plain] = {}
+    found: dict[int, Tensor] = {}
     refs, todo, top = {}, [], 0
 
     def ask(ref: Any) -> None:
@@ -126,7 +125,7 @@ def _renamed_entries(base: Any, ref: Any, entry: Any) -> Any:
     return (*base[:3], _renamed_entries(base[3], ref, entry))
 
 
-def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
+def _holding(refs: dict[int, Any], key: int) -> list[Tensor]:
     """Return living tensors whose entries name the tensor of a weak reference: all that were taken from it directly."""
     seen = _found.get(key)
     known = seen is not None and seen[0] is refs[key]
@@ -138,9 +137,9 @@ def _holding(refs: dict[int, Any], key: int) -> list[Plain]:
     views = dict.fromkeys(seen[2]) if seen is not None and known else {}
     if foreign or _count(views, refs[key]) != holders:  # another holder may be gone, and a view have come in its place
         young = (o for g in (0, 1) for o in gc.get_objects(g))
-        views.update((o, None) for o in young if issubclass(type(o), Plain) and _entries(o, refs[key]))
+        views.update((o, None) for o in young if issubclass(type(o), Tensor) and _entries(o, refs[key]))
         if _count(views, refs[key]) + foreign != holders:
-            views = {o: None for o in gc.get_objects() if issubclass(type(o), Plain) and _entries(o, refs[key])}
+            views = {o: None for o in gc.get_objects() if issubclass(type(o), Tensor) and _entries(o, refs[key])}
         if len(_found) > 1024:
             for k in [k for k, (_, _, them) in _found.items() if not them]:
                 del _found[k]
@@ -155,7 +154,7 @@ def _count(views: Any, ref: Any) -> int:
 # -- what a write reaches
 
 
-def _tracked(x: Plain) -> bool:
+def _tracked(x: Tensor) -> bool:
     return x.node is not None and x.node.requires_grad
 
 
@@ -170,7 +169,7 @@ def _overlaps_itself(x: Array) -> bool:
 class Through:
     """A carrier of writes to tensors of this namespace to what shares elements with them."""
 
-    def reaches(self, x: Plain, what: str) -> bool:
+    def reaches(self, x: Tensor, what: str) -> bool:
         """Return whether a write to a view can be carried to its owners.
 
         Raises GradientError where one is a leaf whose gradient would be lost.
@@ -188,7 +187,7 @@ class Through:
                 self._refuse_leaf(whole, what)
         return not grad or all(t.dtype == x.dtype for t in chain) or not any(map(_tracked, chain))
 
-    def _refuse_leaf(self, owner: Plain, what: str) -> None:
+    def _refuse_leaf(self, owner: Tensor, what: str) -> None:
         if owner.node is not None and owner.node.op is LEAF and owner.requires_grad:
             fail(
                 GradientError,
@@ -197,7 +196,7 @@ class Through:
                 "or make a new tensor: y = x.clone(), then write to y.",
             )
 
-    def _reaches_traced(self, chain: list[Plain], what: str) -> bool:
+    def _reaches_traced(self, chain: list[Tensor], what: str) -> bool:
         grad = get_mode().grad
         for part, whole in zip(chain, chain[1:]):
             steps = _way(part, whole)
@@ -211,7 +210,7 @@ class Through:
         root = chain[-1]
         return all(_from_owner(v) is not None for v in views_of(root))
 
-    def write(self, x: Plain, new: Plain) -> bool:
+    def write(self, x: Tensor, new: Tensor) -> bool:
         """Give `x` the value of `new`, and all that shares elements with it theirs; False where nothing does."""
         owners = _owners(x) if x._base is not None else []
         root = owners[-1] if owners else x
@@ -232,7 +231,7 @@ class Through:
             _write_values(x, new, owners, views)
         return True
 
-    def assign(self, x: Plain, new: Plain) -> bool:
+    def assign(self, x: Tensor, new: Tensor) -> bool:
         """Give `x` a value outside any graph, and its views theirs; False where there are none."""
         owners = _owners(x) if x._base is not None else []
         views = views_of(owners[-1] if owners else x)
@@ -241,7 +240,7 @@ class Through:
         _lay(x, new._data.astype(x.dtype, copy=False), owners, views)
         return True
 
-    def part(self, x: Plain) -> None:
+    def part(self, x: Tensor) -> None:
         """Give `x` memory of its own, as `x.data = v` does: what shared elements with it keeps its value.
 
         What `x.data` gave before goes on sharing the old memory, with whatever else does. A tensor that is `x` no
@@ -250,7 +249,7 @@ class Through:
         taken = [] if isinstance(x, DataView) else _taken(x)
         names = [v for v in taken if isinstance(v, DataView) and v.owner is x]
         if names:
-            kept = same_value(x) if x._data is None else of_class(Tensor, asarray(x._data, copy=False))
+            kept = same_value(x) if x._data is None else of_class(x.result_class, asarray(x._data, copy=False))
             kept._base = x._base
             entry, here = base_of(kept, None, 0), weakref.ref(x)
             for v in taken:
@@ -260,14 +259,14 @@ class Through:
         if not isinstance(x, DataView) and x._data is not None and (x._base is not None or views_of(x)):
             x._data, x._base = x._data.copy(), None
 
-    def moved(self, x: Plain, old: Array) -> None:
+    def moved(self, x: Tensor, old: Array) -> None:
         """Let the views of `x` follow where it was given another array instead of `old`."""
         views = views_of(x)
         if views and x._data is not None:
             new, x._data = x._data, old
             _lay(x, new, [], views)
 
-    def _refuse_unknown(self, chain: list[Plain]) -> None:
+    def _refuse_unknown(self, chain: list[Tensor]) -> None:
         if any(_way(part, whole) is None for part, whole in zip(chain, chain[1:])):
             fail(
                 WriteError,
@@ -275,13 +274,13 @@ class Through:
                 "What it was taken by is no slice. Write to the tensor itself: x[...] = v.",
             )
 
-    def _write_traced(self, x: Plain, new: Plain, owners: list[Plain], views: list[Plain]) -> None:
+    def _write_traced(self, x: Tensor, new: Tensor, owners: list[Tensor], views: list[Tensor]) -> None:
         chain = [x, *owners]
         # How each view is taken from its nearest owner, by what both are now.
         ways = [(v, *found) for v in views if v is not x and (found := _from_owner(v)) is not None]
         up = [_way(part, whole) for part, whole in zip(chain, chain[1:])]
         value = new
-        made: list[tuple[Plain, Plain]] = []
+        made: list[tuple[Tensor, Tensor]] = []
         for whole, steps in zip(owners, up):
             value = _undone(steps or [], same_value(whole), value)
             made.append((whole, value))
@@ -298,7 +297,7 @@ class Through:
                 _keep_base(view, _done(steps, owner))
 
 
-def _keep_base(x: Plain, new: Plain) -> None:
+def _keep_base(x: Tensor, new: Tensor) -> None:
     base = x._base
     hold(x, new)
     x._base = base
@@ -307,7 +306,7 @@ def _keep_base(x: Plain, new: Plain) -> None:
 # -- values
 
 
-def _write_values(x: Plain, new: Plain, owners: list[Plain], views: list[Plain]) -> None:
+def _write_values(x: Tensor, new: Tensor, owners: list[Tensor], views: list[Tensor]) -> None:
     """Write where all have values; recorded where gradients are."""
     chain, everyone = [x, *owners], dict.fromkeys([*owners, x, *views])
     recording = get_mode().grad and (_tracked(new) or any(map(_tracked, chain)))
@@ -335,7 +334,7 @@ def _write_values(x: Plain, new: Plain, owners: list[Plain], views: list[Plain])
         view.node = taken.node if _tracked(taken) else None
 
 
-def _lay(x: Plain, data: Array, owners: list[Plain], views: list[Plain]) -> None:
+def _lay(x: Tensor, data: Array, owners: list[Tensor], views: list[Tensor]) -> None:
     """Lay the windows of all that share elements with `x` over a copy of their memory, in which `x` is `data`."""
     root = owners[-1] if owners else x
     whole = root._data
@@ -429,7 +428,7 @@ def _addresses(x: Array) -> Any:
     return at
 
 
-def _take(owner: Plain, whole: Array, part: Array) -> Any:
+def _take(owner: Tensor, whole: Array, part: Array) -> Any:
     """Return, recorded, the view of `owner` that a window gives, by the arrays that both had."""
     entries = _slices(part, whole) if part.size else None
     if entries is not None:
@@ -437,7 +436,7 @@ def _take(owner: Plain, whole: Array, part: Array) -> Any:
     return bind(index_op, (reshaped(owner, (owner.spec.size,)), _positions(part, whole)), {"axis": -1})
 
 
-def _put(owner: Plain, part: Array, value: Plain) -> Any:
+def _put(owner: Tensor, part: Array, value: Tensor) -> Any:
     """Return, recorded, a tensor with the elements in a window replaced."""
     whole = owner._data
     entries = _slices(part, whole) if part.size else None
@@ -455,7 +454,7 @@ def _put(owner: Plain, part: Array, value: Plain) -> Any:
 Step = tuple[Op, Any, int | None]
 
 
-def _way(part: Plain, whole: Plain) -> list[Step] | None:
+def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
     """Return the ops by which a view is taken from its owner, in order; None where that is not known."""
     found: list[Step] = []
     node, goal = part.node, whole.node
@@ -487,13 +486,13 @@ def _way(part: Plain, whole: Plain) -> list[Step] | None:
     return found[::-1]
 
 
-def _from_owner(view: Plain) -> tuple[Plain, list[Step]] | None:
+def _from_owner(view: Tensor) -> tuple[Tensor, list[Step]] | None:
     owners = _owners(view)
     steps = _way(view, owners[0]) if owners else None
     return None if steps is None else (owners[0], steps)
 
 
-def _done(steps: list[Step], whole: Plain) -> Any:
+def _done(steps: list[Step], whole: Tensor) -> Any:
     value: Any = whole
     for op, attrs, output in steps:
         if op is index_op:
@@ -504,7 +503,7 @@ def _done(steps: list[Step], whole: Plain) -> Any:
     return value if steps else same_value(whole)
 
 
-def _undone(steps: list[Step], whole: Plain, value: Any) -> Any:
+def _undone(steps: list[Step], whole: Tensor, value: Any) -> Any:
     """Return the owner's new version, of whose view by these ops the value is `value`."""
     before: list[Any] = [whole]
     for step in steps[:-1]:
@@ -514,7 +513,7 @@ def _undone(steps: list[Step], whole: Plain, value: Any) -> Any:
     return value
 
 
-def _undone_one(op: Op, attrs: Any, output: int | None, source: Plain, value: Any) -> Any:
+def _undone_one(op: Op, attrs: Any, output: int | None, source: Tensor, value: Any) -> Any:
     shape = tuple(source.shape)
     if op.name in _SAME_ORDER:
         return value if tuple(value.shape) == shape else reshaped(value, shape)
@@ -534,8 +533,8 @@ def _undone_one(op: Op, attrs: Any, output: int | None, source: Plain, value: An
     return reshaped(flat, shape)
 
 
-def layout(x: Plain) -> Array | None:
-    """Return an array that lies in memory as an abstract view does in PyTorch; None where that is unknown."""
+def layout(x: Tensor) -> Array | None:
+    """Return an array that lies in memory as an abstract view would if it had a value; None where that is unknown."""
     owners = _owners(x)
     if not owners:
         return np.empty(tuple(x.shape), np.uint8)
@@ -550,4 +549,4 @@ def layout(x: Plain) -> Array | None:
     return whole
 
 
-Tensor.writes_through = Through()
+THROUGH = Through()
