@@ -139,6 +139,18 @@ def test_infinities_and_nans() -> None:
         np.testing.assert_array_equal(got.numpy(), want.numpy())
 
 
+def test_half_precision_is_rounded_after_every_operation() -> None:
+    wide = wg.tensor(np.float16([1000.0, 1.0, 60000.0]))
+    narrow = wg.tensor([1.1, 2.3, 3.7]).astype("bfloat16")
+    for f, x in (
+        (lambda x: wg.isfinite(x * 300), wide),
+        (lambda x: (x * 300).astype("float32"), wide),
+        (lambda x: (x * x * x - x).astype("float32"), narrow),
+        (lambda x: wg.nn.functional.silu(x) * x - x, narrow),
+    ):
+        np.testing.assert_array_equal(on_xla(f)(x).numpy(), f(x).numpy())
+
+
 def test_powers() -> None:
     x = wg.tensor([0.12, -3.0, 1e-3, 50.0])
     for k in (0, 1, 2, 3, 0.5, 2.5, -1, -2, -0.5, -20):

@@ -19,6 +19,9 @@ from .transfers import Transfers
 
 # What is to be called at once with a program's results: see `execute/native/run/runtime`.
 Commit = Callable[[list[Any], Iterable[Any]], None]
+# Half precision is rounded after every operation, as eager execution and native code do: XLA's default is to keep
+# float32 inside a fused kernel.
+_OPTIONS = {"xla_allow_excess_precision": False}
 
 
 class _Made(NamedTuple):
@@ -71,7 +74,7 @@ class Compiled:
         given = tuple(sorted(replaced)) if donates else ()
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*donated")
-            call = jax.jit(program, donate_argnums=given, keep_unused=True)
+            call = jax.jit(program, donate_argnums=given, keep_unused=True, compiler_options=_OPTIONS)
             lowered = call.lower(*specs)
             if donates and trace.on_host:  # what Python raises comes after state was overwritten
                 return self._compile(False)
