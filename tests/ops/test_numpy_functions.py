@@ -118,6 +118,10 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.pad: [
         (X, lambda x: np.pad(x, 1)),
         (X, lambda x: np.pad(x, ((0, 1), (1, 0)), mode="constant", constant_values=2.0)),
+        (X, lambda x: np.pad(x, (1, 2), constant_values=((1.0, 2.0), (3.0, 4.0)))),
+        (X, lambda x: np.pad(x, ((2, 1), (1, 2)), mode="symmetric")),
+        (X, lambda x: np.pad(x, ((5, 1), (0, 9)), mode="wrap")),
+        (X, lambda x: np.pad(x, 1, mode="edge")),
     ],
     np.vstack: [(V, lambda x: np.vstack([x, UP]))],
     np.hstack: [(V, lambda x: np.hstack([x, UP])), (X, lambda x: np.hstack((x, X)))],

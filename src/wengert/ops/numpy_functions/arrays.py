@@ -115,10 +115,21 @@ def _size(a: Any, axis: Any = None) -> Any:
 
 @own(np.pad)
 def _pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
-    values = set(np.ravel(constant_values).tolist())
-    if len(values) != 1:
-        raise Unlike("constant_values that differ")
-    return xp.pad(array, pad_width, mode=mode, value=values.pop())
+    x = as_operand(array)
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise Unlike(f"mode={mode!r}")
+    widths = np.broadcast_to(pad_width, (x.ndim, 2)).tolist()
+    values = np.broadcast_to(constant_values, (x.ndim, 2)).tolist()
+    for axis, (before, after) in enumerate(widths):
+        if mode != "constant":
+            if before or after:
+                x = xp.take(x, np.pad(np.arange(x.shape[axis]), (before, after), mode=mode), axis=axis)
+            continue
+        # One side after the other, as NumPy does: corners have the later axis's number.
+        for side, value in (((before, 0), values[axis][0]), ((0, after), values[axis][1])):
+            if any(side):
+                x = xp.pad(x, [side if a == axis else (0, 0) for a in range(x.ndim)], value=value)
+    return x
 
 
 # -- joining and dividing
