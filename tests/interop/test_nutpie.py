@@ -105,6 +105,37 @@ def test_a_pymc_model(eight_schools: Any) -> None:
     assert set(kept.shapes) == {"mu", "tau_log__", "z", "tau"}
 
 
+def test_first_points_of_a_pymc_model(eight_schools: Any) -> None:
+    from wengert.interop import pymc as ours
+
+    begin = ours.compile(eight_schools).initial_point_func
+    np.testing.assert_array_equal(begin(3), begin(3))
+    points = np.array([begin(seed) for seed in range(20)])
+    assert len(np.unique(points)) == points.size
+    still = ours.compile(eight_schools, jitter=False).initial_point_func
+    np.testing.assert_array_equal(still(0), still(1))
+    assert np.all(np.abs(points - still(0)) <= 1)
+    reference = eight_schools.initial_point()
+    np.testing.assert_allclose(still(0), np.concatenate([np.ravel(v) for v in reference.values()]))
+
+
+def test_variables_that_the_density_does_not_depend_on() -> None:
+    pymc = pytest.importorskip("pymc", reason="pymc is an extra")
+    from wengert.interop import pymc as ours
+
+    with pymc.Model() as model:
+        x = pymc.Normal("x", shape=(2, 3))
+        pymc.Flat("free")
+        pymc.Deterministic("double", 2 * x)
+    made = ours.compile(model)
+    at = np.linspace(-1, 1, 7)
+    status, value, gradient = called(made, at)
+    assert status == 0
+    assert value == pytest.approx(-0.5 * (at[:6] ** 2).sum() - 3 * np.log(2 * np.pi))
+    np.testing.assert_allclose(gradient, [*-at[:6], 0.0], atol=1e-15)
+    assert made.shapes == {"x": (2, 3), "free": (), "double": (2, 3)}
+
+
 def test_gradients_in_the_mode(eight_schools: Any) -> None:
     import pytensor
     from pymc.blocking import DictToArrayBijection
