@@ -136,6 +136,30 @@ def test_variables_that_the_density_does_not_depend_on() -> None:
     assert made.shapes == {"x": (2, 3), "free": (), "double": (2, 3)}
 
 
+def test_pymc_samples_with_the_backend(eight_schools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pymc
+
+    from wengert.interop import pymc as ours
+
+    monkeypatch.setattr(nutpie, "compile_pymc_model", nutpie.compile_pymc_model)  # put back after the test
+    ours.register()
+    registered = nutpie.compile_pymc_model
+    ours.register()
+    assert nutpie.compile_pymc_model is registered
+    settings = {"draws": 300, "tune": 300, "chains": 2, "progressbar": False, "random_seed": 1}
+    with eight_schools:
+        trace = pymc.sample(
+            nuts_sampler="nutpie", var_names=["mu"], nuts_sampler_kwargs={"backend": "wengert", "cores": 1}, **settings
+        )
+    assert abs(float(trace.posterior["mu"].mean()) - 4.4) < 1.5
+    assert trace.observed_data["y"].shape == (8,)
+    assert type(registered(eight_schools, backend="wengert").logp_func).__module__.startswith("wengert")
+    with pytest.raises(ValueError, match="numba and jax"):
+        registered(eight_schools, backend="none")
+    with pytest.raises(TypeError, match="freeze_model"):
+        registered(eight_schools, backend="wengert", freeze_model=True)
+
+
 def test_gradients_in_the_mode(eight_schools: Any) -> None:
     import pytensor
     from pymc.blocking import DictToArrayBijection

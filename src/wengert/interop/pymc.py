@@ -4,12 +4,17 @@
         ...
     trace = nutpie.sample(wengert.interop.pymc.compile(model))
 
+    wengert.interop.pymc.register()
+    with model:
+        trace = pymc.sample(nuts_sampler="nutpie", nuts_sampler_kwargs={"backend": "wengert"})
+
 PyMC's own functions, its sampler among them, run on Wengert's code in the mode "WENGERT": see
 `wengert.interop.pytensor`. Needs PyMC and nutpie, an extra.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -71,6 +76,33 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
     numbers = [f"{v.name}{list(i) if i else ''}" for v in variables[: len(free)] for i in np.ndindex(*v.shape)]
     dims = {name: axes for name, axes in model.named_vars_to_dims.items() if None not in axes}
     return model_of(density, expanded, variables, first, model.name or "a model", numbers, dims, coords)
+
+
+def register() -> None:
+    """Add the backend "wengert" to nutpie's, for `pymc.sample`.
+
+        wengert.interop.pymc.register()
+        with model:
+            trace = pymc.sample(nuts_sampler="nutpie", nuts_sampler_kwargs={"backend": "wengert"})
+
+    nutpie has no list of backends to add to: its function `compile_pymc_model`, which PyMC calls, becomes one that
+    knows this backend too and leaves all others to nutpie. What is compiled takes the options of
+    `wengert.interop.pymc.compile`. A second call changes nothing. Raises ImportError without nutpie.
+    """
+    import nutpie
+
+    given = nutpie.compile_pymc_model
+    if getattr(given, "has_wengert", False):
+        return
+
+    @functools.wraps(given)
+    def compile_pymc_model(model: Any, **options: Any) -> Any:
+        if str(options.get("backend")).lower() != "wengert":
+            return given(model, **options)
+        return compile(model, **{name: value for name, value in options.items() if name != "backend"})
+
+    compile_pymc_model.has_wengert = True  # type: ignore[attr-defined]
+    nutpie.compile_pymc_model = compile_pymc_model
 
 
 def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
@@ -136,4 +168,4 @@ def _graph(function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]]
 
 _FLOAT = np.dtype(np.float64)
 
-__all__ = ["compile"]
+__all__ = ["compile", "register"]
