@@ -10,8 +10,8 @@ The data are made from fixed seeds. Compile times are of a first model in a fres
 function, with empty caches of Wengert's and numba's; `--worker` is such a process. Times are the process's own
 (`process_time`): what else the machine does counts little.
 
-Means are of `pymc.sample(nuts_sampler="nutpie")` with the backends "wengert" and "numba": the means of each number that a
-draw has differ by so many of their standard errors (Monte Carlo's, of both). Of n numbers that agree the largest is
+Means are of `pymc.sample(nuts_sampler="nutpie")` with the backends "wengert" and "numba": the means of each number that
+a draw has differ by so many of their standard errors (Monte Carlo's, of both). Of n numbers that agree the largest is
 below the bound, the normal distribution's quantile for one in 100 n, in 99 of 100 runs.
 """
 
