@@ -41,6 +41,25 @@ def test_pytrees() -> None:
     np.testing.assert_allclose(found["b"], [2, 2, 2])
 
 
+def test_loops() -> None:
+    gradient = jax.grad(function(wg.jit(cubes)))
+
+    def descend(x: Any, _: Any) -> tuple[Any, None]:
+        return x - 0.01 * gradient(x), None
+
+    found, _ = jax.jit(lambda x: jax.lax.scan(descend, x, length=3))(X)
+    wanted = X
+    for _ in range(3):
+        wanted = wanted - np.float32(0.01) * 3 * wanted**2
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_empty_arrays_and_python_numbers() -> None:
+    f = function(lambda x, y: (x**2).sum() + y)
+    assert float(f(np.zeros((0, 3), np.float32), 2.0)) == 2.0
+    assert jax.grad(f)(np.zeros((0, 3), np.float32), 2.0).shape == (0, 3)
+
+
 def test_gradients_are_those_of_wengert() -> None:
     f = function(lambda x: wg.where(x > 0, wg.log(x), 0.0).sum())
     np.testing.assert_allclose(jax.grad(f)(np.array([0.0, 2.0], np.float32)), [0.0, 0.5])
