@@ -105,6 +105,61 @@ def test_a_pymc_model(eight_schools: Any) -> None:
     assert set(kept.shapes) == {"mu", "tau_log__", "z", "tau"}
 
 
+def test_first_points_of_a_pymc_model(eight_schools: Any) -> None:
+    from wengert.interop import pymc as ours
+
+    begin = ours.compile(eight_schools).initial_point_func
+    np.testing.assert_array_equal(begin(3), begin(3))
+    points = np.array([begin(seed) for seed in range(20)])
+    assert len(np.unique(points)) == points.size
+    still = ours.compile(eight_schools, jitter=False).initial_point_func
+    np.testing.assert_array_equal(still(0), still(1))
+    assert np.all(np.abs(points - still(0)) <= 1)
+    reference = eight_schools.initial_point()
+    np.testing.assert_allclose(still(0), np.concatenate([np.ravel(v) for v in reference.values()]))
+
+
+def test_variables_that_the_density_does_not_depend_on() -> None:
+    pymc = pytest.importorskip("pymc", reason="pymc is an extra")
+    from wengert.interop import pymc as ours
+
+    with pymc.Model() as model:
+        x = pymc.Normal("x", shape=(2, 3))
+        pymc.Flat("free")
+        pymc.Deterministic("double", 2 * x)
+    made = ours.compile(model)
+    at = np.linspace(-1, 1, 7)
+    status, value, gradient = called(made, at)
+    assert status == 0
+    assert value == pytest.approx(-0.5 * (at[:6] ** 2).sum() - 3 * np.log(2 * np.pi))
+    np.testing.assert_allclose(gradient, [*-at[:6], 0.0], atol=1e-15)
+    assert made.shapes == {"x": (2, 3), "free": (), "double": (2, 3)}
+
+
+def test_pymc_samples_with_the_backend(eight_schools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pymc
+
+    from wengert.interop import pymc as ours
+
+    monkeypatch.setattr(nutpie, "compile_pymc_model", nutpie.compile_pymc_model)  # put back after the test
+    ours.register()
+    registered = nutpie.compile_pymc_model
+    ours.register()
+    assert nutpie.compile_pymc_model is registered
+    settings = {"draws": 300, "tune": 300, "chains": 2, "progressbar": False, "random_seed": 1}
+    with eight_schools:
+        trace = pymc.sample(
+            nuts_sampler="nutpie", var_names=["mu"], nuts_sampler_kwargs={"backend": "wengert", "cores": 1}, **settings
+        )
+    assert abs(float(trace.posterior["mu"].mean()) - 4.4) < 1.5
+    assert trace.observed_data["y"].shape == (8,)
+    assert type(registered(eight_schools, backend="wengert").logp_func).__module__.startswith("wengert")
+    with pytest.raises(ValueError, match="numba and jax"):
+        registered(eight_schools, backend="none")
+    with pytest.raises(TypeError, match="freeze_model"):
+        registered(eight_schools, backend="wengert", freeze_model=True)
+
+
 def test_gradients_in_the_mode(eight_schools: Any) -> None:
     import pytensor
     from pymc.blocking import DictToArrayBijection

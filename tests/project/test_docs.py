@@ -39,6 +39,7 @@ CHECKER = doctest.OutputChecker()
 # What examples need that the tests do not: without it they are skipped.
 NEEDS = {
     "wengert.interop.einops": "einops",
+    "wengert.interop.jax": "jax",
     "wengert.interop.nutpie": "nutpie",
     "wengert.interop.onnx": "onnx",
     "wengert.interop.pymc": "pymc",

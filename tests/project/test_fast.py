@@ -26,7 +26,7 @@ ELSEWHERE = {
 
 
 # What needs packages that are no part of the tests' environment: jax, nutpie, PyMC, PyTensor.
-EXTRAS = ("execute/xla/", "interop/nutpie.py", "interop/pymc.py", "interop/pytensor/")
+EXTRAS = ("execute/xla/", "interop/jax.py", "interop/nutpie.py", "interop/pymc.py", "interop/pytensor/")
 
 
 def is_only_declared(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -1,11 +1,11 @@
-"""Other programs: ONNX, TensorBoard, scikit-learn, einops. What a module needs is imported when it is used."""
+"""Other programs: ONNX, TensorBoard, scikit-learn, SciPy, einops. What a module needs is imported when it is used."""
 
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from . import tensorboard
 
-__all__ = ["einops", "onnx", "sklearn", "tensorboard"]
+__all__ = ["einops", "onnx", "scipy", "sklearn", "tensorboard"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -4,21 +4,29 @@
         ...
     trace = nutpie.sample(wengert.interop.pymc.compile(model))
 
+    wengert.interop.pymc.register()
+    with model:
+        trace = pymc.sample(nuts_sampler="nutpie", nuts_sampler_kwargs={"backend": "wengert"})
+
 PyMC's own functions, its sampler among them, run on Wengert's code in the mode "WENGERT": see
 `wengert.interop.pytensor`. Needs PyMC and nutpie, an extra.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import functools
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pymc
 import pytensor
 import pytensor.tensor as pt
-from pymc.initial_point import make_initial_point_fn
+from pymc.initial_point import make_initial_point_expression
 from pytensor.compile.mode import Mode
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+
+import wengert as wg
 
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
@@ -36,32 +44,30 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
 
     Raises GraphError where a part of the model has no native code (it is named), ImportError without PyMC or nutpie.
     """
-    with model:
+    # PyTensor would note for every node where in its own code it was made.
+    with model, pytensor.config.change_flags(traceback__limit=0, traceback__compile_limit=0):
         free = [model.rvs_to_values[rv] for rv in model.free_RVs]
-        # Called once for each chain: Python code is the quickest to make.
-        with pytensor.config.change_flags(mode=Mode("py", "fast_compile")):
-            jittered = set(model.free_RVs) if jitter else set()
-            begin = make_initial_point_fn(model=model, return_transformed=True, jitter_rvs=jittered)
-        point = begin(0)
+        begin = _initial_point(model, jitter)
+        shapes = [np.shape(v) for v in begin(0)]
         rest = [v for v in model.unobserved_value_vars if v not in free]
         if var_names is not None:
             rest = [v for v in rest if v.name in var_names]
-        outputs, row = pymc.pytensorf.join_nonshared_inputs(point, [model.logp(), *rest], free)
-        logp, *kept = outputs
-        size = sum(int(np.size(point[v.name])) for v in free)
-        density = pymc.pytensorf.compile([row], [logp, pytensor.grad(logp, row)], mode=MODE)
-        values = [pt.cast(v, "float64") for v in kept]
-        expansion = pymc.pytensorf.compile([row], [row, *values], mode=MODE)
-    expanded = _graph(expansion, size, model)
-    variables = [Variable(v.name, tuple(np.shape(point[v.name]))) for v in free]
-    shapes = [tuple(n.spec.shape) for n in expanded.outputs[1:]]
-    variables += [Variable(str(v.name), shape) for v, shape in zip(rest, shapes, strict=True)]
+        logp = model.logp()
+        kept = [pt.cast(v, "float64") for v in rest]
+        # As one function, since most of the time goes to PyTensor's rewrites, which then see what all share once.
+        gradients = pytensor.grad(logp, free, disconnected_inputs="ignore")
+        function = pymc.pytensorf.compile(free, [logp, *gradients, *kept], mode=MODE, on_unused_input="ignore")
+    graph = _graph(function, free, shapes, model)
+    density = Graph(graph.outputs[:2], graph.inputs, model.name)
+    expanded = Graph(graph.outputs[2:], graph.inputs, model.name)
+    variables = [Variable(v.name, shape) for v, shape in zip(free, shapes, strict=True)]
+    variables += [Variable(str(v.name), tuple(n.spec.shape)) for v, n in zip(rest, expanded.outputs[1:], strict=True)]
     lock = locks.lock()  # the function has memory of its own, and chains begin in threads
 
     def first(seed: Any) -> Any:
         with lock:
             found = begin(seed)
-        return np.concatenate([np.ravel(found[v.name]).astype(np.float64) for v in free])
+        return np.concatenate([np.ravel(v).astype(np.float64) for v in found])
 
     coords = {
         name: np.arange(int(model.dim_lengths[name].eval())) if labels is None else labels
@@ -69,13 +75,68 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
     }
     numbers = [f"{v.name}{list(i) if i else ''}" for v in variables[: len(free)] for i in np.ndindex(*v.shape)]
     dims = {name: axes for name, axes in model.named_vars_to_dims.items() if None not in axes}
-    return model_of(
-        _graph(density, size, model), expanded, variables, first, model.name or "a model", numbers, dims, coords
-    )
+    return model_of(density, expanded, variables, first, model.name or "a model", numbers, dims, coords)
 
 
-def _graph(function: Any, size: int, model: Any) -> Graph:
-    """Return the graph of a PyTensor function of a row of numbers, its other inputs as constants."""
+def register() -> None:
+    """Add the backend "wengert" to nutpie's, for `pymc.sample`.
+
+        wengert.interop.pymc.register()
+        with model:
+            trace = pymc.sample(nuts_sampler="nutpie", nuts_sampler_kwargs={"backend": "wengert"})
+
+    nutpie has no list of backends to add to: its function `compile_pymc_model`, which PyMC calls, becomes one that
+    knows this backend too and leaves all others to nutpie. What is compiled takes the options of
+    `wengert.interop.pymc.compile`. A second call changes nothing. Raises ImportError without nutpie.
+    """
+    import nutpie
+
+    given = nutpie.compile_pymc_model
+    if getattr(given, "has_wengert", False):
+        return
+
+    @functools.wraps(given)
+    def compile_pymc_model(model: Any, **options: Any) -> Any:
+        if str(options.get("backend")).lower() != "wengert":
+            return given(model, **options)
+        return compile(model, **{name: value for name, value in options.items() if name != "backend"})
+
+    compile_pymc_model.has_wengert = True  # type: ignore[attr-defined]
+    nutpie.compile_pymc_model = compile_pymc_model
+
+
+def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
+    """Return a function from a seed to the values of a model's free variables at which a chain begins.
+
+    It is called once for each chain, so it is made without the rewrites that would cost more than its calls.
+    """
+    with pytensor.config.change_flags(mode=Mode("py", RewriteDatabaseQuery(include=["minimum_compile"]))):
+        values = make_initial_point_expression(
+            free_rvs=model.free_RVs,
+            rvs_to_transforms=model.rvs_to_transforms,
+            initval_strategies=model.rvs_to_initial_values,
+            jitter_rvs=set(model.free_RVs) if jitter else set(),
+            return_transformed=True,
+        )
+        # With generators of its own, the model's are left alone.
+        values = pymc.pytensorf.replace_rng_nodes(values)
+        generators = pymc.pytensorf.find_rng_nodes(values)
+        function = pytensor.function([], values)
+
+    def at(seed: Any) -> list[Any]:
+        pymc.pytensorf.reseed_rngs(generators, seed)
+        found: list[Any] = function()
+        return found
+
+    return at
+
+
+def _graph(function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]], model: Any) -> Graph:
+    """Return the graph of a row of numbers that a PyTensor function of the free variables makes.
+
+    Its outputs are the density, the gradient as a row, the row itself and what else the function returns; the
+    function's other inputs are constants.
+    """
     converted = getattr(function.vm, "jit_fn", None)
     if not isinstance(converted, Converted):
         found = why_not(function.maker.fgraph)
@@ -84,13 +145,27 @@ def _graph(function: Any, size: int, model: Any) -> Graph:
             f"a PyMC model with {found}, which has no rule",
             "Register one: see wg.interop.pytensor.funcify.",
         )
-    rest = [function.vm.storage_map[v][0] for v in converted.fgraph.inputs[1:]]
-    given = [spec_of((size,), np.dtype(np.float64)), *map(np.asarray, rest)]
+    count = len(free)
+    rest = [np.asarray(function.vm.storage_map[v][0]) for v in converted.fgraph.inputs[count:]]
+    specs = [spec_of(shape, np.dtype(v.type.dtype)) for v, shape in zip(free, shapes, strict=True)]
     try:
-        traced = converted.traced(given)
+        traced = converted.traced([*specs, *rest]).graph
     except NoRuleError as error:
         fail(GraphError, f"a PyMC model that cannot be compiled: {error}", "See wg.interop.pytensor.funcify.")
-    return Graph(traced.graph.outputs[: len(function.maker.fgraph.outputs)], traced.graph.inputs, model.name)
+    ends = np.cumsum([spec.size for spec in specs]).tolist()
+
+    def of_row(row: Any) -> list[Any]:
+        parts = [
+            row[end - spec.size : end].reshape(spec.shape).astype(spec.dtype)
+            for end, spec in zip(ends, specs, strict=True)
+        ]
+        logp, *found = traced(*parts)
+        gradient = wg.concat([g.reshape(-1).astype(_FLOAT) for g in found[:count]])
+        return [logp.astype(_FLOAT), gradient, row, *found[count : len(function.maker.fgraph.outputs) - 1]]
+
+    return wg.graph(of_row)(spec_of((ends[-1],), _FLOAT))
 
 
-__all__ = ["compile"]
+_FLOAT = np.dtype(np.float64)
+
+__all__ = ["compile", "register"]

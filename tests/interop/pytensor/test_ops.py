@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -252,8 +255,29 @@ def test_a_rule_of_ones_own() -> None:
     assert function([1.0]).tolist() == [2.0]
 
 
-def test_the_configured_mode() -> None:
-    with pytensor.config.change_flags(mode=MODE):
+@pytest.mark.parametrize("mode", [MODE, "WENGERT"])
+def test_the_configured_mode(mode: Any) -> None:
+    before = pytensor.config.mode
+    with pytensor.config.change_flags(mode=mode):
         function = pytensor.function([x := pt.vector()], pt.exp(x).sum())
     assert isinstance(function.vm.jit_fn, Converted)
     assert function(np.zeros(4)) == 4.0
+    assert pytensor.config.mode == before
+
+
+def test_the_configuration_takes_the_modes_that_it_took() -> None:
+    before = pytensor.config.mode
+    for mode in ("NUMBA", "FAST_COMPILE", Mode("py", "fast_compile")):
+        with pytensor.config.change_flags(mode=mode):
+            assert pytensor.config.mode == mode
+    with pytest.raises(ValueError, match="Expected one of"):
+        pytensor.config.mode = "WENGERTS"
+    assert pytensor.config.mode == before
+
+
+def test_what_was_configured_stays() -> None:
+    program = "import pytensor; pytensor.config.mode = 'FAST_COMPILE'; import wengert.interop.pytensor as w; "
+    program += "assert pytensor.config.mode == 'FAST_COMPILE'; pytensor.config.mode = 'WENGERT'; "
+    program += "assert pytensor.compile.mode.get_default_mode() is w.MODE"
+    flags = {**os.environ, "PYTENSOR_FLAGS": "mode=FAST_RUN"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=flags)
