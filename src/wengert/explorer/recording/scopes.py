@@ -50,6 +50,7 @@ class Place:
     index: int = -1
     hash: str = ""
     owner: str = ""  # of a part of a module that is no part itself: what the program calls that
+    node: Any = None  # the node of a document that it is
 
 
 @dataclass(slots=True)
@@ -170,7 +171,9 @@ class Tree:
         if scope.kind == "checkpoint":
             return self._child(place, ("checkpoint", id(scope)), scope.name, "checkpoint", line)
         name = f"gradient of {scope.name}" if scope.kind == "gradient" else scope.name
-        return self._child(place, (scope.kind, id(scope)), name, "function", line)
+        place = self._child(place, (scope.kind, id(scope)), name, "function", line)
+        place.node = scope.attrs.get("node") if scope.kind == "node" else None
+        return place
 
     # -- the tree made handy
 
@@ -186,6 +189,7 @@ class Tree:
     def _take(self, place: Place, other: Place) -> None:
         """Put what another place has directly into this one."""
         place.rows += other.rows
+        place.node = place.node or (other.node if len(place.children) == 1 else None)
         for row in other.rows:
             self.of_row[row] = place
         place.children = {key: child for key, child in place.children.items() if child is not other}
@@ -267,7 +271,7 @@ class Tree:
                     users[operand] = place if known is None else _common(known, place)
         for row in rows:
             if row.op is None:
-                self._put(row, users.get(row, self.root))
+                self._put(row, self._place(row) if row.scope is not None else users.get(row, self.root))
 
     def _split(self) -> None:
         for place in self._walk():
@@ -351,6 +355,18 @@ def _entered(scope: Scope | None) -> list[Scope]:
             found.append(scope)
         scope = scope.parent
     return found[::-1]
+
+
+def node_of(scope: Scope | None, outermost: bool = False) -> Any:
+    """Return the node of a document that an operation ran in, the innermost or the outermost one; None for none."""
+    found = None
+    while scope is not None:
+        if scope.kind == "node" and (node := scope.attrs.get("node")) is not None:
+            found = node
+            if not outermost:
+                break
+        scope = scope.parent
+    return found
 
 
 def _owner(scope: Scope) -> str:
@@ -446,7 +462,7 @@ def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]
     starts = np.searchsorted(table[:, 0], np.arange(len(rows) + 1))
     inside: dict[Place, list[int]] = {}
     for place in reversed(places):
-        own = [row.index for row in place.rows if row.op is not None]
+        own = [row.index for row in place.rows if row.op is not None or row.scope is not None]
         shape = [len(own)]
         for child in place.children.values():
             if child.index >= 0:

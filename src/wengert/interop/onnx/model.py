@@ -18,7 +18,7 @@ from ...nn.parameter import Parameter
 from .build import Builder
 from .document import External, read
 from .errors import OnnxError, refuse, shown
-from .program import FAULTS, Program, Run, walk
+from .program import FAULTS, Program, Run, Step, walk
 from .values import Known, holds, nbytes, numpy_dtype, package, tensor
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
@@ -76,8 +76,8 @@ class Model(Module):
             proto, folder, limit if memory is not None else max(limit, 1 << 36 if folder else 0), external
         )
         initial = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
-        self.inputs = tuple(_value(v) for v in proto.graph.input if v.name not in initial)
-        self.outputs = tuple(_value(v) for v in proto.graph.output)
+        self.inputs = tuple(value_of(v) for v in proto.graph.input if v.name not in initial)
+        self.outputs = tuple(value_of(v) for v in proto.graph.output)
         self._program: Program = builder.graph(proto.graph, None, builder.opsets, {})
         self._document = _without_weights(proto, builder.weights)
         self._memory = memory
@@ -132,6 +132,11 @@ class Model(Module):
             found = getattr(found, part)
         out: Tensor = found
         return out
+
+    @property
+    def nodes(self) -> Sequence[Step]:
+        """The nodes of the document's graph, but for those that are constants."""
+        return self._program.steps
 
     def operators(self) -> list[str]:
         """Return the names of the operators of all nodes, those of graphs and functions inside too."""
@@ -204,7 +209,11 @@ def load(source: Any, *, memory: int | None = None) -> Model:
     >>> model(wg.ones((1, 3, 224, 224))).shape  # doctest: +SKIP
     (1, 1000)
     """
-    proto, folder, size = read(source)
+    return made_of(*read(source), memory)
+
+
+def made_of(proto: Any, folder: str | None, size: int, memory: int | None) -> Model:
+    """Return the model of a document that was read: see :func:`load`."""
     try:
         return Model(proto, folder, memory, size)
     except OnnxError:
@@ -271,7 +280,8 @@ def _output(value: Any) -> Any:
     return value
 
 
-def _value(proto: Any) -> Value:
+def value_of(proto: Any) -> Value:
+    """Return what a ValueInfoProto says of an input or an output. Raises OnnxError for what is no type of ONNX."""
     kind = proto.type.WhichOneof("value") or "tensor_type"
     held = proto.type
     name = kind.removesuffix("_type")
