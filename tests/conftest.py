@@ -139,6 +139,12 @@ FAST: dict[str, tuple[str, ...]] = {
     "explain/test_nonfinite_in_programs": (),
     "explain/test_precision": (),
     "explain/test_programs": ("test_every_answer",),
+    "explorer/opened/test_models": (
+        "test_a_live_page_runs_the_model_again",
+        "test_nodes_say_what_the_document_says",
+        "test_the_structure_has_every_node_with_those_inside",
+    ),
+    "explorer/opened/test_weights": ("test_faults_are_found",),
     "explorer/test_compare": (),
     "explorer/test_findings": ("test_a_planted_fault_is_found",),
     "explorer/test_names": (),

@@ -230,7 +230,13 @@ def _grid(sizes: Array, rows: int, columns: int) -> dict[str, Any]:
     scaled, exponent = _scaled(good, float(good.max()))
     sums = np.add.reduceat(np.add.reduceat(scaled, down, axis=0), across, axis=1)
     counts = np.diff(np.append(down, sizes.shape[0]))[:, None] * np.diff(np.append(across, sizes.shape[1]))
-    values: list[Any] = [_rounded(_unscaled(v, exponent), 3) for v in (sums / counts).ravel().tolist()]
+    means = (sums / counts).ravel().tolist()
+    values: list[Any]
+    if exponent:
+        values = [_rounded(_unscaled(v, exponent), 3) for v in means]
+    else:
+        # Many at once: a document has millions of cells.
+        values = [float(v) for v in ("%.3g " * len(means) % tuple(means)).split()]
     if bad.any():
         nan = np.logical_or.reduceat(np.logical_or.reduceat(np.isnan(sizes), down, axis=0), across, axis=1).ravel()
         inf = np.logical_or.reduceat(np.logical_or.reduceat(np.isinf(sizes), down, axis=0), across, axis=1).ravel()

@@ -50,11 +50,11 @@ class _Conversation(Answers):
         self.opened = opened
 
     def receive(self, message: object) -> None:
-        asked = _inputs(message)
-        if asked is None:
+        found = asked(message)
+        if found is None:
             super().receive(message)
         else:
-            threading.Thread(target=self._run, args=asked, daemon=True).start()
+            threading.Thread(target=self._run, args=found, daemon=True).start()
 
     def _run(self, number: int, changes: dict[str, Any]) -> None:
         before = self.opened.wanted
@@ -71,7 +71,7 @@ class _Conversation(Answers):
         self.post(Message({"type": "answer", "id": number, "answer": True}))
 
 
-def _inputs(message: object) -> tuple[int, dict[str, Any]] | None:
+def asked(message: object) -> tuple[int, dict[str, Any]] | None:
     """Return a question's number and what it asks for; None where it is none of this kind."""
     if not isinstance(message, dict) or message.get("ask") != "inputs" or type(message.get("id")) is not int:
         return None

@@ -13,8 +13,9 @@ from ...core.ops.facets import Form
 from ...core.ops.op import Op
 from ...core.spec import spec_of
 from ...interop.onnx.document import External
-from ...interop.onnx.errors import OnnxError, shown
+from ...interop.onnx.errors import OnnxError, refuse, shown
 from ...interop.onnx.model import value_of
+from ...interop.onnx.program import FAULTS
 from ...interop.onnx.told import Told, place_of, told
 from ...interop.onnx.values import array_of
 from ..recording.recording import Recording, Row, in_order
@@ -38,8 +39,16 @@ class _Node:
 
 
 def structure(proto: Any, folder: str | None) -> Recording:
-    """Return a document's nodes as rows, with the values of its initializers where they can be read."""
-    return _Structure(proto, folder).recording()
+    """Return a document's nodes as rows, with the values of its initializers where they can be read.
+
+    Raises OnnxError for a document that is not well formed.
+    """
+    try:
+        return _Structure(proto, folder).recording()
+    except FAULTS as e:
+        if isinstance(e, OnnxError):
+            raise
+        refuse(f"this ONNX model is not well formed: {type(e).__name__}: {shown(str(e), 200)}")
 
 
 class _Structure:

@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import shown
 from .values import package
@@ -24,8 +24,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "<frozen", "/lib/python")
 _ELEMENTS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The place of a node among modules: their path, and the call inside that it is a part of, "" for none."""
 
     module: str
@@ -39,12 +38,12 @@ def place_of(node: Any) -> Place:
     """Return the place that a NodeProto's metadata or name tells: `/blocks/blocks.0/Add` is in `blocks.0`."""
     for entry in node.metadata_props:
         if entry.key == _SCOPES and len(entry.value) < _LONGEST:
-            scopes = [s for s in _strings(entry.value) if not s.startswith(_NONE)]
+            scopes = [s for s in _strings(shown(entry.value, _LONGEST)) if not s.startswith(_NONE)]
             if scopes:
                 return Place(_clean(scopes[-2] if len(scopes) > 1 else ""), shown(scopes[-1]))
     parts: list[str] = []
     before = ""
-    for part in node.name.split("/")[:-1][:_DEEPEST]:
+    for part in shown(node.name, _LONGEST).split("/")[:-1][:_DEEPEST]:
         # Lists of modules say their own name again: /layers/layers.0/Add.
         parts.append(part.removeprefix(f"{before}.") if before else part)
         before = part or before
@@ -108,9 +107,14 @@ def told(node: Any) -> Told:
         {shown(a.name): attribute(a) for a in node.attribute},
         [shown(n, 200) for n in node.input],
         [shown(n, 200) for n in node.output],
-        _program(stack[:_LONGEST]),
-        _about(node.op_type, node.domain),
+        _program(_text(stack)[:_LONGEST]),
+        _about(shown(node.op_type), shown(node.domain)),
     )
+
+
+def _text(text: str | bytes) -> str:
+    """Return a text of a document; one that is none comes as bytes."""
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 def _program(stack: str) -> dict[str, Any] | None:
