@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from ...core.errors import WengertError
+from ...core.errors import WengertError, first_line
 from ...core.state.observer import aside
 from ..api import Exploration
 from ..server import Answers, Exploring, Message, Post
@@ -66,7 +66,8 @@ class _Conversation(Answers):
             try:
                 self.opened.run_again(wanted)
             except WengertError as e:
-                self.post(Message({"type": "answer", "id": number, "answer": None, "error": str(e)}))
+                said = f"{first_line(e)}\n{str(e).partition(chr(10))[2]}"
+                self.post(Message({"type": "answer", "id": number, "answer": None, "error": said}))
                 return
         self.post(Message({"type": "answer", "id": number, "answer": True}))
 
