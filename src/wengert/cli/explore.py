@@ -178,7 +178,7 @@ def _opened(args: argparse.Namespace) -> int:
         open_sizes = models.open_sizes(args.script) if args.script.lower().endswith(".onnx") else {}
         sizes |= {name: _asked(name, usual) for name, usual in open_sizes.items() if name not in sizes}
     inputs = {name: _array(value) for name, value in args.input or ()}
-    opened = live.Opened(args.script, live.Wanted((), inputs, sizes, args.seed or 0, args.structure))
+    opened = live.Opened(args.script, live.Wanted((), inputs, sizes, args.seed or 0), args.structure)
     if args.live:
         import_module("wengert.explorer.server").serve(opened)
         return CLEAN

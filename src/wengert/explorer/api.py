@@ -193,8 +193,8 @@ def open_file(
     with aside():
         # Loaded where a file is opened: nothing else needs readers of models and weights.
         files = import_module("wengert.explorer.opened.files")
-        wanted = files.Wanted(args, kwargs, sizes or {}, seed, structure)
-        return Exploration(files.recording_of(path, wanted), compiled)
+        wanted = files.Wanted(args, kwargs, sizes or {}, seed)
+        return Exploration(files.recording_of(path, wanted, structure), compiled)
 
 
 def _names_around() -> dict[int, str]:

@@ -18,9 +18,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import wengert as wg
 from wengert.explorer import open_file
-from wengert.explorer.opened.inputs import Wanted
 from wengert.explorer.opened.live import Opened, asked
 from wengert.explorer.recording.scopes import node_of
+from wengert.interop.onnx.inputs import Wanted
 from wengert.interop.onnx.told import place_of
 
 ROOT = Path(__file__).parents[3]

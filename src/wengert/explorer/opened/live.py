@@ -9,10 +9,10 @@ from typing import Any
 
 from ...core.errors import WengertError, first_line
 from ...core.state.observer import aside
+from ...interop.onnx.inputs import Wanted
 from ..api import Exploration
 from ..server import Answers, Exploring, Message, Post
 from .files import recording_of
-from .inputs import Wanted
 
 _MOST_TEXT = 1 << 16
 
@@ -24,15 +24,15 @@ class Opened(Exploring):
     The answer comes when the server's document is that of the new run.
     """
 
-    def __init__(self, path: str | os.PathLike[str], wanted: Wanted) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str], wanted: Wanted, structure: bool = False) -> None:
+        self.path, self.structure = path, structure
         self.wanted = wanted
         super().__init__(self._explored(wanted))
         self.document["meta"]["live"] = True
 
     def _explored(self, wanted: Wanted) -> Exploration:
         with aside():
-            return Exploration(recording_of(self.path, wanted))
+            return Exploration(recording_of(self.path, wanted, self.structure))
 
     def run_again(self, wanted: Wanted) -> None:
         """Run the model on other inputs. Raises OnnxError for those that it does not take."""

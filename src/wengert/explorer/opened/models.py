@@ -9,19 +9,19 @@ from typing import Any
 from ...core.errors import WengertError, first_line
 from ...interop.onnx.document import read
 from ...interop.onnx.errors import OnnxError, shown
+from ...interop.onnx.inputs import OTHERS, Made, Wanted, bounds_of, make
 from ...interop.onnx.model import Model, made_of, value_of
 from ..recording.call import record_call
 from ..recording.recording import Recording
 from ..recording.scopes import node_of
-from .inputs import OTHERS, Made, Wanted, bounds_of, make
 from .structure import structure
 
 
-def recording_of(path: str, wanted: Wanted) -> Recording:
+def recording_of(path: str, wanted: Wanted, as_it_stands: bool = False) -> Recording:
     """Return the recording of a model's run; its structure, where that is wanted or it cannot be run."""
     proto, folder, size = read(path)
     file = os.path.basename(path)
-    if wanted.structure:
+    if as_it_stands:
         return _titled(structure(proto, folder), proto, file)
     try:
         model = made_of(proto, folder, size, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +156,11 @@ class Model(Module):
         """
         return dict(zip(self._program.output_names, self._run(args, kwargs)))
 
-    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def told(self, tell: Callable[[Step, Sequence[Any], Sequence[Any]], None], inputs: Mapping[str, Any]) -> None:
+        """Run the model, and tell of each node of the document's graph, its operands and its results."""
+        self._run((), inputs, tell)
+
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any], tell: Any = None) -> list[Any]:
         names = [v.name for v in self.inputs]
         if len(args) > len(names):
             refuse(f"the model takes {len(names)} inputs and is given {len(args)}", f"They are: {', '.join(names)}.")
@@ -175,7 +179,7 @@ class Model(Module):
         weights = {n: self._at(path) for n, path in self._places.items()}
         size = self._size + sum(nbytes(v) for v in values)
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if self._memory is None else self._memory
-        outputs = self._program.run(values, (), Run(weights, limit))
+        outputs = self._program.run(values, (), Run(weights, limit, tell))
         return [_output(v) for v in outputs]
 
     def _at(self, path: tuple[str, ...]) -> Any:

@@ -77,15 +77,24 @@ class Step:
 
 
 class Run:
-    """One run of a model: its weights, the bytes that it may use, and how deep calls of functions are nested."""
+    """One run of a model: its weights, the bytes that it may use, and how deep calls of functions are nested.
 
-    __slots__ = ("weights", "limit", "live", "depth", "_scopes")
+    `tell` is given each node of the document's graph with its operands and results.
+    """
 
-    def __init__(self, weights: Mapping[str, Any], limit: int) -> None:
+    __slots__ = ("weights", "limit", "live", "depth", "tell", "_scopes")
+
+    def __init__(
+        self,
+        weights: Mapping[str, Any],
+        limit: int,
+        tell: Callable[[Step, Sequence[Any], Sequence[Any]], None] | None = None,
+    ) -> None:
         self.weights = weights
         self.limit = limit
         self.live = 0
         self.depth = 0
+        self.tell = tell
         self._scopes: dict[tuple[Scope | None, Place], Scope | None] = {}
 
     def scope(self, outer: Scope | None, step: Step) -> Scope:
@@ -192,6 +201,8 @@ class Program:
                 results = _run_step(step, slots, run)
             finally:
                 reset_mode(token)
+            if run.tell is not None and run.depth == 1:
+                run.tell(step, [None if i == _ABSENT else slots[i] for i in step.operands], results)
             for slot, value in zip(step.results, results):
                 if slot != _ABSENT:
                     slots[slot] = value

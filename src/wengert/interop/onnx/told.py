@@ -17,6 +17,8 @@ _SCOPES = "pkg.torch.onnx.name_scopes"
 _STACK = "pkg.torch.onnx.stack_trace"
 # What an exporter calls the module of a node that stood in none.
 _NONE = "_empty_nn_module_stack"
+# And where Wengert's own does: a file and a line.
+_SOURCE = "wengert.source"
 _LONGEST = 1 << 14
 _DEEPEST = 40
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n]+)\n\s*(?P<text>[^\n]*)')
@@ -98,7 +100,8 @@ def stored(node: Any) -> bytes:
 
 def told(node: Any) -> Told:
     """Return what a NodeProto says."""
-    stack = next((e.value for e in node.metadata_props if e.key == _STACK), "")
+    said = {shown(e.key): e.value for e in node.metadata_props}
+    program = _program(_text(said.get(_STACK, ""))[:_LONGEST]) or _line(_text(said.get(_SOURCE, "")))
     return Told(
         shown(node.op_type),
         shown(node.domain),
@@ -107,7 +110,7 @@ def told(node: Any) -> Told:
         {shown(a.name): attribute(a) for a in node.attribute},
         [shown(n, 200) for n in node.input],
         [shown(n, 200) for n in node.output],
-        _program(_text(stack)[:_LONGEST]),
+        program,
         _about(shown(node.op_type), shown(node.domain)),
     )
 
@@ -129,6 +132,13 @@ def _program(stack: str) -> dict[str, Any] | None:
         "function": shown(frame["function"]),
         "text": shown(frame["text"].strip(), 200),
     }
+
+
+def _line(source: str) -> dict[str, Any] | None:
+    file, _, line = source.rpartition(":")
+    if not file or not line.isdigit():
+        return None
+    return {"file": shown(file, 200), "line": int(line[:9]), "function": "", "text": ""}
 
 
 def attribute(a: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...interop.onnx.errors import refuse, shown
-from ...interop.onnx.model import Value
+from .errors import refuse, shown
+from .model import Value
 
 # Sizes of axes that nothing says: of the first axis of an input, and of the others, tried in turn until the model runs.
 FIRST = 1
@@ -31,13 +31,12 @@ _LONGEST_EXPRESSION = 200
 
 @dataclass(frozen=True)
 class Wanted:
-    """What whoever opens a file asks for: inputs, sizes of axes by name, a seed; or the structure alone."""
+    """What whoever opens a model asks for: inputs, sizes of axes by name, the seed of what is made."""
 
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
-    structure: bool = False
 
 
 @dataclass(frozen=True)
