@@ -45,7 +45,8 @@ def compare_model(source: Any, wanted: Wanted, rtol: float, atol: float, runtime
     ends = [o.name for o in whole.graph.output]
     names = [name for step in steps.found for name in step.names if name and name not in ends]
     whole.graph.output.extend(package().ValueInfoProto(name=n) for n in dict.fromkeys(names))
-    theirs = run_by(whole, steps.inputs.values, [*dict.fromkeys(names), *ends], runtime)
+    feeds = {name: _array(v) if _compares(v) else v for name, v in steps.inputs.values.items()}
+    theirs = run_by(whole, feeds, [*dict.fromkeys(names), *ends], runtime)
     for step in steps.found:
         for i, (name, ours) in enumerate(zip(step.names, step.results)):
             if not name or not _compares(ours) or not _compares(theirs[name]):

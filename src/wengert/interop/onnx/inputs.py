@@ -84,7 +84,7 @@ def make(inputs: Sequence[Value], bounds: Mapping[str, int], wanted: Wanted, oth
             made, how = how, "given"
         values[value.name] = made
         dtype = "" if value.dtype is None else "text" if value.dtype.kind == "O" else value.dtype.name
-        told.append({"name": value.name, "dtype": dtype, "shape": list(np.shape(made)), "how": how})
+        told.append({"name": value.name, "dtype": dtype, "shape": list(_shape(made)), "how": how})
     return Made(values, told, dict(sizes.known), frozenset(sizes.guessed), wanted.seed)
 
 
@@ -114,7 +114,7 @@ class _Sizes:
             array = given.get(value.name)
             if array is None or isinstance(array, str):
                 continue
-            for name, n in zip(axis_names(value), np.shape(array)):
+            for name, n in zip(axis_names(value), _shape(array)):
                 if isinstance(name, str):
                     self.wanted.setdefault(name, int(n))
         known = {n for v in inputs for n in axis_names(v) if isinstance(n, str)}
@@ -149,6 +149,10 @@ def axis_names(value: Value) -> list[int | str]:
     """Return the axes of an input: sizes, or names of sizes; an axis without either is called after the input."""
     shape = value.shape or ()
     return [n if isinstance(n, int) and n >= 0 else str(n or f"{value.name}_{i}") for i, n in enumerate(shape)]
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
 def _names(text: str) -> set[str]:
