@@ -1,4 +1,4 @@
-"""What a file is, and its recording."""
+"""The recording of a file, by what it is."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _LONGEST_EXPRESSION = 200
 
 @dataclass(frozen=True)
 class Wanted:
-    """What whoever opens a model asks for: inputs, sizes of axes by name, the seed of what is made."""
+    """The wishes of whoever opens a model: inputs, sizes of axes by name, the seed of what is made."""
 
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a document tells of a node: its operator and attributes, and where in the exporting program it came from."""
+"""Nodes as a document describes them: operator, attributes, and the place in the exporting program."""
 
 from __future__ import annotations
 
