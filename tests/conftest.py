@@ -166,6 +166,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_the_recorded_step_has_the_numbers_of_the_step",
         "test_units_that_are_no_number_are_not_dead",
     ),
+    "explorer/test_repeats": ("test_repeats",),
     "explorer/test_questions": ("test_without_gradients_nothing_is_replayed",),
     "explorer/test_runs": ("test_a_folder_that_is_not_there",),
     "explorer/test_server": ("test_nothing_without_the_token",),
