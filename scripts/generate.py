@@ -17,6 +17,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from onnx_column import onnx_cell  # noqa: E402
 from playbook import playbook  # noqa: E402
 from pytorch_page import page as pytorch_page  # noqa: E402
 from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa: E402
@@ -61,7 +62,9 @@ def operations_page() -> str:
         "its transpose; a *route*, which passes gradient where a mask holds; a *vjp*; a *joint rule* for all "
         "arguments; or *none*, where the result does not depend on the argument differentiably. All "
         "derivatives can be differentiated again. *fused* composites run as one node with a derivative of their "
-        "own; the others run as their parts and are one node in graphs.\n",
+        "own; the others run as their parts and are one node in graphs. The last column is what the exporter to "
+        "[ONNX](onnx.md) writes: operators in their order, *by its parts* where a composite is opened first, or why it "
+        "is not written.\n",
     ]
     families = {
         "Elementwise": lambda op: op.kind == "elementwise",
@@ -96,9 +99,8 @@ def row(op: Op) -> str:
     oracle = op.reference if isinstance(op.reference, str) else "own oracle" if op.reference else "moments"
     if getattr(op.reference, "__module__", "") == "wengert.ops.formulas":
         oracle = "its formula"
-    onnx = op.onnx.why if isinstance(op.onnx, Missing) else op.onnx or ""
     signature_text = op.signature.replace("|", "\\|")
-    return f"| `{signature_text}` | {doc} | {arguments} | {dtypes} | {oracle} | {onnx} |"
+    return f"| `{signature_text}` | {doc} | {arguments} | {dtypes} | {oracle} | {onnx_cell(op)} |"
 
 
 # -- the lists of the page on precision

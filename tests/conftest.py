@@ -139,8 +139,15 @@ FAST: dict[str, tuple[str, ...]] = {
     "explain/test_nonfinite_in_programs": (),
     "explain/test_precision": (),
     "explain/test_programs": ("test_every_answer",),
+    "explorer/opened/test_models": (
+        "test_a_live_page_runs_the_model_again",
+        "test_nodes_say_what_the_document_says",
+        "test_the_structure_has_every_node_with_those_inside",
+    ),
+    "explorer/opened/test_weights": ("test_faults_are_found",),
     "explorer/test_compare": (),
     "explorer/test_findings": ("test_a_planted_fault_is_found",),
+    "explorer/test_large": ("test_large_arrays_are_told_as_small_ones",),
     "explorer/test_names": (),
     "explorer/test_notebook": (),
     "explorer/test_odd": (
@@ -159,6 +166,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_the_recorded_step_has_the_numbers_of_the_step",
         "test_units_that_are_no_number_are_not_dead",
     ),
+    "explorer/test_repeats": ("test_repeats",),
     "explorer/test_questions": ("test_without_gradients_nothing_is_replayed",),
     "explorer/test_runs": ("test_a_folder_that_is_not_there",),
     "explorer/test_server": ("test_nothing_without_the_token",),
@@ -170,6 +178,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_a_case_of_every_family[quantizelinear]",
         "test_cases_of_files[simple]",
     ),
+    "interop/onnx/test_check": ("test_the_first_node_is_named_with_its_line",),
     "interop/onnx/test_export": (
         "test_arguments_that_do_not_fit",
         "test_check_names_the_first_value_that_differs",

@@ -16,6 +16,7 @@ import { MemoryView } from "./views/memory";
 import { ParallelView } from "./views/parallel";
 import { KernelsView } from "./views/kernels";
 import { DiffView } from "./views/diff";
+import { WeightsView } from "./views/weights/weights";
 
 const VIEWS: Partial<Record<Tab, ComponentType>> = {
   graph: GraphView,
@@ -25,6 +26,7 @@ const VIEWS: Partial<Record<Tab, ComponentType>> = {
   parallel: ParallelView,
   kernels: KernelsView,
   diff: DiffView,
+  weights: WeightsView,
 };
 
 /** Adds the view of a tab that not every bundle has. */
@@ -55,7 +57,7 @@ export function App() {
             <View />
           </div>
           <Right />
-          {tab !== "parallel" && <Bottom />}
+          {tab !== "parallel" && tab !== "weights" && <Bottom />}
         </>
       )}
       {store.searching.value && <Find />}

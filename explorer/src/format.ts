@@ -50,7 +50,7 @@ export function shownMicros(micros: number): string {
 }
 
 export function shownShape(shape: readonly number[]): string {
-  return shape.length === 0 ? "scalar" : `[${shape.join(", ")}]`;
+  return shape.length === 0 ? "scalar" : `[${shape.map((n) => (n < 0 ? "?" : n)).join(", ")}]`;
 }
 
 /** A count with its thousands apart: 10,214. */

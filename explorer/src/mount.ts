@@ -6,7 +6,7 @@ import { listenForKeys } from "./keys";
 import { followLocation } from "./location";
 import { recompute } from "./scalar/recompute";
 import { createStore, followTheme, runClock, StoreContext, type Store, type Tab } from "./state";
-import { modelOf } from "./trace/model";
+import { isWeights, modelOf } from "./trace/model";
 import type { Trace } from "./trace/types";
 
 export interface Mounted {
@@ -16,7 +16,7 @@ export interface Mounted {
 
 export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost, tab: Tab = "graph"): Mounted {
   const store = createStore(modelOf(trace), host, recompute);
-  store.tab.value = tab;
+  store.tab.value = isWeights(store.model.value) ? "weights" : tab;
   const ends = [runClock(store), followTheme(store), listenForKeys(store, element)];
   // A widget shares its page's address with others.
   if (host.kind !== "widget") ends.push(followLocation(store));

@@ -10,7 +10,7 @@
  *   dead             zero everywhere, or named by a finding about dead units
  *   "no gradient"    could have one, and none came; "zero gradient": it came and is zero
  */
-import { dtypeOf, nameOf, opOf, scopePath, shapeOf, text, type Model } from "./trace/model";
+import { dtypeOf, nameOf, opOf, originOf, scopePath, shapeOf, text, type Model } from "./trace/model";
 import { FLAG, NODE_KINDS } from "./trace/types";
 import { shownShape } from "./format";
 import type { Selection } from "./state";
@@ -55,7 +55,8 @@ export function search(model: Model, query: string, limit = LIMIT): Found {
     if (words.length > 0) {
       const op = nodes.op[row] as number;
       const kind = known.kinds[nodes.kind[row] as number] as string;
-      const said = `${known.paths[nodes.scope[row] as number]}.${known.strings[nodes.name[row] as number] ?? ""} ${op < 0 ? kind : known.ops[op]} ${kind}`;
+      const origin = originOf(model, "nodes", row);
+      const said = `${known.paths[nodes.scope[row] as number]}.${known.strings[nodes.name[row] as number] ?? ""} ${op < 0 ? kind : known.ops[op]} ${kind} ${origin === null ? "" : `${origin.operator} ${origin.name}`.toLowerCase()}`;
       if (!words.every((word) => said.includes(word))) continue;
     }
     rows.push(row);

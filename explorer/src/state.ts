@@ -5,7 +5,7 @@ import { useContext } from "preact/hooks";
 import type { Host } from "./hosts/host";
 import { recordedGradient, recordedSlope, recordedValue, type Model } from "./trace/model";
 
-export const TABS = ["graph", "tape", "paths", "memory", "parallel", "kernels", "diff", "play"] as const;
+export const TABS = ["graph", "tape", "paths", "memory", "parallel", "kernels", "weights", "diff", "play"] as const;
 export type Tab = (typeof TABS)[number];
 export type Theme = "light" | "dark";
 
@@ -110,7 +110,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),
     last: computed(() => cursor.value - 1),
-    small: computed(() => current.value.nodes <= SMALL),
+    small: computed(() => current.value.nodes <= SMALL && current.value.trace.meta.stored !== true),
   };
   return store;
 }

@@ -16,12 +16,21 @@ export interface Answers {
   readonly kernels: { readonly parallel?: Parallel; readonly kernels?: Kernels; readonly native?: Parallel };
 }
 
+/** What inputs of a model are made of: texts that say how, or JSON. */
+export interface Rerun {
+  readonly seed: number;
+  readonly sizes: Readonly<Record<string, number>>;
+  readonly inputs: Readonly<Record<string, string>>;
+}
+
 export interface Host {
   readonly kind: "page" | "widget" | "server" | "local";
   /** Whole-tensor statistics on demand; null where nothing answers. */
   details?(node: number, gradient: boolean): Promise<Details | null>;
   /** Null where it cannot be told; rejected with the reason where that is an error. */
   ask?<Q extends keyof Answers>(question: Q, node: number): Promise<Answers[Q] | null>;
+  /** Run a model on other inputs; then the server's page is that of the new run. Rejected with the reason where it cannot be. */
+  rerun?(wanted: Rerun): Promise<unknown>;
   /** Messages to and from the process behind the page, for the playground. */
   send?(message: unknown): void;
   receive?(listener: (message: unknown) => void): () => void;
@@ -39,6 +48,7 @@ export class Questions {
 
   readonly details = (node: number, gradient: boolean) => this.put({ node, gradient }) as Promise<Details | null>;
   readonly ask = <Q extends keyof Answers>(question: Q, node: number) => this.put({ ask: question, node }) as Promise<Answers[Q] | null>;
+  readonly rerun = (wanted: Rerun) => this.put({ ask: "inputs", ...wanted });
 
   private put(question: object): Promise<unknown> {
     return new Promise((resolve, reject) => {

@@ -121,8 +121,8 @@ export function streamHost(kind: "explorer" | "playground" | "watch"): Host {
   // A connection that breaks is a process that has ended.
   void listen().then(close, close);
 
-  const { details, ask } = questions;
-  if (kind === "explorer") return { kind: "server", details, ask };
+  const { details, ask, rerun } = questions;
+  if (kind === "explorer") return { kind: "server", details, ask, rerun };
   return {
     kind: "server",
     details,

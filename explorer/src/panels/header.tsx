@@ -1,6 +1,6 @@
 /** Name, what is shown, tabs, find, theme. */
 import { shownPlural } from "../format";
-import { text } from "../trace/model";
+import { isWeights, text } from "../trace/model";
 import { playOf } from "../views/play/session";
 import type { Signal } from "@preact/signals";
 import { TABS, useStore, type Store, type Tab, type Theme } from "../state";
@@ -12,6 +12,7 @@ const LABELS: Record<Tab, string> = {
   memory: "Memory",
   parallel: "Parallel",
   kernels: "Kernels",
+  weights: "Weights",
   diff: "Diff",
   play: "Play",
 };
@@ -20,7 +21,9 @@ const LABELS: Record<Tab, string> = {
 export function tabsOf(store: Store): Tab[] {
   const { trace } = store.model.value;
   if (store.host.kind === "local") return ["play"];
+  if (isWeights(store.model.value)) return ["weights"];
   return TABS.filter((tab) => {
+    if (tab === "weights") return trace.meta.stored === true;
     if (tab === "diff") return trace.diff !== undefined;
     if (tab === "play") return store.host.kind === "server" && store.host.send !== undefined;
     return true;
@@ -80,6 +83,7 @@ function Title() {
   const { trace, nodes } = store.model.value;
   const { script, title, step } = trace.meta;
   const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
+  const told = isWeights(store.model.value) ? shownPlural(nodes, "tensor") : `${shownPlural(nodes, "node")}, ${shownPlural(operations, "operation")}`;
   return (
     <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>
       {script !== "" && (
@@ -92,7 +96,7 @@ function Title() {
       {step !== undefined && <span> · step {step}</span>}
       <span class="wg-muted">
         {" "}
-        · {shownPlural(nodes, "node")}, {shownPlural(operations, "operation")}
+        · {told}
       </span>
     </div>
   );

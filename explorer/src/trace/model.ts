@@ -1,6 +1,6 @@
 /** A trace as views read it: typed arrays, adjacency both ways, and where on the clock each node is. */
 import { bytesOfBase64, num, optionalNum } from "./decode";
-import { NODE_KINDS, PHASES, type Details, type NodeKind, type Phase, type Trace } from "./types";
+import { NODE_KINDS, PHASES, type Details, type NodeKind, type Origin, type Phase, type Trace } from "./types";
 
 /** Edges from one side, compressed: those of row i stand at `start[i]` to `start[i + 1]` of `edge`. */
 export interface Adjacency {
@@ -199,6 +199,17 @@ export function scopePath(model: Model, scope: number): string[] {
   const { parent, name } = model.trace.scopes;
   for (let s = scope; s > 0; s = parent[s] as number) names.push(text(model, name[s]));
   return names.reverse();
+}
+
+/** Whether the document is a file of weights: tensors, and nothing that is computed of them. */
+export function isWeights(model: Model): boolean {
+  return model.trace.meta.stored === true && model.edges === 0 && model.trace.ops.name.length === 0;
+}
+
+/** What a document said of the node that something came from; null where it came from none. */
+export function originOf(model: Model, kind: "nodes" | "scopes", row: number): Origin | null {
+  const { origins } = model.trace;
+  return origins?.list[origins[kind][row] ?? -1] ?? null;
 }
 
 export function flopsOf(model: Model, node: number): number {

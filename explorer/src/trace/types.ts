@@ -72,6 +72,8 @@ export interface Trace {
   /** What the program took out of the graph as numbers before its last operation; absent where it did not. */
   reads?: ValueRead[];
   memory?: MemoryFacts;
+  /** The nodes of a document, such as an ONNX model, that the run's came from. */
+  origins?: Origins;
   checkpoint?: CheckpointWhatIf;
   diff?: TraceDiff;
 }
@@ -95,6 +97,40 @@ export interface Meta {
   error?: { type: string; text: string };
   /** What a reader should know of how the run was made: "Shown are the gradients of the sum of its elements." */
   notes?: string[];
+  /** Parameters are those of a file that was opened: a model, or weights alone. */
+  stored?: boolean;
+  /** Inputs that were made for the run of a model. */
+  inputs?: MadeInputs;
+}
+
+/** Inputs made from what a document says of them; sizes of axes by the names that it has for them. */
+export interface MadeInputs {
+  seed: number;
+  sizes: { [name: string]: number };
+  /** `how`: "normal", "ones", "given", or what was asked for. */
+  list: { name: string; dtype: string; shape: number[]; how: string }[];
+}
+
+/** Which entry of `list` nodes and scopes (rows of both) came from; -1 for none. */
+export interface Origins {
+  nodes: number[];
+  scopes: number[];
+  list: Origin[];
+}
+
+/** A node of a document: what it says, and where in the exporting program it came from. */
+export interface Origin {
+  operator: string;
+  name: string;
+  inputs: string[];
+  outputs: string[];
+  domain?: string;
+  doc?: string;
+  /** Numbers, text and lists of such; of tensors and graphs what they are. */
+  attributes?: { [name: string]: unknown };
+  /** The first sentence of the operator's documentation. */
+  about?: string;
+  program?: { file: string; line: number; function: string; text: string };
 }
 
 /**

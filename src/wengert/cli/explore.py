@@ -1,4 +1,4 @@
-"""`wengert explore`: a script's computation, recorded and shown, or checked for faults."""
+"""`wengert explore`: a script's computation, a model or a file of weights, shown or checked for faults."""
 
 from __future__ import annotations
 
@@ -39,18 +39,25 @@ def add_parser(commands: Any) -> None:
     """Add the command to the command line."""
     p = commands.add_parser(
         "explore",
-        help="record a script's computation and look at it",
+        help="look at a script's computation, a model or a file of weights",
         description="Run a script, record one step of what it computes (forward, backward, optimiser), and open the "
-        "recording in a browser. The page is one file that needs no network. Without a script a first lesson is shown.",
+        "recording in a browser. An ONNX model is run on inputs that are made; a file of weights is shown by the tree "
+        "of its names. The page is one file that needs no network. Without a script a first lesson is shown.",
     )
     p.add_argument(
         "script",
-        metavar="SCRIPT[:FUNCTION]",
+        metavar="SCRIPT[:FUNCTION]|FILE",
         nargs="?",
-        help="a Python file, or one of its functions to call, or a folder with runs that were watched or written for "
-        "TensorBoard (default: a lesson of nine nodes)",
+        help="a Python file, or one of its functions to call; an ONNX model; a file of weights (.safetensors, .pt, "
+        ".npz, .gguf, ...); or a folder with runs that were watched or written for TensorBoard (default: a lesson of "
+        "nine nodes)",
     )
-    p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script; options may follow a file")
+    _add_options(p)
+    p.set_defaults(run=run)
+
+
+def _add_options(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--check",
         action="store_true",
@@ -61,7 +68,43 @@ def add_parser(commands: Any) -> None:
         "--step", type=int, metavar="N", help="show step N of a training run, from 0 (default: the last whole one)"
     )
     p.add_argument("--save", type=Path, metavar="PAGE", help="write the page to this file and open nothing")
-    p.set_defaults(run=run)
+    model = p.add_argument_group("of an ONNX model")
+    model.add_argument(
+        "--size",
+        action="append",
+        type=_size,
+        metavar="NAME=N",
+        help="the size of an axis that the model leaves open (default: asked for at a terminal, else 1 for the first "
+        "axis of an input and 8 for others)",
+    )
+    model.add_argument(
+        "--input",
+        action="append",
+        type=_input,
+        metavar="NAME=VALUE",
+        help="an input: a .npy file, JSON such as [[1, 2]], or how it is made: normal, uniform, zeros, ones, range",
+    )
+    model.add_argument("--seed", type=int, metavar="N", help="of the numbers that inputs are made of (default: 0)")
+    model.add_argument(
+        "--structure", action="store_true", help="draw the document's nodes as they stand, and run nothing"
+    )
+    model.add_argument(
+        "--live", action="store_true", help="serve the page, on which inputs and sizes can be changed, until Ctrl-C"
+    )
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, equals, number = text.rpartition("=")
+    if not equals or not number.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: batch=4 is one")
+    return name, int(number)
+
+
+def _input(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is no input: x=ones is one")
+    return name, value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,6 +124,11 @@ def _run(args: argparse.Namespace) -> int:
         return _runs(Path(args.script))
     if args.script is None and args.check:
         fail(GraphError, "there is no script to check", "Name it: wengert explore --check script.py", "--check")
+    if args.script is not None and _is_opened(args.script):
+        return _opened(args)
+    for option in ("size", "input", "seed", "structure", "live"):
+        if getattr(args, option):
+            fail(GraphError, f"--{option} is for a model", "Name one: wengert explore model.onnx.", f"--{option}")
     folder = Path(tempfile.mkdtemp(prefix="wengert-"))
     if args.step is not None and args.step < 0:
         fail(GraphError, f"no step {args.step}", "Steps are counted from 0.", "--step")
@@ -92,17 +140,68 @@ def _run(args: argparse.Namespace) -> int:
     else:
         script, function = _parts(args.script)
         found = explorer.Exploration(explorer.record_script(script, function, args.arguments, step=args.step))
+    return _shown(found, args, folder / f"{script.stem}.html")
+
+
+def _shown(found: Exploration, args: argparse.Namespace, page: Path) -> int:
+    """Check what was recorded, or write its page, and open that where no other was asked for."""
     if args.check:
         return check(found)
-    if args.save is not None:
-        found.save(args.save)
-        _say(f"{found}\nwrote {args.save}")
-        return CLEAN
-    page = folder / f"{script.stem}.html"
+    page = page if args.save is None else args.save
     found.save(page)
     _say(f"{found}\nwrote {page}")
-    webbrowser.open(page.as_uri())
+    if args.save is None:
+        webbrowser.open(page.as_uri())
     return CLEAN
+
+
+# -- models and weights
+
+# Endings of files that are opened, not run as scripts.
+_OPENED = (".onnx", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npz", ".npy", ".gguf")
+
+
+def _is_opened(path: str) -> bool:
+    """Return whether a path is called like a file that is opened and not run as a script."""
+    return path.lower().endswith(_OPENED)
+
+
+def _opened(args: argparse.Namespace) -> int:
+    """Show a model or a file of weights; options may stand behind it."""
+    rest = argparse.ArgumentParser(prog=f"wengert explore {args.script}")
+    _add_options(rest)
+    rest.parse_args(args.arguments, args)
+    live = import_module("wengert.explorer.opened.live")
+    sizes = dict(args.size or ())
+    if _is_terminal() and not (args.structure or args.check or args.save):
+        models = import_module("wengert.explorer.opened.models")
+        open_sizes = models.open_sizes(args.script) if args.script.lower().endswith(".onnx") else {}
+        sizes |= {name: _asked(name, usual) for name, usual in open_sizes.items() if name not in sizes}
+    inputs = {name: _array(value) for name, value in args.input or ()}
+    opened = live.Opened(args.script, live.Wanted((), inputs, sizes, args.seed or 0), args.structure)
+    if args.live:
+        import_module("wengert.explorer.server").serve(opened)
+        return CLEAN
+    folder = Path(tempfile.mkdtemp(prefix="wengert-"))
+    return _shown(opened.exploration, args, folder / f"{Path(args.script).stem}.html")
+
+
+def _array(value: str) -> Any:
+    """Return an input that a file holds; a text that says how it is made as it is."""
+    if not value.endswith(".npy"):
+        return value
+    (array,) = import_module("wengert.storage.numpy_files").open_npy(value, False).values()
+    return array.read()
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _asked(name: str, usual: int) -> int:
+    """Ask for a size; nothing, or no number, is the usual one."""
+    text = input(f"size of {name} [{usual}]: ").strip()
+    return int(text) if text.isdigit() else usual
 
 
 def _runs(folder: Path) -> int:
@@ -131,7 +230,7 @@ def check(found: Exploration) -> int:
         told = found.document["meta"]["error"]
         _say(f"{found.recording.script}: stopped by {told['type']}: {told['text']}", sys.stderr)
         return BROKEN
-    if not found.recording.events:
+    if not found.recording.events and not found.recording.stored:
         _say(f"{found.recording.script}: nothing was computed with wengert", sys.stderr)
         return BROKEN
     notes = len(found.findings) - grave

@@ -23,18 +23,20 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _FLOAT32 = np.dtype(np.float32)
 # The name of the scope, of kind "gradient", in which a derivative rule of a user's own runs.
 RULE = ""
-ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint", "trace"]
+ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint", "trace", "node"]
 
 
 class Scope:
-    """A context that operations ran inside of: a module, composite, checkpoint, derivative of a node, or a trace.
+    """A context that operations ran inside of: a module, composite, checkpoint, derivative of a node, a trace, or a
+    node of a document.
 
     Scopes form a chain through `parent`. `name` is a module's attribute name, a composite's op
     name, a checkpointed function's name or the differentiated op's name. `code` and `offset` are
     the user's place at entry: an operation that library code calls is shown there. A composite
     keeps its `op`, `inputs` and `attrs`, from which its node is made when a graph is closed; the
     scope of kind "output" below it marks the nodes that are its results. A trace is one in the midst
-    of a computation, of a function that a transform or a loop runs.
+    of a computation, of a function that a transform or a loop runs. A node is one of a document that a program runs,
+    such as an ONNX model; its `attrs` have it under "node".
     """
 
     __slots__ = ("kind", "name", "parent", "code", "offset", "op", "inputs", "attrs")

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..core import tree
-from ..core.errors import DTypeError, GraphError, fail, user_frame
+from ..core.errors import DTypeError, fail, user_frame
 from ..core.graph.graph import Graph
-from ..core.node import Node
-from ..core.spec import Spec, category
 from ..core.state.observer import aside, is_observed
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor
 from ..execute.interpreter import feed
-from ..explain.observing.arguments import parameter_names, tensors_of
-from ..transforms.derivatives import reverse
 from . import notebook, questions
 from .document.compare import compared
 from .document.document import Document, described
@@ -28,12 +21,11 @@ from .document.tensor_paths import tensor_paths
 from .findings import Finding
 from .page import page
 from .recording import reached
-from .recording.gathered import from_graph, from_tensor, graph_title
+from .recording.call import record_call
+from .recording.gathered import from_graph, from_tensor
 from .recording.kernels import compile_run, kernels, native
-from .recording.names import name_leaves
 from .recording.parallel import parallel
-from .recording.recorder import Recorder
-from .recording.recording import Recording, recorded
+from .recording.recording import Recording
 from .recording.rerun import of_recording
 
 # Up to so many rows a recorded run is compiled without being asked to.
@@ -131,10 +123,11 @@ def explore(
 
     Parameters
     ----------
-    target: a function, a module, a tensor with a graph, or a `wg.Graph`.
+    target: a function, a module, a tensor with a graph, a `wg.Graph`, or the path of an ONNX model or a file of
+        weights (see :func:`wengert.explorer.open_file`).
     args, kwargs: a function's arguments. Floating tensors, arrays and numbers among them are inputs, whose
         gradients are shown; parameters of modules keep being parameters. A graph's inputs; without any only its
-        structure is shown.
+        structure is shown. A model's inputs, of which those that are not given are made.
     step: of a function that trains, the step to show, from 0; the last whole one where it is not given.
     compiled: whether to run what was recorded again, compiled and on threads, for the views of kernels and of
         parallel execution; by default up to 1,000 nodes.
@@ -150,6 +143,8 @@ def explore(
     lambda: 3 nodes, 1 operations, 1 steps back
     """
     names = _names_around() if isinstance(target, Tensor) else {}
+    if isinstance(target, (str, os.PathLike)):
+        return open_file(target, *args, compiled=compiled, **kwargs)
     with aside():
         if isinstance(target, Tensor):
             return Exploration(from_tensor(target, names), compiled)
@@ -158,104 +153,48 @@ def explore(
         if isinstance(target, Graph):
             feed(target, args, kwargs)  # inputs that do not fit are the caller's error, not the run's
         if not callable(target):
-            mend = "Give a function and its arguments, a tensor, a graph."
+            mend = "Give a function and its arguments, a tensor, a graph, a file."
             fail(DTypeError, f"explore: a {type(target).__name__}", mend)
         return Exploration(record_call(target, args, kwargs, step), compiled)
 
 
-def record_call(
-    target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], step: int | None = None
-) -> Recording:
-    """Run a function under the recorder."""
-    inputs = _Inputs(target, args, kwargs)
-    recorder = Recorder(step)
-    error: BaseException | None = None
-    notes: list[str] = []
-    results: list[Tensor] = []
-    with recorder.recording():
-        try:
-            results = tensors_of(target(*inputs.args, **inputs.kwargs))
-            if not recorder.has_passed:
-                _differentiate(results, notes)
-        except Exception as e:
-            error = e
-    recorder.settle(error is not None)
-    recording = recorded(recorder, inputs.nodes, results)
-    inside = reached.tensors(recorder.variables.items())
-    outside = reached.arrays([("", target), *recorder.variables.items()])
-    name_leaves(recording.rows, reached.leaf_names(inside) | inputs.names, outside)
-    recording.title, recording.script = inputs.title, inputs.script
-    recording.error, recording.notes = error, [*notes, *recorder.notes()]
-    recording.parameters = reached.parameters([*inputs.used, *inside])
-    return recording
+def open_file(
+    path: str | os.PathLike[str],
+    *args: Any,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    structure: bool = False,
+    compiled: bool | None = None,
+    **kwargs: Any,
+) -> Exploration:
+    """Open a file to be looked at: an ONNX model, which is run, or weights, by the tree of their names.
 
+    Parameters
+    ----------
+    path: an ONNX model (`.onnx`), or a file that :func:`wengert.storage.load_weights` reads.
+    args, kwargs: inputs of the model, by position or name. Those that are not given are made from what the document
+        says of them: floating numbers are normal, indices in the range of what they pick from, masks 1. A text says
+        how: "normal", "uniform", "zeros", "ones", "range", or JSON.
+    sizes: of axes that the document names (`{"batch": 4}`) or leaves open (`{"x_0": 4}`); by default 1 for the first
+        axis of an input, 8 for others, or what else the model runs with.
+    seed: of the numbers that are made.
+    structure: whether to draw the document's nodes as they stand, without running them. So is drawn, with the reason
+        among its notes, what cannot be run.
+    compiled: as of :func:`wengert.explore`.
 
-def _differentiate(results: Sequence[Tensor], notes: list[str]) -> None:
-    """Run a backward pass from what a function returned: its first scalar, else the sum of everything."""
-    tracked = [t for t in results if t.node is not None and t.requires_grad and category(t.dtype) >= 2]
-    scalars = [t for t in tracked if t.size == 1 and category(t.dtype) == 2]
-    if not tracked:
-        return
-    chosen = scalars[:1] or tracked
-    if not scalars:
-        notes.append("The result is no single number: shown are the gradients of the sum of its elements.")
-    pairs = [(t.node, np.ones(t.shape, t.dtype)) for t in chosen if t.node is not None]
-    reverse.backward_pass(pairs, None, create_graph=False, retain_graph=True)
+    A run that fails is shown as far as it went. Nothing in a file is executed but the operators of a model, under the
+    limits of :func:`wengert.interop.onnx.load`. Raises OnnxError and DataError for what is no such file.
 
-
-class _Inputs:
-    """A function's arguments as inputs with gradients, and the names of things."""
-
-    def __init__(self, target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.names: dict[int, str] = {}
-        self.nodes: list[Node] = []
-        self._alive: list[Any] = []
-        names = _names(target, len(args))
-        self.used = reached.tensors([("", target), *((n, a) for n, a in zip(names, args) if callable(a))])
-        for name, tensor in self.used:
-            self._call(tensor, name)
-        taken = [n.spec for n in target.inputs] if isinstance(target, Graph) else [t for _, t in self.used]
-        self._number = _float_dtype(taken, (args, kwargs))
-        self.args = [self._argument(name, value) for name, value in zip(names, args, strict=True)]
-        self.kwargs = {name: self._argument(name, value) for name, value in kwargs.items()}
-        called = getattr(target, "__name__", type(target).__name__)
-        self.title = "lambda" if called == "<lambda>" else f"{called}({', '.join([*names, *kwargs])})"
-        if isinstance(target, Graph):
-            self.title = graph_title(target)
-        code = getattr(inspect.unwrap(target), "__code__", None)
-        file = code.co_filename if code is not None else ""
-        self.script = _script(file)
-
-    def _argument(self, name: str, value: Any) -> Any:
-        if callable(value):
-            return value
-        leaves, structure = tree.flatten(value)
-        if len(leaves) == 1 and leaves[0] is value:
-            return self._leaf(name, value)
-        return tree.unflatten(structure, [self._leaf(f"{name}.{i}", leaf) for i, leaf in enumerate(leaves)])
-
-    def _leaf(self, name: str, value: Any) -> Any:
-        if not isinstance(value, (Tensor, np.ndarray, np.generic)) and type(value) not in (float, complex):
-            return value
-        made = asarray(value, dtype=self._number if type(value) is float else None)
-        if made._data is None:
-            fail(GraphError, f"explore: the argument {name} is abstract", "Give a tensor with a value.")
-        if category(made.dtype) >= 2 and made.node is None:
-            made = wrap(made._data, made.spec).requires_grad_()
-        if made.node is not None:
-            self.nodes.append(made.node)
-        self._call(made, name)
-        return made
-
-    def _call(self, tensor: Tensor, name: str) -> None:
-        self.names.setdefault(reached.key(tensor), name)
-        self._alive.append((tensor, tensor.node, tensor._data))
-
-
-def _script(file: str) -> str:
-    """Return the name of a file of code; a prompt and a notebook cell (`/tmp/ipykernel_7/42.py`) have none."""
-    folder, name = os.path.split(file)
-    return "" if file.startswith("<") or os.path.basename(folder).startswith("ipykernel_") else name
+    >>> import wengert as wg
+    >>> from wengert.explorer import open_file
+    >>> model = wg.interop.onnx.save(lambda x: wg.tanh(x) * 2, wg.spec((None, 3)), "model.onnx")  # doctest: +SKIP
+    >>> print(open_file("model.onnx", sizes={"batch": 4}))  # doctest: +SKIP
+    """
+    with aside():
+        # Loaded where a file is opened: nothing else needs readers of models and weights.
+        files = import_module("wengert.explorer.opened.files")
+        wanted = files.Wanted(args, kwargs, sizes or {}, seed)
+        return Exploration(files.recording_of(path, wanted, structure), compiled)
 
 
 def _names_around() -> dict[int, str]:
@@ -265,19 +204,3 @@ def _names_around() -> dict[int, str]:
         return {}
     variables = {**frame.f_globals, **frame.f_locals}
     return reached.leaf_names(reached.tensors([(n, v) for n, v in variables.items() if not n.startswith("_")]))
-
-
-def _names(target: Any, count: int) -> list[str]:
-    """Return a function's names for its arguments."""
-    if isinstance(target, Graph):
-        free = [target.names[n] for n in target.inputs if n not in target.bound]
-        if len(free) == count:
-            return free
-    return parameter_names(getattr(target, "forward", target), count)
-
-
-def _float_dtype(used: Sequence[Tensor | Spec], arguments: Any) -> Any:
-    """Return the dtype for Python numbers: that of all floating tensors which the function uses, else float64."""
-    given = [leaf for leaf in tree.leaves(arguments) if isinstance(leaf, (Tensor, np.ndarray, np.generic))]
-    found = {x.dtype for x in [*used, *given] if np.dtype(x.dtype).kind == "f"}
-    return found.pop() if len(found) == 1 else np.dtype(np.float64)

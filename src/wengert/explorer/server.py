@@ -111,15 +111,17 @@ class Exploring:
 
     def __init__(self, exploration: Exploration) -> None:
         self.exploration = exploration
-        self.document: Mapping[str, Any] = exploration.document
+        self.document: dict[str, Any] = exploration.document
         meta = exploration.document["meta"]
         self.title = " · ".join(part for part in (meta["script"], meta["title"]) if part)
 
     def open(self, post: Post) -> Conversation:
-        return _Answers(self.exploration, post)
+        return Answers(self.exploration, post)
 
 
-class _Answers:
+class Answers:
+    """The conversation with a page that asks about a recording."""
+
     def __init__(self, exploration: Exploration, post: Post) -> None:
         self.exploration, self.post = exploration, post
         self._one = locks.lock()

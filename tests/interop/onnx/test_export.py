@@ -15,6 +15,7 @@ import wengert as wg  # noqa: E402
 from wengert.core.ops.op import TABLE  # noqa: E402
 from wengert.core.ops.record import bind  # noqa: E402
 from wengert.interop.onnx import OnnxError, check, load, save  # noqa: E402
+from wengert.interop.onnx.export import writer  # noqa: E402
 from wengert.interop.onnx.export.writer import has_form  # noqa: E402
 
 try:
@@ -317,3 +318,40 @@ def test_check_names_the_first_value_that_differs(monkeypatch: pytest.MonkeyPatc
     assert "test_export.py" in found.source
     assert abs(found.largest - 0.1) < 1e-3
     assert "tanh" in str(found)
+
+
+def planted(operator: str, **attributes: Any) -> tuple[Any, int]:
+    """Return a form that writes another operator than the op is."""
+    return lambda g, n, x, *_: g(operator, x, **attributes), 0
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "f", "shape", "op"),
+    [
+        ("rsqrt", planted("Sqrt"), lambda x: wg.exp(wg.rsqrt(x) + 1), (3,), "rsqrt"),
+        ("softmax", planted("Softmax", axis=0), lambda x: wg.sum(wg.softmax(x * 2, -1) * x), (3, 4), "softmax"),
+        ("negative", planted("Abs"), wg.grad(lambda x: wg.sum(wg.cos(x) * x)), (3,), "negative"),
+        ("argmax", planted("ArgMin", axis=-1, keepdims=0), lambda x: wg.argmax(x * 1.5, -1), (3, 4), "argmax"),
+        ("log", planted("Neg"), lambda x: wg.exp(wg.log(-x)), (3,), "log"),
+        ("sin", planted("Cos"), lambda x: wg.scan(lambda c, r: (wg.sin(c) + r, c), x[0], x)[0] * 2, (3,), "scan"),
+        ("sin", planted("Cos"), lambda x: wg.cond(wg.sum(x) > 0, lambda: wg.sin(x), lambda: x) + 1, (3,), "sin"),
+        ("tanh", planted("Sinh"), lambda x: wg.tanh(x), (3,), "tanh"),
+    ],
+)  # fmt: skip
+def test_check_names_planted_faults(
+    monkeypatch: pytest.MonkeyPatch, name: str, form: Any, f: Any, shape: tuple[int, ...], op: str
+) -> None:
+    x = wg.asarray(np.linspace(0.5, 2.0, int(np.prod(shape)), dtype=np.float32).reshape(shape))
+    assert check(f, [x], runtime="reference") is None
+    monkeypatch.setitem(writer._FORMS, name, form)
+    found = check(f, [x], runtime="reference")
+    assert found is not None
+    assert found.op == op
+    assert "test_export.py" in found.source
+
+
+def test_an_infinity_is_near_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(writer._FORMS, "exp", (lambda g, n, x: g("Mul", g("Exp", x), g.like(3e38, n.dtype)), 0))
+    found = check(lambda x: wg.exp(x) + 1, [wg.tensor([5.0])], runtime="reference")
+    assert found is not None
+    assert found.largest == np.inf

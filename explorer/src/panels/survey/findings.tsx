@@ -38,7 +38,7 @@ export function Findings() {
         Findings <small class="wg-mono">{findings.length}</small>
       </h2>
       {findings.length === 0 ? (
-        <p class="wg-none">{store.model.value.events > 0 ? "Nothing was found in this run." : "There was no run to look at."}</p>
+        <p class="wg-none">{store.model.value.events > 0 || store.model.value.trace.meta.stored === true ? "Nothing was found." : "There was no run to look at."}</p>
       ) : (
         <ul>
           {findings.map((finding, i) => (

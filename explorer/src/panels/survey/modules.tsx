@@ -1,7 +1,7 @@
 /** The tree of modules, with the number of operations and the size of gradients in each. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { opOf } from "../../trace/model";
+import { isWeights, kindOf, nameOf, opOf } from "../../trace/model";
 import { reveal, select, toggleScope, useStore, type Store } from "../../state";
 import { shownNumber } from "../../format";
 import { logScale, totalsOf, type Totals } from "../../views/survey/totals";
@@ -85,8 +85,8 @@ export function Modules() {
     <section class="wg-modules" aria-label="Modules">
       <h2>
         Modules
-        <small class="wg-ops">ops</small>
-        <small class="wg-grad">{store.model.value.trace.meta.values ? "grad size" : ""}</small>
+        <small class="wg-ops">{isWeights(store.model.value) ? "tensors" : "ops"}</small>
+        <small class="wg-grad">{store.model.value.trace.meta.values && store.model.value.events > 0 ? "grad size" : ""}</small>
       </h2>
       <div
         class="wg-tree"
@@ -126,7 +126,7 @@ function rowsNow(store: Store, unrolled: ReadonlySet<number>): TreeRow[] {
   const nodes = selection?.kind === "node" ? [...named, selection.row] : named;
   const apart = around(model, nodes);
   if (selection?.kind === "scope") apart.add(selection.row);
-  const marked = [...new Set(nodes)].map((node) => ({ node, label: opOf(model, node) }));
+  const marked = [...new Set(nodes)].map((node) => ({ node, label: kindOf(model, node) === "op" ? opOf(model, node) : nameOf(model, node) || kindOf(model, node) }));
   return treeRows(model, { open: store.open.value, unrolled, marked, apart });
 }
 
@@ -163,7 +163,7 @@ function sumOf(store: Store, totals: Totals, row: TreeRow): Sum {
   let squares = 0;
   let bad = false;
   for (const s of scopes) {
-    ops += totals.ops[s] as number;
+    ops += (isWeights(store.model.value) ? totals.nodes[s] : totals.ops[s]) as number;
     squares += (totals.gradientSize[s] as number) ** 2;
     bad ||= (totals.badGradients[s] as number) > 0;
   }
@@ -210,9 +210,11 @@ function Row({ row, y, current, selected, store, scale, choose, toggle }: RowPro
       <span class="wg-tree-name">{row.label}</span>
       {times > 1 && <span class="wg-times">×{times}</span>}
       <span class="wg-tree-ops wg-mono">{sum.ops.toLocaleString("en")}</span>
-      <span class="wg-bar">
-        <i style={{ width: `${100 * (sum.bad ? 1 : scale(sum.size))}%` }} />
-      </span>
+      {(store.model.value.events > 0 || sum.bad) && (
+        <span class="wg-bar">
+          <i style={{ width: `${100 * (sum.bad ? 1 : scale(sum.size))}%` }} />
+        </span>
+      )}
     </div>
   );
 }

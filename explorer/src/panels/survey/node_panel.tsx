@@ -7,6 +7,7 @@ import {
   nameOf,
   opOf,
   operandsOf,
+  originOf,
   recordedGradient,
   recordedValue,
   scopePath,
@@ -17,6 +18,7 @@ import { reveal, seek, useStore } from "../../state";
 import { shownBytes, shownMany, shownNumber, shownShape } from "../../format";
 import { placeOf, Source, spanOf } from "../source";
 import { Tensor } from "../tensor";
+import { OriginSection } from "./origin";
 import { Replay } from "./replay";
 import { Fact, Said } from "./said";
 
@@ -42,17 +44,20 @@ export function NodePanel({ node }: { node: number }) {
           </p>
         )}
       </section>
+      <OriginSection origin={originOf(model, "nodes", node)} />
       <Passes model={model} node={node} />
       <Links title="Operands" model={model} nodes={operandsOf(model, node)} />
       <Links title="Consumers" model={model} nodes={consumersOf(model, node)} />
-      <section class="wg-section">
-        <h2>On the tape</h2>
-        <Moment label="made" at={model.forwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
-        <Moment label="gradient handed on" at={model.backwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
-        {op >= 0 && <Fact name="work">{shownMany(flopsOf(model, node))}flops</Fact>}
-        <Kept model={model} node={node} />
-        <KernelOf model={model} node={node} />
-      </section>
+      {model.events > 0 && (
+        <section class="wg-section">
+          <h2>On the tape</h2>
+          <Moment label="made" at={model.forwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
+          <Moment label="gradient handed on" at={model.backwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
+          {op >= 0 && <Fact name="work">{shownMany(flopsOf(model, node))}flops</Fact>}
+          <Kept model={model} node={node} />
+          <KernelOf model={model} node={node} />
+        </section>
+      )}
       {placeOf(trace, span) !== "" && (
         <section class="wg-section">
           <h2>

@@ -15,7 +15,7 @@ export function Replay({ node, span }: { node: number; span: number }) {
   const [replay, ask] = useAsked("float64", node);
   const command = breakCommand(model, span);
   const [copied, setCopied] = useState(false);
-  if (node < 0 && command === "") return null;
+  if ((node < 0 || model.events === 0) && command === "") return null;
   return (
     <section class="wg-section wg-replay">
       <div class="wg-replay-buttons">

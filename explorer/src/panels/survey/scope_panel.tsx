@@ -1,12 +1,15 @@
 /** What a module comes to: counts, work, memory, time, and the gradients in it that deserve a look. */
-import { kindOf, nameOf, opOf, recordedSize, scopePath, shapeOf, type Model } from "../../trace/model";
+import { isWeights, kindOf, nameOf, opOf, originOf, recordedSize, scopePath, shapeOf, type Model } from "../../trace/model";
 import { useMemo } from "preact/hooks";
 import { nodesWithin } from "../../fold/fold";
 import { rmsOfCode } from "../../trace/decode";
 import { reveal, select, useStore } from "../../state";
 import { shownBytes, shownMany, shownMicros, shownNumber, shownShape } from "../../format";
 import { hasNaNGradient, othersLike, totalsOf } from "../../views/survey/totals";
-import { Fact } from "./said";
+import { bytesOf } from "../../views/weights/rows";
+import { Inputs } from "./inputs";
+import { OriginSection } from "./origin";
+import { Fact, Said } from "./said";
 
 const SHOWN = 6;
 
@@ -25,12 +28,18 @@ export function ScopePanel({ scope }: { scope: number }) {
       <section class="wg-section wg-finding-head">
         <h1>{path[path.length - 1] ?? meta.title}</h1>
         <p class="wg-muted">
-          {scope === 0 ? "the whole run" : `${scopes.kind[scope]}${path.length > 1 ? ` in ${path.slice(0, -1).join(".")}` : ""}`}
+          {scope === 0 ? (isWeights(model) ? "the whole file" : "the whole run") : `${scopes.kind[scope]}${path.length > 1 ? ` in ${path.slice(0, -1).join(".")}` : ""}`}
           {scope > 0 && same > 0 && ` · same shape as ${same} other${same > 1 ? "s" : ""}`}
         </p>
-        <Fact name="operations">{whole(at(t.ops))}</Fact>
+        {scope === 0 && meta.error !== undefined && (
+          <p class="wg-bad">
+            Stopped by {meta.error.type}: {meta.error.text.split("\n")[0]}
+          </p>
+        )}
+        {!isWeights(model) && <Fact name="operations">{whole(at(t.ops))}</Fact>}
         <Fact name="parameters">{at(t.parameters) === 0 ? "none" : `${whole(at(t.parameters))} in ${whole(at(t.parameterTensors))}`}</Fact>
-        <Fact name="work forward">{shownMany(at(t.flops))}flops</Fact>
+        {isWeights(model) && <Fact name="bytes">{shownBytes(nodesWithin(model, scope).reduce((sum, n) => sum + bytesOf(model, n), 0))}</Fact>}
+        {at(t.flops) > 0 && <Fact name="work forward">{shownMany(at(t.flops))}flops</Fact>}
         {model.events > 0 && <Fact name="kept for backward">{shownBytes(at(t.kept))}</Fact>}
         {model.events > 0 && (
           <Fact name="time forward, back">
@@ -38,7 +47,9 @@ export function ScopePanel({ scope }: { scope: number }) {
           </Fact>
         )}
       </section>
-      {meta.values && (
+      <OriginSection origin={originOf(model, "scopes", scope)} />
+      {scope === 0 && meta.inputs !== undefined && <Inputs made={meta.inputs} />}
+      {meta.values && model.events > 0 && (
         <section class="wg-section">
           <h2>Sizes</h2>
           <Fact name="values">{size(at(t.valueSize), at(t.roughValues) > 0)}</Fact>
@@ -53,7 +64,17 @@ export function ScopePanel({ scope }: { scope: number }) {
           )}
         </section>
       )}
-      {meta.values && worst.length > 0 && (
+      {scope === 0 && meta.notes !== undefined && (
+        <section class="wg-section">
+          <h2>Notes</h2>
+          {meta.notes.map((note) => (
+            <p key={note} class="wg-muted">
+              <Said text={note} />
+            </p>
+          ))}
+        </section>
+      )}
+      {meta.values && model.events > 0 && worst.length > 0 && (
         <section class="wg-section">
           <h2>
             Parameters <small>gradient beside value</small>

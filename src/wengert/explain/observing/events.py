@@ -138,7 +138,7 @@ class Events(Observer):
         code, scope = node.code, node.scope
         # Where one of Wengert's own functions made it, the user's line is that which called the function.
         is_inside = isinstance(code, CodeType) and is_internal(code.co_filename)
-        if is_inside and (scope is None or scope.kind in ("module", "trace")):
+        if is_inside and (scope is None or scope.kind in ("module", "trace", "node")):
             node.code, node.offset = caller()
         self.nodes.setdefault(self.count, []).append(node)
 

@@ -20,6 +20,7 @@ from ..recording.recording import Recording, Row
 from ..recording.scopes import UNTOLD, Place, Tree
 from . import forms, slopes, stats
 from .lives import Buffer, Lives, arrays, base, classes, lives
+from .origins import Origins
 from .stats import num
 
 Document = dict[str, Any]
@@ -123,6 +124,8 @@ class _Writer:
             out["reads"] = self._reads()
         out["findings"] = [self._finding(finding) for finding in self.findings]
         out["spans"], out["files"] = self._sources()
+        if (origins := Origins().entries(self.rows, self.tree)) is not None:
+            out["origins"] = origins
         if recording.values and recording.events:
             out["memory"] = {
                 "resident": self.lives.resident,
@@ -150,6 +153,10 @@ class _Writer:
             meta["seconds"] = round(recording.seconds, 6)
         if recording.error is not None:
             meta["error"] = {"type": type(recording.error).__name__, "text": said(recording.error)}
+        if recording.stored:
+            meta["stored"] = True
+        if recording.inputs is not None:
+            meta["inputs"] = dict(recording.inputs)
         if recording.notes:
             meta["notes"] = list(recording.notes)
         return meta

@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from . import large
+from .large import real
 
 NONE, ZERO, INFINITE, NAN = 0, 1, 254, 255
 _BINS, _ALL, _ROWS, _COLUMNS = 16, 64, 16, 64
+# Arrays of more elements are not copied.
+_LARGE = 1 << 22
 # Codes are quarters of powers of two around 1.
 _MIDDLE, _STEPS = 128, 4
 _LEAST, _MOST = 2, 253
@@ -49,18 +53,6 @@ def parts(value: Any) -> list[Array]:
     return [np.asarray(v) for v in found if v is not None]
 
 
-def real(array: Array) -> Array:
-    """Return an array of real numbers: the sizes of complex ones, wider ones for half precision and integers."""
-    if array.dtype.kind == "c":
-        with np.errstate(all="ignore"):
-            return np.abs(array)
-    return (
-        array
-        if array.dtype.kind == "f" and array.dtype.itemsize > 2
-        else array.astype(np.float32 if array.dtype.kind == "V" else np.float64)
-    )
-
-
 def code(value: Any) -> int:
     """Return the root mean square of the finite elements, as one byte; NaN and infinities have codes of their own."""
     if value is None:
@@ -69,6 +61,12 @@ def code(value: Any) -> int:
     worst = NONE
     for array in parts(value):
         if array.size == 0:
+            continue
+        if _is_large(array):
+            sums = large.sums(array)
+            worst = max(worst, NAN if sums.nan else INFINITE if sums.infinite else NONE)
+            total += sums.squares
+            count += sums.finite
             continue
         flat = real(array).ravel()
         with np.errstate(all="ignore"):
@@ -97,7 +95,11 @@ def size(value: Any) -> float | int | str | None:
     """
     if value is None or (not isinstance(value, (tuple, list)) and np.size(value) == 1):
         return None
-    flat = np.concatenate([real(array).ravel().astype(np.float64) for array in parts(value)])
+    found = parts(value)
+    if len(found) == 1 and _is_large(found[0]):
+        sums = large.sums(found[0])
+        return None if sums.finite < found[0].size else short(math.sqrt(sums.squares / sums.finite))
+    flat = np.concatenate([real(array).ravel().astype(np.float64) for array in found])
     largest = float(np.abs(flat).max(initial=0.0))
     if not math.isfinite(largest):
         return None
@@ -151,6 +153,8 @@ def details(value: Any) -> dict[str, Any] | None:
     if not arrays:
         return None
     array = arrays[0]
+    if _is_large(array):
+        return _large_details(array)
     flat = real(array).ravel().astype(np.float64, copy=False)
     finite = flat[np.isfinite(flat)]
     out: dict[str, Any] = {"min": 0, "max": 0, "mean": 0, "std": 0}
@@ -169,6 +173,29 @@ def details(value: Any) -> dict[str, Any] | None:
     elif flat.size > _ALL:
         out["cells"] = cells(flat.reshape(array.shape))
     return out
+
+
+def _is_large(array: Array) -> bool:
+    """Return whether an array is looked at in pieces: a large one whose numbers' squares are ordinary numbers."""
+    return array.size > _LARGE and array.dtype.kind in "biufV" and array.dtype.itemsize <= 4
+
+
+def _large_details(array: Array) -> dict[str, Any]:
+    sums = large.sums(array)
+    out: dict[str, Any] = {"min": 0, "max": 0, "mean": 0, "std": 0}
+    hist: list[int] = []
+    if sums.finite:
+        std, hist = large.spread(array, sums, _BINS)
+        out = {"min": num(sums.low), "max": num(sums.high), "mean": short(sums.total / sums.finite), "std": short(std)}
+    matrix = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(1, -1)
+    rows, columns = min(_ROWS, matrix.shape[0]), min(_COLUMNS, matrix.shape[1])
+    means, nan, inf = large.grid(matrix, rows, columns)
+    cell = zip(means.ravel().tolist(), nan.ravel(), inf.ravel(), strict=True)
+    values = ["nan" if n else "inf" if i else _rounded(v, 3) for v, n, i in cell]
+    return {
+        **out, "nan": sums.nan, "inf": sums.infinite, "zero": sums.zero, "size": array.size, "hist": hist,
+        "cells": {"rows": rows, "cols": columns, "values": values},
+    }  # fmt: skip
 
 
 def _scaled(finite: Array, largest: float) -> tuple[Array, int]:
@@ -230,7 +257,13 @@ def _grid(sizes: Array, rows: int, columns: int) -> dict[str, Any]:
     scaled, exponent = _scaled(good, float(good.max()))
     sums = np.add.reduceat(np.add.reduceat(scaled, down, axis=0), across, axis=1)
     counts = np.diff(np.append(down, sizes.shape[0]))[:, None] * np.diff(np.append(across, sizes.shape[1]))
-    values: list[Any] = [_rounded(_unscaled(v, exponent), 3) for v in (sums / counts).ravel().tolist()]
+    means = (sums / counts).ravel().tolist()
+    values: list[Any]
+    if exponent:
+        values = [_rounded(_unscaled(v, exponent), 3) for v in means]
+    else:
+        # Many at once: a document has millions of cells.
+        values = [float(v) for v in ("%.3g " * len(means) % tuple(means)).split()]
     if bad.any():
         nan = np.logical_or.reduceat(np.logical_or.reduceat(np.isnan(sizes), down, axis=0), across, axis=1).ravel()
         inf = np.logical_or.reduceat(np.logical_or.reduceat(np.isinf(sizes), down, axis=0), across, axis=1).ravel()

@@ -23,8 +23,9 @@ from ...explain.gradients.edges import Cotangent, added, nothing
 from ...explain.gradients.paths import rank_of, rounding
 from ...explain.report import magnitude
 from ..recording.recording import Recording, Row
+from .large import real
 from .slopes import FromRow
-from .stats import real, short
+from .stats import short
 
 # Recordings of up to so many rows have their paths told.
 ROWS = 60

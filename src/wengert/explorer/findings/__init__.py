@@ -16,6 +16,7 @@ from .finding import Finding, Severity, Spread
 from .gradients import great_state, great_steps, left_over, still, unused
 from .programs import dead_units, spread_difference, squashed_twice, unread, unstable
 from .values import born_backward, born_forward
+from .weights import stored_copies, stored_dead, stored_nonfinite
 
 __all__ = ["RULES", "Facts", "Finding", "Severity", "Spread", "findings"]
 
@@ -36,6 +37,9 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     still,
     unread,
     great_state,
+    stored_nonfinite,
+    stored_dead,
+    stored_copies,
 )
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 

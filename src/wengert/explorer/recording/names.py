@@ -11,7 +11,7 @@ from ...core.arrays import Array
 from . import spans
 from .recorder import Activation
 from .recording import Recording, Row
-from .scopes import Place
+from .scopes import Place, node_of
 
 _MOST_RETURNS = 8
 
@@ -90,6 +90,7 @@ def name_rows(recording: Recording, places: Mapping[Row, Place]) -> None:
     for row in recording.rows:
         if row.op is not None:
             row.name = _assigned(row) or ""
+    _of_document(recording.rows)
     _results(recording)
     _rest(recording, places)
 
@@ -107,6 +108,18 @@ def _assigned(row: Row) -> str | None:
             return None
         code, offset, activation = caller.code, activation.at, caller
     return None
+
+
+def _of_document(rows: Sequence[Row]) -> None:
+    """Name what comes out of a document's nodes as the document does."""
+    last: dict[int, tuple[Any, Row]] = {}
+    for row in rows:
+        if row.op is not None and (node := node_of(row.scope)) is not None:
+            last[id(node)] = node, row
+    for node, row in last.values():
+        outputs = [name for name in node.told().outputs if name]
+        if len(outputs) == 1:
+            row.name = outputs[0]
 
 
 def _results(recording: Recording) -> None:

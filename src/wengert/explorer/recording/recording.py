@@ -125,6 +125,8 @@ class Recording:
     touched: set[Node | int] = field(default_factory=set)
     reads: list[tuple[Leaked, Row]] = field(default_factory=list)
     state_bytes: int = 0
+    inputs: Mapping[str, Any] | None = None
+    stored: bool = False
 
 
 def raw(value: Any) -> Any:

@@ -21,6 +21,7 @@ from ...core.source import Source
 from . import spans
 from .recorder import Activation
 from .recording import Row
+from .repeats import repeats
 
 ScopeKind = Literal["root", "module", "function", "loop", "iteration", "line", "checkpoint"]
 # Groups of more children are split.
@@ -30,6 +31,8 @@ UNTOLD = frozenset({"key", "counter"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 _ENTRIES = frozenset({"forward", "__call__"})
 _LONGEST = 48
+# What a part is called that comes again and again, and up to how many items between such parts stand by themselves.
+_BLOCK, _FEW = "block", 8
 # A loop over a variable; one that counts from 0 has the numbers of its iterations in it.
 _TURNS = re.compile(r"(?:async )?for (?P<variable>\w+) in (?P<counted>range\([^,()]*\)$)?")
 _FOR = re.compile(r"\b(?:async )?for\b")
@@ -50,6 +53,7 @@ class Place:
     index: int = -1
     hash: str = ""
     owner: str = ""  # of a part of a module that is no part itself: what the program calls that
+    node: Any = None  # the node of a document that it is
 
 
 @dataclass(slots=True)
@@ -170,7 +174,9 @@ class Tree:
         if scope.kind == "checkpoint":
             return self._child(place, ("checkpoint", id(scope)), scope.name, "checkpoint", line)
         name = f"gradient of {scope.name}" if scope.kind == "gradient" else scope.name
-        return self._child(place, (scope.kind, id(scope)), name, "function", line)
+        place = self._child(place, (scope.kind, id(scope)), name, "function", line)
+        place.node = scope.attrs.get("node") if scope.kind == "node" else None
+        return place
 
     # -- the tree made handy
 
@@ -186,6 +192,7 @@ class Tree:
     def _take(self, place: Place, other: Place) -> None:
         """Put what another place has directly into this one."""
         place.rows += other.rows
+        place.node = place.node or (other.node if len(place.children) == 1 else None)
         for row in other.rows:
             self.of_row[row] = place
         place.children = {key: child for key, child in place.children.items() if child is not other}
@@ -267,7 +274,7 @@ class Tree:
                     users[operand] = place if known is None else _common(known, place)
         for row in rows:
             if row.op is None:
-                self._put(row, users.get(row, self.root))
+                self._put(row, self._place(row) if row.scope is not None else users.get(row, self.root))
 
     def _split(self) -> None:
         for place in self._walk():
@@ -278,8 +285,8 @@ class Tree:
                 key=lambda item: item[0],
             )
             groups = _by_line([item for _, item in items])
-            if len(groups) == 1:
-                groups = [("", groups[0][1])]
+            if not any(name for name, _ in groups):
+                groups = _by_repeats([item for _, item in items])
             self._group(place, groups)
 
     def _group(self, place: Place, groups: list[tuple[str, list[Any]]]) -> None:
@@ -289,10 +296,17 @@ class Tree:
         place.children, place.rows = {}, leaves
         made: list[Any] = []
         for name, items in groups:
+            if not name and len(items) <= _FEW:
+                made += items
+                continue
+            parts = []
             for start in range(0, len(items), MOST_CHILDREN):
                 part = items[start : start + MOST_CHILDREN]
                 label = name if len(items) <= MOST_CHILDREN else f"{name} {start + 1}–{start + len(part)}".strip()
-                made.append(self._bundle(place, part, label, keys) if len(part) > 1 else part[0])
+                parts.append(self._bundle(place, part, label, keys) if len(part) > 1 else part[0])
+            # What comes again and again stays one thing, however many it has.
+            whole = len(parts) > 1 and name.startswith(_BLOCK)
+            made += [self._bundle(place, parts, name, keys)] if whole else parts
         while len(made) > MOST_CHILDREN:
             made = [
                 self._bundle(place, made[i : i + MOST_CHILDREN], f"part {i // MOST_CHILDREN + 1}", keys)
@@ -351,6 +365,18 @@ def _entered(scope: Scope | None) -> list[Scope]:
             found.append(scope)
         scope = scope.parent
     return found[::-1]
+
+
+def node_of(scope: Scope | None, outermost: bool = False) -> Any:
+    """Return the node of a document that an operation ran in, the innermost or the outermost one; None for none."""
+    found = None
+    while scope is not None:
+        if scope.kind == "node" and (node := scope.attrs.get("node")) is not None:
+            found = node
+            if not outermost:
+                break
+        scope = scope.parent
+    return found
 
 
 def _owner(scope: Scope) -> str:
@@ -430,6 +456,28 @@ def _by_line(items: list[Any]) -> list[tuple[str, list[Any]]]:
     return groups
 
 
+def _by_repeats(items: list[Any]) -> list[tuple[str, list[Any]]]:
+    """Return items of which no line is known in the parts that come again and again, and what is between them."""
+    groups: list[tuple[str, list[Any]]] = []
+    done = 0
+    for number, repeat in enumerate(repeats([_told_apart(item) for item in items])):
+        groups.append(("", items[done : repeat.start]))
+        name = _BLOCK if number == 0 else f"{_BLOCK} {chr(ord('a') + number % 26)}"
+        for i in range(repeat.times):
+            first = repeat.start + i * repeat.period
+            groups.append((f"{name} {i}", items[first : first + repeat.period]))
+        done = repeat.end
+    groups.append(("", items[done:]))
+    return [group for group in groups if group[1]]
+
+
+def _told_apart(item: Any) -> Any:
+    """Return what an item is, whatever the sizes of its operands are."""
+    if isinstance(item, Row):
+        return item.op.name if item.op is not None else item.kind
+    return (item.name, *(row.op.name for row in item.rows if row.op is not None))
+
+
 # -- structure
 
 
@@ -446,7 +494,7 @@ def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]
     starts = np.searchsorted(table[:, 0], np.arange(len(rows) + 1))
     inside: dict[Place, list[int]] = {}
     for place in reversed(places):
-        own = [row.index for row in place.rows if row.op is not None]
+        own = [row.index for row in place.rows if row.op is not None or row.scope is not None]
         shape = [len(own)]
         for child in place.children.values():
             if child.index >= 0:

@@ -12,6 +12,7 @@ from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown, title
 from .program import _ABSENT, Body, Context, Program, Step
 from .registry import TRAINING, Rule, find
+from .told import place_of, stored
 from .values import Known, array_of, element_type, holds, package
 
 _AI = ("", "ai.onnx")
@@ -236,8 +237,9 @@ class _Scope:
         if local is not None:
             program = self.builder.function(local, protos, f"function {node.op_type!r}")
             step = Step(
-                what, shown(node.op_type), None, program, None, tuple(operands), self.results(node, what), {}, {}, 0
-            )
+                what, shown(node.op_type), None, program, None, tuple(operands), self.results(node, what), {}, {}, 0,
+                document=stored(node), place=place_of(node),
+            )  # fmt: skip
             if len(operands) > len(program.inputs) or len(step.results) > len(program.outputs):
                 refuse(f"{what} has other numbers of inputs or outputs than the function")
             self.steps.append(step)
@@ -246,7 +248,10 @@ class _Scope:
         if version is None:
             refuse(f"{what} is of the domain {shown(domain)!r}, of which the model imports no version")
         rule = find(domain, node.op_type, version)
-        step = Step(what, shown(node.op_type), rule, None, None, tuple(operands), (), {}, {}, version)
+        step = Step(
+            what, shown(node.op_type), rule, None, None, tuple(operands), (), {}, {}, version,
+            document=stored(node), place=place_of(node),
+        )  # fmt: skip
         if rule is None:
             self.expand(step, node, domain, version, protos, what)
         else:

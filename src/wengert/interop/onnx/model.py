@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...nn.parameter import Parameter
 from .build import Builder
 from .document import External, read
 from .errors import OnnxError, refuse, shown
-from .program import FAULTS, Program, Run, walk
+from .program import FAULTS, Program, Run, Step, walk
 from .values import Known, holds, nbytes, numpy_dtype, package, tensor
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
@@ -76,8 +76,8 @@ class Model(Module):
             proto, folder, limit if memory is not None else max(limit, 1 << 36 if folder else 0), external
         )
         initial = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
-        self.inputs = tuple(_value(v) for v in proto.graph.input if v.name not in initial)
-        self.outputs = tuple(_value(v) for v in proto.graph.output)
+        self.inputs = tuple(value_of(v) for v in proto.graph.input if v.name not in initial)
+        self.outputs = tuple(value_of(v) for v in proto.graph.output)
         self._program: Program = builder.graph(proto.graph, None, builder.opsets, {})
         self._document = _without_weights(proto, builder.weights)
         self._memory = memory
@@ -133,6 +133,11 @@ class Model(Module):
         out: Tensor = found
         return out
 
+    @property
+    def nodes(self) -> Sequence[Step]:
+        """The nodes of the document's graph, but for those that are constants."""
+        return self._program.steps
+
     def operators(self) -> list[str]:
         """Return the names of the operators of all nodes, those of graphs and functions inside too."""
         return [step.operator for program in walk(self._program) for step in program.steps]
@@ -151,7 +156,11 @@ class Model(Module):
         """
         return dict(zip(self._program.output_names, self._run(args, kwargs)))
 
-    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def told(self, tell: Callable[[Step, Sequence[Any], Sequence[Any]], None], inputs: Mapping[str, Any]) -> None:
+        """Run the model, and tell of each node of the document's graph, its operands and its results."""
+        self._run((), inputs, tell)
+
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any], tell: Any = None) -> list[Any]:
         names = [v.name for v in self.inputs]
         if len(args) > len(names):
             refuse(f"the model takes {len(names)} inputs and is given {len(args)}", f"They are: {', '.join(names)}.")
@@ -170,7 +179,7 @@ class Model(Module):
         weights = {n: self._at(path) for n, path in self._places.items()}
         size = self._size + sum(nbytes(v) for v in values)
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if self._memory is None else self._memory
-        outputs = self._program.run(values, (), Run(weights, limit))
+        outputs = self._program.run(values, (), Run(weights, limit, tell))
         return [_output(v) for v in outputs]
 
     def _at(self, path: tuple[str, ...]) -> Any:
@@ -204,7 +213,11 @@ def load(source: Any, *, memory: int | None = None) -> Model:
     >>> model(wg.ones((1, 3, 224, 224))).shape  # doctest: +SKIP
     (1, 1000)
     """
-    proto, folder, size = read(source)
+    return made_of(*read(source), memory)
+
+
+def made_of(proto: Any, folder: str | None, size: int, memory: int | None) -> Model:
+    """Return the model of a document that was read: see :func:`load`."""
     try:
         return Model(proto, folder, memory, size)
     except OnnxError:
@@ -271,7 +284,8 @@ def _output(value: Any) -> Any:
     return value
 
 
-def _value(proto: Any) -> Value:
+def value_of(proto: Any) -> Value:
+    """Return what a ValueInfoProto says of an input or an output. Raises OnnxError for what is no type of ONNX."""
     kind = proto.type.WhichOneof("value") or "tensor_type"
     held = proto.type
     name = kind.removesuffix("_type")

@@ -13,10 +13,12 @@ import wengert as wg
 
 from ...core.dims import Dim
 from ...core.errors import WengertError, first_line
+from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse
 from .registry import Rule
-from .values import as_known, as_sizes, has_sizes, is_known, known, nbytes, tensor
+from .told import NOWHERE, Place, Told, told
+from .values import as_known, as_sizes, has_sizes, is_known, known, nbytes, package, tensor
 
 # What may go wrong in a rule whose operands are not what the operator takes. Anything else is not caught: a compiler's
 # trace, a keyboard.
@@ -48,7 +50,10 @@ class Body:
 
 @dataclass(slots=True)
 class Step:
-    """One node: what computes it, the slots of its operands and results, and the slots that nothing reads after it."""
+    """One node: what computes it, the slots of its operands and results, and the slots that nothing reads after it.
+
+    `document` is the node as it was read, `place` where among the exporting program's modules it stood.
+    """
 
     title: str
     operator: str
@@ -63,18 +68,47 @@ class Step:
     free: tuple[int, ...] = ()
     reach: int = 1
     seen: set[Any] = field(default_factory=set)
+    document: bytes = b""
+    place: Place = NOWHERE
+
+    def told(self) -> Told:
+        """Return what the document says of the node."""
+        return told(package().NodeProto.FromString(self.document))
 
 
 class Run:
-    """One run of a model: its weights, the bytes that it may use, and how deep calls of functions are nested."""
+    """One run of a model: its weights, the bytes that it may use, and how deep calls of functions are nested.
 
-    __slots__ = ("weights", "limit", "live", "depth")
+    `tell` is given each node of the document's graph with its operands and results.
+    """
 
-    def __init__(self, weights: Mapping[str, Any], limit: int) -> None:
+    __slots__ = ("weights", "limit", "live", "depth", "tell", "_scopes")
+
+    def __init__(
+        self,
+        weights: Mapping[str, Any],
+        limit: int,
+        tell: Callable[[Step, Sequence[Any], Sequence[Any]], None] | None = None,
+    ) -> None:
         self.weights = weights
         self.limit = limit
         self.live = 0
         self.depth = 0
+        self.tell = tell
+        self._scopes: dict[tuple[Scope | None, Place], Scope | None] = {}
+
+    def scope(self, outer: Scope | None, step: Step) -> Scope:
+        """Return the scope of a node: inside its module, and the call there that it is a part of."""
+        key = outer, step.place
+        found = self._scopes.get(key)
+        if found is None:
+            found = outer
+            if step.place.module:
+                found = Scope("module", step.place.module, found)
+            if step.place.call:
+                found = Scope("node", step.place.call, found)
+            self._scopes[key] = found
+        return Scope("node", step.operator, found, attrs={"node": step})
 
     def room(self, count: Any, itemsize: int = 8) -> None:
         """Refuse an array of so many elements where it does not fit in what the run may use."""
@@ -160,8 +194,15 @@ class Program:
         for slot, key in self.weights:
             slots[slot] = run.weights[key]
         before = run.live
+        outer = get_mode()
         for step in self.steps:
-            results = _run_step(step, slots, run)
+            token = set_mode(outer.within(run.scope(outer.scope, step)))
+            try:
+                results = _run_step(step, slots, run)
+            finally:
+                reset_mode(token)
+            if run.tell is not None and run.depth == 1:
+                run.tell(step, [None if i == _ABSENT else slots[i] for i in step.operands], results)
             for slot, value in zip(step.results, results):
                 if slot != _ABSENT:
                     slots[slot] = value

@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import wengert as wg
 
 from ....core.graph.snapshot import specs_of
+from ..compare import Difference, compare_model, differs, run_by
 from ..errors import refuse, shown
+from ..inputs import Wanted
 from ..values import package
 from .save import DEFAULT_OPSET, model_proto
 
 
-class Difference(NamedTuple):
-    """The first value that differs: the ONNX node, the op and the user's line, and by how much."""
-
-    node: str
-    op: str
-    source: str
-    largest: float
-
-    def __str__(self) -> str:
-        return f"{self.node} ({self.op}, {self.source or 'no source'}) differs by {self.largest:.3g}"
-
-
 def check(
     f: Any,
-    args: Sequence[Any],
+    args: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
     opset: int = DEFAULT_OPSET,
     rtol: float = 1e-4,
     atol: float = 1e-5,
     runtime: str = "onnxruntime",
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
 ) -> Difference | None:
-    """Export a function and return the first value that another runtime computes differently; None where all agree.
+    """Return the first value of an ONNX model that another runtime computes differently; None where all agree.
 
     Parameters
     ----------
-    f: a function, a module or a graph, as for :func:`save`.
-    args: its arguments.
-    opset: the version of ONNX's operators.
+    f: a function, a module or a graph, which is exported as :func:`save` does; or a model: a path, the file's bytes,
+        an `onnx.ModelProto`.
+    args: the arguments; of a model also a mapping by the inputs' names. Those of a model that are not given are made,
+        as :func:`wengert.explorer.open_file` makes them.
+    opset: the version of ONNX's operators for a function; a model says its own.
     rtol, atol: how far a value may be off: `atol + rtol * abs(value)`.
     runtime: "onnxruntime", or "reference" for the evaluator of the package onnx.
+    sizes, seed: of the inputs of a model that are made.
 
-    Every value that a node of the graph has is compared, in order, with the graph run by Wengert; the first that
-    differs is named with the user's line. Raises OnnxError where the graph has no form in ONNX, or the runtime refuses
-    it.
+    Every value that a node has is compared, in order, with what Wengert computes; the first that differs is named with
+    the user's line, where the document says it: files that Wengert and PyTorch wrote do. A node of a model differs
+    where it does so on equal operands. Raises OnnxError where the graph has no form in ONNX, or the runtime refuses it.
 
     >>> import wengert as wg
     >>> wg.interop.onnx.check(lambda x: wg.exp(x) + 1, [wg.ones((2,))], runtime="reference") is None
     True
     """
+    onnx = package()
+    if isinstance(f, (str, os.PathLike, bytes, bytearray, memoryview, onnx.ModelProto)):
+        given = args if isinstance(args, Mapping) else {}
+        wanted = Wanted(() if isinstance(args, Mapping) else args or (), given, sizes or {}, seed)
+        return compare_model(f, wanted, rtol, atol, runtime)
+    if isinstance(args, Mapping) or args is None or sizes:
+        refuse("the arguments of a function are given by position", "check(f, [x, y])")
     tensors = [wg.asarray(a) for a in args]
     proto, writer, graph = model_proto(f, [t.spec for t in tensors], opset=opset)
-    onnx = package()
     inner = {o for node in proto.graph.node for o in node.output}
     # The nodes of the graph, by the last of the ONNX values that stand for each.
     named: dict[str, Any] = {}
@@ -71,14 +73,14 @@ def check(
     whole.graph.output.extend(onnx.ValueInfoProto(name=n) for n in extra)
     plain = [i.name for i in proto.graph.input]
     feeds = {n: np.asarray(t.detach().numpy()) for n, t in zip(plain, tensors)}
-    theirs = _run(whole, feeds, [*extra, *ends], runtime)
+    theirs = run_by(whole, feeds, [*extra, *ends], runtime)
     ours = _ours(graph, writer, tensors)
     order = {node: i for i, node in enumerate(ours)}
     for name in sorted(extra, key=lambda n: order.get(named[n][0], 0)):
         node, i = named[name]
         if node not in ours:
             continue
-        off = _differs(np.asarray(ours[node][i]), theirs[name], rtol, atol)
+        off = differs(np.asarray(ours[node][i]), theirs[name], rtol, atol)
         if off is not None:
             return Difference(shown(name), node.op.name, str(node.source or ""), off)
     return None
@@ -100,44 +102,8 @@ def _ours(graph: Any, writer: Any, tensors: Sequence[Any]) -> dict[Any, tuple[An
         elif all(not hasattr(e, "op") or e in values for e in node.inputs):
             operands = [values[e][0] if hasattr(e, "op") else e for e in node.inputs]
             specs = specs_of(node)
-            made = node.op.forward(*operands, **node.attrs)
+            with np.errstate(all="ignore"):
+                made = node.op.forward(*operands, **node.attrs)
             values[node] = tuple(made) if isinstance(node.spec, tuple) else (made,)
             values[node] = tuple(np.asarray(v, dtype=s.dtype) for v, s in zip(values[node], specs))
     return values
-
-
-def _run(proto: Any, feeds: Mapping[str, Any], names: Sequence[str], runtime: str) -> dict[str, Any]:
-    onnx = package()
-    if runtime == "reference":
-        import onnx.reference
-
-        found = onnx.reference.ReferenceEvaluator(proto).run(list(names), dict(feeds))
-        return dict(zip(names, found))
-    if runtime != "onnxruntime":
-        refuse(f"runtime is {runtime!r}, and neither 'onnxruntime' nor 'reference'")
-    try:
-        import onnxruntime
-    except ImportError:
-        refuse("the comparison needs the package onnxruntime", "Install it with: pip install onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        found = session.run(list(names), dict(feeds))
-    except Exception as e:
-        refuse(f"onnxruntime refuses the model: {shown(str(e), 400)}")
-    return dict(zip(names, found))
-
-
-def _differs(ours: Any, theirs: Any, rtol: float, atol: float) -> float | None:
-    """Return by how much two arrays differ at most, where that is more than allowed; else None."""
-    theirs = np.asarray(theirs)
-    if ours.shape != theirs.shape:
-        return float("inf")
-    if ours.dtype.kind not in "fc":
-        return None if (ours == theirs).all() else float(np.abs(ours.astype(float) - theirs.astype(float)).max())
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    with np.errstate(all="ignore"):
-        off = np.where(same, 0, np.abs(ours.astype(np.float64) - theirs.astype(np.float64)))
-        bad = ~same & ~(off <= atol + rtol * np.abs(theirs))
-    return float(np.nanmax(np.where(bad, off, 0))) if bad.any() else None

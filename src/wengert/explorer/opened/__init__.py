@@ -1,0 +1,1 @@
+"""Files that the explorer opens: ONNX models, which it runs, and weights."""
