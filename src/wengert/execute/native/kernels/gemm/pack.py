@@ -16,7 +16,7 @@ from ...codegen.types import I64, Type
 from ...plan.lowering import Lowering
 from ...plan.plan import View
 from ...scalar.fp16 import convert
-from .tiles import numpy_dtype
+from .tiles import is_masked, numpy_dtype
 
 # The record: x, the panels (two words each); then these. A unit packs so many panels, and of them so many steps
 # along the inner axis: there are INNER_BLOCKS of those for each group of panels.
@@ -97,7 +97,80 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
             here = b.offset(x, b.mul(first, row_stride), source)
             to = b.offset(out, b.mul(first, inner), type)
             have = b.sub(b.word(ROWS), first)
-            _copy(b, source, type, how, here, to, (row_stride, inner_stride), (begin, end), height, have)
+            strides, steps = (row_stride, inner_stride), (begin, end)
+            general = lambda: _copy(b, source, type, how, here, to, strides, steps, height, have)
+            if how == "any" or is_masked(b.target):
+                general()
+            else:
+                # Most panels are of the first height and have all their rows. They are copied without masks, under
+                # which such a processor stores number by number.
+                whole = b.and_(b.icmp("slt", panel.index, b.word(COUNTS)), b.icmp("sge", have, b.index(heights[0])))
+                with b.when(whole):
+                    _copy_whole(b, source, type, how, here, to, strides, steps, heights[0])
+                with b.when(b.not_(whole)):
+                    general()
+
+
+def _copy_whole(
+    b: Builder,
+    source: Type,
+    type: Type,
+    how: str,
+    x: Value,
+    out: Value,
+    strides: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    height: int,
+) -> None:
+    """Copy some steps of a panel of a known height that has all its rows, without masks."""
+    lanes = b.target.lanes(type)
+    row_stride, inner_stride = strides
+    done, end = steps
+    parts = _parts(height, lanes)
+    if how == "inner":
+        squares = b.add(done, b.and_(b.sub(end, done), b.index(-lanes)))
+        with b.loop(done, squares, lanes) as block:
+            row = b.offset(x, block.index, source)
+            for start in range(0, height, lanes):
+                rows = []
+                for _ in range(min(lanes, height - start)):
+                    b.prefetch(b.offset(row, AHEAD // source.size, source))
+                    rows.append(convert(b, b.load(source.vector(lanes), row), type))
+                    row = b.offset(row, row_stride, source)
+                rows += [rows[-1]] * (lanes - len(rows))
+                for k, column in enumerate(_transposed(b, rows)):
+                    place = b.offset(out, b.mul(b.add(block.index, b.index(k)), b.index(height)), type)
+                    for at, size in parts:
+                        if start <= at < start + lanes:
+                            piece = (
+                                column
+                                if size == lanes
+                                else b.shuffle(column, column, range(at - start, at - start + size))
+                            )
+                            b.store(piece, b.offset(place, at, type))
+        done = squares
+    with b.loop(done, end) as k:
+        from_, place = (
+            b.offset(x, b.mul(k.index, inner_stride), source),
+            b.offset(out, b.mul(k.index, b.index(height)), type),
+        )
+        if how == "rows":
+            later = b.offset(from_, b.mul(inner_stride, b.index(LINES)), source)
+            b.prefetch(b.offset(later, height - 1, source), level=2)
+        for at, size in parts if how == "rows" else [(r, 1) for r in range(height)]:
+            one = b.offset(from_, b.mul(b.index(at), row_stride), source)
+            number = b.load(source.vector(size) if size > 1 else source, one)
+            b.store(convert(b, number, type), b.offset(place, at, type))
+
+
+def _parts(height: int, lanes: int) -> list[tuple[int, int]]:
+    """Return where vectors begin that make up a panel's height, and how many numbers each holds."""
+    found, at = [], 0
+    while at < height:
+        size = min(lanes, 1 << (height - at).bit_length() - 1)
+        found.append((at, size))
+        at += size
+    return found
 
 
 def _copy(
