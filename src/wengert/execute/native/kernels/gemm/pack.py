@@ -142,18 +142,13 @@ def _copy_whole(
                     place = b.offset(out, b.mul(b.add(block.index, b.index(k)), b.index(height)), type)
                     for at, size in parts:
                         if start <= at < start + lanes:
-                            piece = (
-                                column
-                                if size == lanes
-                                else b.shuffle(column, column, range(at - start, at - start + size))
-                            )
-                            b.store(piece, b.offset(place, at, type))
+                            piece = range(at - start, at - start + size)
+                            part = column if size == lanes else b.shuffle(column, column, piece)
+                            b.store(part, b.offset(place, at, type))
         done = squares
-    with b.loop(done, end) as k:
-        from_, place = (
-            b.offset(x, b.mul(k.index, inner_stride), source),
-            b.offset(out, b.mul(k.index, b.index(height)), type),
-        )
+    with b.loop(done, end) as step:
+        from_ = b.offset(x, b.mul(step.index, inner_stride), source)
+        place = b.offset(out, b.mul(step.index, b.index(height)), type)
         if how == "rows":
             later = b.offset(from_, b.mul(inner_stride, b.index(LINES)), source)
             b.prefetch(b.offset(later, height - 1, source), level=2)
