@@ -98,20 +98,24 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
             to = b.offset(out, b.mul(first, inner), type)
             have = b.sub(b.word(ROWS), first)
             strides, steps = (row_stride, inner_stride), (begin, end)
-            general = lambda: _copy(b, source, type, how, here, to, strides, steps, height, have)
+            masked = lambda: _copy(b, source, type, how, here, to, strides, steps, height, have)
             if how == "any" or is_masked(b.target):
-                general()
+                masked()
             else:
-                # Most panels are of the first height and have all their rows. They are copied without masks, under
-                # which such a processor stores number by number.
-                whole = b.and_(b.icmp("slt", panel.index, b.word(COUNTS)), b.icmp("sge", have, b.index(heights[0])))
+                # Such a processor stores number by number under a mask. Most panels need none: they have all their rows
+                # and are of the first height. A last one that lacks rows has memory for them.
+                first_kind = b.icmp("slt", panel.index, b.word(COUNTS))
+                whole = b.and_(first_kind, b.icmp("sge", have, b.index(heights[0])))
                 with b.when(whole):
-                    _copy_whole(b, source, type, how, here, to, strides, steps, heights[0])
+                    _copy_unmasked(b, source, type, how, here, to, strides, steps, heights[0], None)
                 with b.when(b.not_(whole)):
-                    general()
+                    if len(heights) > 1:
+                        masked()
+                    else:
+                        _copy_unmasked(b, source, type, how, here, to, strides, steps, heights[0], have)
 
 
-def _copy_whole(
+def _copy_unmasked(
     b: Builder,
     source: Type,
     type: Type,
@@ -121,22 +125,28 @@ def _copy_whole(
     strides: tuple[Value, Value],
     steps: tuple[Value, Value],
     height: int,
+    have: Value | None,
 ) -> None:
-    """Copy some steps of a panel of a known height that has all its rows, without masks."""
+    """Copy some steps of a panel of a known height, of whose rows `have` are there (None: all), storing whole vectors."""
     lanes = b.target.lanes(type)
     row_stride, inner_stride = strides
     done, end = steps
     parts = _parts(height, lanes)
+
+    def row_at(place: Value, row: int) -> Value:
+        at = b.index(row) if have is None else b.imin(b.index(row), b.sub(have, b.index(1)))
+        return b.offset(place, b.mul(at, row_stride), source)
+
     if how == "inner":
         squares = b.add(done, b.and_(b.sub(end, done), b.index(-lanes)))
         with b.loop(done, squares, lanes) as block:
-            row = b.offset(x, block.index, source)
+            here = b.offset(x, block.index, source)
             for start in range(0, height, lanes):
                 rows = []
-                for _ in range(min(lanes, height - start)):
+                for r in range(start, min(start + lanes, height)):
+                    row = row_at(here, r)
                     b.prefetch(b.offset(row, AHEAD // source.size, source))
                     rows.append(convert(b, b.load(source.vector(lanes), row), type))
-                    row = b.offset(row, row_stride, source)
                 rows += [rows[-1]] * (lanes - len(rows))
                 for k, column in enumerate(_transposed(b, rows)):
                     place = b.offset(out, b.mul(b.add(block.index, b.index(k)), b.index(height)), type)
@@ -146,15 +156,21 @@ def _copy_whole(
                             part = column if size == lanes else b.shuffle(column, column, piece)
                             b.store(part, b.offset(place, at, type))
         done = squares
+    masks = {at: b.fixed_mask(b.sub(have, b.index(at)), size) for at, size in parts} if have is not None else {}
     with b.loop(done, end) as step:
-        from_ = b.offset(x, b.mul(step.index, inner_stride), source)
+        here = b.offset(x, b.mul(step.index, inner_stride), source)
         place = b.offset(out, b.mul(step.index, b.index(height)), type)
         if how == "rows":
-            later = b.offset(from_, b.mul(inner_stride, b.index(LINES)), source)
+            later = b.offset(here, b.mul(inner_stride, b.index(LINES)), source)
             b.prefetch(b.offset(later, height - 1, source), level=2)
         for at, size in parts if how == "rows" else [(r, 1) for r in range(height)]:
-            one = b.offset(from_, b.mul(b.index(at), row_stride), source)
-            number = b.load(source.vector(size) if size > 1 else source, one)
+            one = row_at(here, at) if size == 1 else b.offset(here, at, source)
+            if size == 1:
+                number = b.load(source, one)
+            elif have is None:
+                number = b.load(source.vector(size), one)
+            else:
+                number = b.masked_load(source.vector(size), one, masks[at])
             b.store(convert(b, number, type), b.offset(place, at, type))
 
 
