@@ -146,6 +146,26 @@ def test_lines_that_push_each_other_out_are_packed(target: str) -> None:
         assert same(bench.run(out)[0], x @ y)
 
 
+@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
+def test_few_rows_or_columns(dtype: Any, target: str) -> None:
+    """Their products are sums along the inner axis, which lies in order, or is copied where that is little."""
+    rng = np.random.default_rng(18)
+    seen = set()
+    for m, k, n in ((2, 135, 33), (3, 128, 5), (8, 201, 70), (37, 131, 2), (18, 129, 2), (2, 2000, 2), (5, 128, 4)):
+        x = rng.integers(-2, 3, (2, m, k)).astype(dtype)
+        y = rng.integers(-2, 3, (2, k, n)).astype(dtype)
+        want = (x.astype(np.float64) @ y.astype(np.float64)).astype(dtype)
+        for a in LAYOUTS:
+            for b in LAYOUTS:
+                bench = Bench(target)
+                out = bench.temp(want.shape, x.dtype)
+                given = [bench.given(laid_out(v, how)) for v, how in ((x, a), (y, b))]
+                product(bench, *given, plain_store(out))
+                assert same(bench.run(out)[0], want), (m, k, n, a, b)
+                seen.add((a, b, bench.plan.steps[-1].label.split()[0]))
+    assert {("plain", "transposed", "dots"), ("spread", "transposed", "dots"), ("gaps", "plain", "gemm")} <= seen
+
+
 def test_units_follow_the_operand_that_is_read_from_memory() -> None:
     """A that no cache holds is read once; one that a cache holds is read again for every few panels of B."""
     for rows, is_by_columns in ((600, True), (6000, False)):
@@ -310,6 +330,8 @@ def test_epilogue(dtype: Any, target: str) -> None:
         (15, 8, 70),
         (1, 60, 300),
         (300, 60, 1),
+        (5, 70, 75),
+        (40, 80, 2),
         (5, 9, 3),
     ):
         x, y = (rng.integers(-3, 4, s).astype(dtype) for s in ((m, k), (k, n)))

@@ -127,7 +127,7 @@ def _copy_unmasked(
     height: int,
     have: Value | None,
 ) -> None:
-    """Copy some steps of a panel of a known height, of whose rows `have` are there (None: all), storing whole vectors."""
+    """Copy some steps of a panel of a known height in whole vectors; `have` of its rows are there (None: all)."""
     lanes = b.target.lanes(type)
     row_stride, inner_stride = strides
     done, end = steps

@@ -18,6 +18,7 @@ from .....core.node import Node
 from ...codegen.types import F32, Type, storage_type
 from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
+from .dots import dots, is_dots
 from .finish import Finish
 from .matvec import row_product, turned
 from .micro import Layout, Product
@@ -95,6 +96,9 @@ def product(
     if columns == 1 and not is_outer and (row := turned(epilogue)) is not None:
         axes = (*range(len(batch)), -1, -2)
         row_product(low, y.permute(axes), x.permute(axes), type, row, nodes)
+        return
+    if not is_outer and is_dots(low, x, y, type):
+        dots(low, x, y, type, Finish(epilogue, len(batch)), nodes)
         return
     _gemm(low, x, y, type, epilogue, nodes, is_outer)
 
