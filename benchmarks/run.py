@@ -25,6 +25,7 @@ import eager
 import jacobians
 import models
 import numpy as np
+import products
 from harness import Case, table
 from peers import autograd_module, jax_module, torch_module
 
@@ -48,6 +49,12 @@ GROUPS = {
         "µs",
     ),
     "sparse": ("A sparse Jacobian by colouring (wengert), and the dense one", jacobians.sparse_cases, 1e-6, "µs"),
+    "products": (
+        "Compiled products of float32 matrices; N: rows side by side in memory, T: columns",
+        products.cases,
+        1e-6,
+        "µs",
+    ),
     "models": ("A training step of each example", models.cases, 1e-3, "ms"),
 }
 

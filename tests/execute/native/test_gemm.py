@@ -15,13 +15,16 @@ import ml_dtypes
 import wengert.execute.native.kernels.gemm.contractions
 import wengert.execute.native.kernels.gemm.products  # noqa: F401
 from processors import on_processors
-from stepping import TARGETS, Bench, check, lowered, node_of, numbers, same
+from stepping import TARGETS, Bench, check, lowered, node_of, numbers, same, target_of
 from wengert.core.node import Node
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.kernels.copies import copy_step
 from wengert.execute.native.kernels.gemm.finish import plain_store
+from wengert.execute.native.kernels.gemm.micro import Layout
 from wengert.execute.native.kernels.gemm.plan import product
+from wengert.execute.native.kernels.gemm.tiles import heights
 from wengert.execute.native.plan.lowering import RULES, Epilogue
+from wengert.execute.native.plan.plan import View
 
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.int64)
 # Around the heights and widths of tiles of every target: (rows, inner, columns).
@@ -115,14 +118,64 @@ def test_slabs_of_a_long_inner_axis(dtype: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_operands_on_many_pages_are_packed(target: str) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_operands_on_many_pages_are_packed(dtype: Any, target: str) -> None:
+    """A's tiles, whose height is no multiple of a vector's length, are copied to panels."""
     rng = np.random.default_rng(15)
-    x, y = rng.integers(-3, 4, (80, 1100)).astype(np.float32), rng.integers(-3, 4, (80, 64)).astype(np.float32)
+    x, y = rng.integers(-3, 4, (83, 1103)).astype(dtype), rng.integers(-3, 4, (83, 64)).astype(dtype)
     bench = Bench(target)
-    out = bench.temp((1100, 64), x.dtype)
+    out = bench.temp((1103, 64), x.dtype)
     product(bench, bench.given(x.T), bench.given(y), plain_store(out))
     assert [s.label.split()[0] for s in bench.plan.steps] == ["pack", "gemm"]
     assert same(bench.run(out)[0], x.T @ y)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_lines_that_push_each_other_out_are_packed(target: str) -> None:
+    """B, whose lines fall on few sets of the cache, is packed where about five tiles read it."""
+    rng = np.random.default_rng(17)
+    rows = 5 * heights(target_of(target))[0] + 1
+    y = rng.integers(-3, 4, (530, 1024)).astype(np.float32)[:, :40]
+    for m, steps in ((rows, ["pack", "gemm"]), (rows // 2, ["gemm"])):
+        x = rng.integers(-3, 4, (m, 530)).astype(np.float32)
+        bench = Bench(target)
+        out = bench.temp((m, 40), x.dtype)
+        product(bench, bench.given(x), bench.given(y), plain_store(out))
+        # The last columns are packed anyway where vectors cannot be masked.
+        assert [s.label.split()[0] for s in bench.plan.steps if s.label != "pack 8x530"] == steps
+        assert same(bench.run(out)[0], x @ y)
+
+
+@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
+def test_few_rows_or_columns(dtype: Any, target: str) -> None:
+    """Their products are sums along the inner axis, which lies in order, or is copied where that is little."""
+    rng = np.random.default_rng(18)
+    seen = set()
+    for m, k, n in ((2, 135, 33), (3, 128, 5), (8, 201, 70), (37, 131, 2), (18, 129, 2), (2, 2000, 2), (5, 128, 4)):
+        x = rng.integers(-2, 3, (2, m, k)).astype(dtype)
+        y = rng.integers(-2, 3, (2, k, n)).astype(dtype)
+        want = (x.astype(np.float64) @ y.astype(np.float64)).astype(dtype)
+        for a in LAYOUTS:
+            for b in LAYOUTS:
+                bench = Bench(target)
+                out = bench.temp(want.shape, x.dtype)
+                given = [bench.given(laid_out(v, how)) for v, how in ((x, a), (y, b))]
+                product(bench, *given, plain_store(out))
+                assert same(bench.run(out)[0], want), (m, k, n, a, b)
+                seen.add((a, b, bench.plan.steps[-1].label.split()[0]))
+    assert {("plain", "transposed", "dots"), ("spread", "transposed", "dots"), ("gaps", "plain", "gemm")} <= seen
+
+
+def test_units_follow_the_operand_that_is_read_from_memory() -> None:
+    """A that no cache holds is read once; one that a cache holds is read again for every few panels of B."""
+    for rows, is_by_columns in ((600, True), (6000, False)):
+        bench = Bench("avx2")
+        x, y = np.zeros((rows, 700), np.float32), np.zeros((200, 700), np.float32)
+        product(bench, bench.given(x), bench.given(y.T), plain_store(bench.temp((rows, 200), x.dtype)))
+        words = [w for word in bench.plan.steps[-1].words for w in ([word] * (1 + isinstance(word, View)))]
+        at = Layout(len(heights(bench.target)), 0)
+        assert (words[at.row_turn] == 1) == is_by_columns
+        assert (words[at.column_turn] == 1) != is_by_columns
 
 
 def test_matrices_are_packed_once() -> None:
@@ -277,6 +330,8 @@ def test_epilogue(dtype: Any, target: str) -> None:
         (15, 8, 70),
         (1, 60, 300),
         (300, 60, 1),
+        (5, 70, 75),
+        (40, 80, 2),
         (5, 9, 3),
     ):
         x, y = (rng.integers(-3, 4, s).astype(dtype) for s in ((m, k), (k, n)))

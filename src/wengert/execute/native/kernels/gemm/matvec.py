@@ -22,6 +22,7 @@ from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
 from ...plan.record import Record
 from ...scalar.fp16 import convert
+from .dots import sums_of_products
 from .finish import Finish, Place, plain_store
 from .pack import pack
 from .tiles import CHAINS, is_masked, numpy_dtype
@@ -257,48 +258,12 @@ class RowProduct:
         for count, first, last in ((COLUMNS, b.index(0), most), (1, most, left)):
             with b.loop(first, last, count) as group:
                 at = b.offset(matrix, b.mul(group.index, self.words["b_column"]), self.shape.b)
-                for c, total in enumerate(self._dots(x, at, inner, count)):
+                columns = [at]
+                for _ in range(count - 1):
+                    columns.append(b.offset(columns[-1], self.words["b_column"], self.shape.b))
+                sums = sums_of_products(b, self.type, [x], self.shape.x, columns, self.shape.b, inner)
+                for c, total in enumerate(sums):
                     b.store(total, b.offset(self.sums, b.add(group.index, b.index(c)), self.type))
-
-    def _dots(self, x: Value, at: Value, inner: Value, count: int) -> list[Value]:
-        """Return the sums of `count` columns, in vectors along the inner axis."""
-        b, lanes, shape = self.b, self.lanes, self.shape
-        unroll = CHAINS // count
-        columns = [at]
-        for _ in range(count - 1):
-            columns.append(b.offset(columns[-1], self.words["b_column"], shape.b))
-        zero = Value("zeroinitializer", self.type.vector(lanes))
-
-        def step(sums: Sequence[Value], k: Value, mask: Value | None) -> list[Value]:
-            def load(pointer: Value, type: Type) -> Value:
-                place = b.offset(pointer, k, type)
-                vector = type.vector(lanes)
-                return convert(b, b.masked_load(vector, place, mask) if mask else b.load(vector, place), self.type)
-
-            factor = load(x, shape.x)
-            return [self._add(factor, load(c, shape.b), s) for c, s in zip(columns, sums)]
-
-        sums = [zero] * count
-        done = b.index(0)
-        for steps in (unroll, 1) if unroll > 1 else (1,):
-            stop = b.add(done, b.and_(b.sub(inner, done), b.index(-steps * lanes)))
-            with b.loop(done, stop, steps * lanes, [*sums, *[zero] * count * (steps - 1)]) as loop:
-                new: list[Value] = []
-                for u in range(steps):
-                    k = b.add(loop.index, b.index(u * lanes))
-                    new += step(loop.values[u * count : (u + 1) * count], k, None)
-                loop.carry(*new)
-            sums = list(loop.results)
-            while len(sums) > count:
-                half = len(sums) // 2
-                sums = [self._plus(p, q) for p, q in zip(sums[:half], sums[half:])]
-            done = stop
-        rest = b.either(
-            b.icmp("slt", done, inner),
-            lambda: step(sums, done, b.fixed_mask(b.sub(inner, done), lanes)),
-            lambda: sums,
-        )
-        return [b.reduce_lanes(s, self._plus) for s in rest]
 
     # -- arithmetic, and what follows
 

@@ -16,7 +16,7 @@ from ...codegen.types import I64, Type
 from ...plan.lowering import Lowering
 from ...plan.plan import View
 from ...scalar.fp16 import convert
-from .tiles import numpy_dtype
+from .tiles import is_masked, numpy_dtype
 
 # The record: x, the panels (two words each); then these. A unit packs so many panels, and of them so many steps
 # along the inner axis: there are INNER_BLOCKS of those for each group of panels.
@@ -97,7 +97,91 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
             here = b.offset(x, b.mul(first, row_stride), source)
             to = b.offset(out, b.mul(first, inner), type)
             have = b.sub(b.word(ROWS), first)
-            _copy(b, source, type, how, here, to, (row_stride, inner_stride), (begin, end), height, have)
+            strides, steps = (row_stride, inner_stride), (begin, end)
+            masked = lambda: _copy(b, source, type, how, here, to, strides, steps, height, have)
+            if how == "any" or is_masked(b.target):
+                masked()
+            else:
+                # Such a processor stores number by number under a mask. Most panels need none: they have all their rows
+                # and are of the first height. A last one that lacks rows has memory for them.
+                first_kind = b.icmp("slt", panel.index, b.word(COUNTS))
+                whole = b.and_(first_kind, b.icmp("sge", have, b.index(heights[0])))
+                with b.when(whole):
+                    _copy_unmasked(b, source, type, how, here, to, strides, steps, heights[0], None)
+                with b.when(b.not_(whole)):
+                    if len(heights) > 1:
+                        masked()
+                    else:
+                        _copy_unmasked(b, source, type, how, here, to, strides, steps, heights[0], have)
+
+
+def _copy_unmasked(
+    b: Builder,
+    source: Type,
+    type: Type,
+    how: str,
+    x: Value,
+    out: Value,
+    strides: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    height: int,
+    have: Value | None,
+) -> None:
+    """Copy some steps of a panel of a known height in whole vectors; `have` of its rows are there (None: all)."""
+    lanes = b.target.lanes(type)
+    row_stride, inner_stride = strides
+    done, end = steps
+    parts = _parts(height, lanes)
+
+    def row_at(place: Value, row: int) -> Value:
+        at = b.index(row) if have is None else b.imin(b.index(row), b.sub(have, b.index(1)))
+        return b.offset(place, b.mul(at, row_stride), source)
+
+    if how == "inner":
+        squares = b.add(done, b.and_(b.sub(end, done), b.index(-lanes)))
+        with b.loop(done, squares, lanes) as block:
+            here = b.offset(x, block.index, source)
+            for start in range(0, height, lanes):
+                rows = []
+                for r in range(start, min(start + lanes, height)):
+                    row = row_at(here, r)
+                    b.prefetch(b.offset(row, AHEAD // source.size, source))
+                    rows.append(convert(b, b.load(source.vector(lanes), row), type))
+                rows += [rows[-1]] * (lanes - len(rows))
+                for k, column in enumerate(_transposed(b, rows)):
+                    place = b.offset(out, b.mul(b.add(block.index, b.index(k)), b.index(height)), type)
+                    for at, size in parts:
+                        if start <= at < start + lanes:
+                            piece = range(at - start, at - start + size)
+                            part = column if size == lanes else b.shuffle(column, column, piece)
+                            b.store(part, b.offset(place, at, type))
+        done = squares
+    masks = {at: b.fixed_mask(b.sub(have, b.index(at)), size) for at, size in parts} if have is not None else {}
+    with b.loop(done, end) as step:
+        here = b.offset(x, b.mul(step.index, inner_stride), source)
+        place = b.offset(out, b.mul(step.index, b.index(height)), type)
+        if how == "rows":
+            later = b.offset(here, b.mul(inner_stride, b.index(LINES)), source)
+            b.prefetch(b.offset(later, height - 1, source), level=2)
+        for at, size in parts if how == "rows" else [(r, 1) for r in range(height)]:
+            one = row_at(here, at) if size == 1 else b.offset(here, at, source)
+            if size == 1:
+                number = b.load(source, one)
+            elif have is None:
+                number = b.load(source.vector(size), one)
+            else:
+                number = b.masked_load(source.vector(size), one, masks[at])
+            b.store(convert(b, number, type), b.offset(place, at, type))
+
+
+def _parts(height: int, lanes: int) -> list[tuple[int, int]]:
+    """Return where vectors begin that make up a panel's height, and how many numbers each holds."""
+    found, at = [], 0
+    while at < height:
+        size = min(lanes, 1 << (height - at).bit_length() - 1)
+        found.append((at, size))
+        at += size
+    return found
 
 
 def _copy(

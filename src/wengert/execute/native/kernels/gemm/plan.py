@@ -18,12 +18,16 @@ from .....core.node import Node
 from ...codegen.types import F32, Type, storage_type
 from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
+from .dots import dots, is_dots
 from .finish import Finish
 from .matvec import row_product, turned
 from .micro import Layout, Product
 from .pack import pack
 from .tiles import heights, is_masked, panel_width, share_rows
 
+# Bytes of one program's part of the last-level cache: all of A is read again for every few panels of B, where it stays
+# there; a larger one than that, and than B, is read once, block of rows by block of rows.
+LAST_CACHE = 1 << 23
 # Bytes of the second-level cache; of A that one unit reads again for every panel: panels and results pass beside it.
 CACHE = 1 << 20
 BLOCK_BYTES = CACHE // 4
@@ -49,6 +53,8 @@ CACHE_WAYS, LINE = 16, 64
 WAY_BYTES = CACHE // CACHE_WAYS
 # A panel of B that is longer than the cache is packed if so many rows read it, about five tiles.
 TILE_REUSE = 64
+# One whose lines push each other out of the cache is packed if so many tiles read it.
+CLASH_TILES = 5
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
@@ -91,6 +97,9 @@ def product(
         axes = (*range(len(batch)), -1, -2)
         row_product(low, y.permute(axes), x.permute(axes), type, row, nodes)
         return
+    if not is_outer and is_dots(low, x, y, type):
+        dots(low, x, y, type, Finish(epilogue, len(batch)), nodes)
+        return
     _gemm(low, x, y, type, epilogue, nodes, is_outer)
 
 
@@ -107,7 +116,7 @@ def _gemm(
     kinds, counts = heights(target), share_rows(rows, target)
     a, a_place, a_row, a_inner = _left(low, x, type, columns)
     across = (*range(len(batch)), -1, -2)
-    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_packed(y, rows, width):
+    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_packed(y, rows, width, kinds[0]):
         b = pack(low, y.permute(across), type, (width,), (panels,))
         b_panel, b_inner = width * inner, width
         tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
@@ -123,7 +132,9 @@ def _gemm(
     slab = -(-inner // slabs)
     tile_bytes, tile_flops = kinds[0] * slab * type.size, 2.0 * kinds[0] * width * inner
     most = SLAB_PANELS if slabs > 1 else panels
-    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), b is not y, most)
+    left, right = (n * inner * type.size for n in (rows, columns))
+    by_columns = b is not y and left <= max(right, LAST_CACHE)
+    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), by_columns, most)
     b_strides = b.strides[: len(batch)]
     layout = Layout(len(kinds), len(batch))
     words = [
@@ -167,7 +178,7 @@ def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, 
     return packed, inner, 1, list(kinds)
 
 
-def _is_packed(y: View, rows: int, width: int) -> bool:
+def _is_packed(y: View, rows: int, width: int, height: int) -> bool:
     """Return whether B is packed: it does not stay in the cache between readings, and is read often enough.
 
     All of it is read again by every block of rows, a panel of it by every tile.
@@ -177,7 +188,7 @@ def _is_packed(y: View, rows: int, width: int) -> bool:
         return True
     places = WAY_BYTES // min(WAY_BYTES, max(LINE, stride & -stride))
     clash = stride != 0 and inner > places * CACHE_WAYS // 2
-    return rows >= B_ROWS and (clash or _pages(y, -2) >= B_PAGES)
+    return (clash and rows >= CLASH_TILES * height) or (rows >= B_ROWS and _pages(y, -2) >= B_PAGES)
 
 
 def _pages(x: View, axis: int) -> int:
