@@ -21,6 +21,7 @@ from .engines.engine import Sharded
 from .engines.job import launch, rank, run, size
 from .engines.simulation import Simulation, simulate
 from .mesh import Mesh
+from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, measure, predict
 from .program import Program, partition, place, whole
@@ -31,6 +32,7 @@ __all__ = [
     "Cluster",
     "Mesh",
     "PartitionSpec",
+    "Pipeline",
     "Prediction",
     "Program",
     "Sharded",

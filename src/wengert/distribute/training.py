@@ -30,7 +30,9 @@ from ..execute.native.run.runtime import Commit
 from ..nn.module import Module
 from ..passes.cse import cse
 from .engines.engine import Lockstep, engine_for
+from .engines.stages import LockstepStages
 from .mesh import Mesh
+from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
 from .program import spread_specs
@@ -101,7 +103,7 @@ def _known(x: Any) -> tuple[PartitionSpec, str | None] | None:
 class OnMeshExecutor:
     """A traced step, partitioned: it takes whole arrays and gives whole arrays, and each rank computes its part."""
 
-    def __init__(self, program: Partitioned) -> None:
+    def __init__(self, program: Partitioned | Pipelined) -> None:
         self.program = program
         self.engine = engine_for(program)
 
@@ -114,7 +116,7 @@ class OnMeshExecutor:
             for rank in self.engine.ranks
         ]
         outputs = [np.asarray(v) for v in self.engine.run(feeds)[0]]
-        if not isinstance(self.engine, Lockstep):
+        if not isinstance(self.engine, (Lockstep, LockstepStages)):
             return outputs  # of an executor, which gives new arrays
         seen: list[Any] = list(arrays)
         for i, v in enumerate(outputs):
@@ -135,11 +137,18 @@ class StepOnMesh(Jit):
 
     __slots__ = ()
 
-    def __init__(self, fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], zero: str | None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        mesh: Mesh,
+        in_specs: Sequence[Any],
+        zero: str | None,
+        pipeline: Pipeline | None = None,
+    ) -> None:
         super().__init__(fn, Options(None, None, None, False, False, None))
-        self.mesh, self.in_specs, self.zero = mesh, tuple(in_specs), zero
+        self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
         # The latest partitions, the last one last: what each rank runs, and where everything is.
-        self.partitions: deque[Partitioned] = deque(maxlen=16)
+        self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
 
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         if engine.name == XLA:
@@ -157,7 +166,11 @@ class StepOnMesh(Jit):
             if graph.inputs != of_trace:
                 return executor(graph, donated, replaced=replaced)  # a derivative: whole, on every rank
             whole: list[Placement | None] = [(None,) * len(self.mesh.names)] * len(graph.outputs)
-            made = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
+            if self.pipeline is None:
+                made: Partitioned | Pipelined = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
+            else:
+                cuts = self._cuts(self.pipeline, traced, call)
+                made = pipelined(cse(graph), self.mesh, inputs, whole, gathered, cuts, self.pipeline)
             self.partitions.append(made)
             return OnMeshExecutor(made)
 
@@ -193,6 +206,13 @@ class StepOnMesh(Jit):
             for s, n in zip(specs, graph.inputs, strict=True)
         ]
         return placed, [frozenset() if a is None else frozenset({mesh.names.index(a)}) for a in axes]
+
+    @staticmethod
+    def _cuts(pipeline: Pipeline, traced: Traced, call: Call) -> list[int | None]:
+        """Return for every input of a trace the dimension that is cut into microbatches."""
+        args, _ = tree.unflatten(call.structure, call.leaves)
+        given = pipeline.cuts(args)
+        return [given[call.positions[i]] if kind == "argument" else None for kind, i in traced.sources]
 
     def _follow(self, traced: Traced, updates: Mapping[int, Node], specs: list[PartitionSpec | None]) -> None:
         """Give optimiser state the placement of the parameter whose update it is a part of, element by element."""
@@ -232,7 +252,12 @@ def _by_element(node: Node) -> Iterable[Node]:
 
 
 def jit(
-    fn: Callable[..., Any] | None = None, *, mesh: Mesh, in_specs: Sequence[Any] = (), zero: str | None = None
+    fn: Callable[..., Any] | None = None,
+    *,
+    mesh: Mesh,
+    in_specs: Sequence[Any] = (),
+    zero: str | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Any:
     """Compile a training step for the ranks of a mesh.
 
@@ -242,6 +267,7 @@ def jit(
     mesh: the ranks.
     in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say.
     zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO).
+    pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
 
     Parameters are where :func:`shard` says, and whole on every rank where it says nothing. Between steps all tensors
     are whole: inside, each rank has its parts. Batch norm sees the whole batch, dropout draws as one process would, and
@@ -264,9 +290,11 @@ def jit(
     True
     """
     if fn is None:
-        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero)
+        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero, pipeline=pipeline)
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
     if zero is not None:
         mesh.size_of(zero)
-    return StepOnMesh(fn, mesh, in_specs, zero)
+    if pipeline is not None:
+        pipeline.count(mesh)
+    return StepOnMesh(fn, mesh, in_specs, zero, pipeline)

@@ -13,10 +13,12 @@ from ...execute.jit.executor import executor
 from ...ops.collective.definitions import all_gather
 from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
+from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
 from ..placing.placement import Placement, local_part, spec_of_placement
 from .agreement import agree, agree_on_values
 from .lockstep import run_lockstep
+from .stages import LockstepStages, OneStage
 
 
 class Engine(Protocol):
@@ -71,9 +73,11 @@ class OneRank:
             return [self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])]
 
 
-def engine_for(program: Partitioned) -> Engine:
+def engine_for(program: Partitioned | Pipelined) -> Engine:
     """Return the engine of a program: of the rank that runs here, else of all ranks in this process."""
     group = current()
+    if isinstance(program, Pipelined):
+        return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
     return OneRank(program, group) if isinstance(group, OnMesh) else Lockstep(program)
 
 

@@ -71,6 +71,8 @@ def partition_graph(
     inputs: Sequence[Placement],
     outputs: Sequence[Placement | None],
     gathered: Sequence[frozenset[int]] | None = None,
+    *,
+    in_stages: bool = False,
 ) -> Partitioned:
     """Return what each rank of a mesh runs of a graph.
 
@@ -80,22 +82,29 @@ def partition_graph(
     inputs: the placement of each input.
     outputs: the placement that each output is to have; None for that in which it comes out, partial sums added up.
     gathered: for each input the mesh axes, by number, along which it is gathered where it is used.
+    in_stages: whether the graph is to be cut into the stages of a pipeline: sums of several stages are not joined, and
+        what is gathered once serves all microbatches.
 
     Raises GraphError for sizes that are not known.
     """
     for node in graph.nodes:
         if any(has_dims(s.shape) for s in specs_of_results(node)):
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
-    return Partition(graph, mesh, inputs, gathered or [frozenset()] * len(inputs)).run(outputs)
+    return Partition(graph, mesh, inputs, gathered or [frozenset()] * len(inputs), in_stages).run(outputs)
 
 
 class Partition:
     """A partition in the making: values of the program by their nodes, each with what a rank has of it."""
 
     def __init__(
-        self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[frozenset[int]]
+        self,
+        graph: Graph,
+        mesh: Mesh,
+        inputs: Sequence[Placement],
+        gathered: Sequence[frozenset[int]],
+        in_stages: bool,
     ) -> None:
-        self.graph, self.mesh = graph, mesh
+        self.graph, self.mesh, self.in_stages = graph, mesh, in_stages
         self.placed = tuple(inputs)
         self.values: dict[Node, Any] = {}
         self.inputs: list[Node] = []
@@ -122,7 +131,8 @@ class Partition:
             outputs.append(goal)
         local = Graph(found, self.inputs, self.graph.name, out_structure=self.graph.out_structure)
         placements = {n: v.placement for n, v in self.values.items() if isinstance(v, Value)}
-        return Partitioned(bucketed(local), self.mesh, self.placed, tuple(outputs), placements)
+        made = local if self.in_stages else bucketed(local)
+        return Partitioned(made, self.mesh, self.placed, tuple(outputs), placements)
 
     # -- one node
 
@@ -166,6 +176,9 @@ class Partition:
         chosen = []
         for i, name in enumerate(self.mesh.names):
             ranks = self.mesh.axes[name]
+            if node.op.kind == "collective" and node.attrs["over"] == name:
+                chosen.append(whole)
+                continue
             has_parts = any(a.placement[i] is not None for a in args if isinstance(a, Value))
             best, least = whole, self._cost(whole, node, args, i)
             anchor = self.anchors.get((node, i))
@@ -286,7 +299,9 @@ class Partition:
 
     def convert(self, value: Value, wanted: Placement, node: Node) -> Node:
         """Return the node of a value in another placement, made for `node` where there is none yet."""
-        is_backward = bool(value.gathers) and node.scope is not None and node.scope.within("gradient")
+        is_backward = (
+            bool(value.gathers) and not self.in_stages and node.scope is not None and node.scope.within("gradient")
+        )
         kept = value.again if is_backward else value.made
         known = kept.get(wanted)
         if known is not None:
