@@ -90,7 +90,14 @@ RULES: dict[str, dict[str, Any]] = {
 }
 # By number of ranks: plans, and the meshes that they are for.
 PLANS: dict[int, dict[str, Mesh]] = {
-    2: {"data": Mesh(data=2), "zero": Mesh(data=2), "fsdp": Mesh(data=2), "tensor": Mesh(model=2)},
+    2: {
+        "data": Mesh(data=2),
+        "zero": Mesh(data=2),
+        "fsdp": Mesh(data=2),
+        "tensor": Mesh(model=2),
+        "pipeline": Mesh(pipe=2),
+        "pipeline interleaved": Mesh(pipe=2),
+    },
     4: {
         "data": Mesh(data=4),
         "zero": Mesh(data=4),
@@ -98,6 +105,10 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "tensor": Mesh(model=4),
         "data tensor": Mesh(data=2, model=2),
         "fsdp tensor": Mesh(data=2, model=2),
+        "pipeline gpipe": Mesh(pipe=4),
+        "data pipeline": Mesh(pipe=2, data=2),
+        "fsdp pipeline": Mesh(data=2, pipe=2),
+        "pipeline tensor": Mesh(pipe=2, model=2),
     },
 }
 
@@ -122,7 +133,12 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[f
         rules = RULES[kind] if "tensor" in plan else None
         dist.shard(model, mesh, rules, fsdp="data" if "fsdp" in plan else None)
         inputs = SPLIT(batch, "context") if "context" in plan else batch
-        train = dist.jit(step, mesh=mesh, in_specs=(inputs, batch), zero="data" if plan == "zero" else None)
+        pipeline = None
+        if "pipeline" in plan:
+            schedule, laps = ("gpipe" if "gpipe" in plan else "1f1b"), (2 if "interleaved" in plan else 1)
+            pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps)
+        zero = "data" if plan == "zero" else None
+        train = dist.jit(step, mesh=mesh, in_specs=(inputs, batch), zero=zero, pipeline=pipeline)
     rng, shape = np.random.default_rng(1), SHAPES[kind]
     found = []
     for _ in range(steps):

@@ -1,8 +1,8 @@
 """Schedules: the order in which the places of a pipeline do their tasks.
 
-The order is found by playing the step through: each place takes, of the tasks that are ready, the one that the schedule
-prefers, or waits. So what a schedule's name promises of bubbles and memory holds where stages are equal, and the order
-stays a possible one where they are not, or where microbatches wait for each other.
+The order is found by playing the step through: each place turns to microbatches in the order of its schedule, and waits
+where one is not there yet. What microbatches wait for all together is done as soon as it can be. Where nobody could go
+on, a place does what comes later in its order: so there is an order for every program.
 
 Sources: GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019 (PipeDream) and 2021 (interleaved stages).
 """
@@ -10,11 +10,12 @@ Sources: GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019 (PipeDream) and 2
 from __future__ import annotations
 
 import heapq
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .stages import Phase
-from .tasks import Task, Tasks
+from .tasks import Task, Tasks, Turn
 
 SCHEDULES = ("1f1b", "gpipe")
 
@@ -52,16 +53,9 @@ class _Play:
     def __init__(self, tasks: Tasks, places: int, schedule: str, seconds: Seconds, delay: Delay) -> None:
         self.tasks, self.places, self.schedule = tasks.tasks, places, schedule
         self.seconds, self.delay, self.makers = seconds, delay, tasks.makers
-        self.chunks = 1 + max((t.stage for t in self.tasks if t.stage is not None), default=0)
-        # The parts of a microbatch's backward pass that a stage has left, and its forward passes, begun or not.
-        self.left: dict[tuple[int, int], int] = {}
-        self.forward: list[int] = [0] * places
-        for t in self.tasks:
-            if t.phase is Phase.BACKWARD and t.micro is not None and t.stage is not None:
-                self.left[t.stage, t.micro] = self.left.get((t.stage, t.micro), 0) + 1
-            if t.phase is Phase.FORWARD and t.place is not None:
-                self.forward[t.place] += 1
-        self.kept: list[set[tuple[int, int]]] = [set() for _ in range(places)]
+        # What each place does with which microbatch, in order, and how many tasks of it have not begun.
+        self.left = Counter(t.turn for t in self.tasks if t.turn is not None)
+        self.turns = [_turns(tasks, place, places, schedule) for place in range(places)]
 
     def run(self) -> list[Span]:
         # A task that all places do has a part on each.
@@ -99,7 +93,7 @@ class _Play:
                 end = now + self.seconds(task)
                 free[place] = ended[part] = end
                 spans.append(Span(part[0], place, now, end))
-                self._begun(task, place)
+                self._begun(task)
                 heapq.heappush(events, end)
                 for user in users[part]:
                     waits[user] -= 1
@@ -133,40 +127,38 @@ class _Play:
         return min(allowed, key=lambda q: (self._wish(self.tasks[q[0]]), q[0]), default=None)
 
     def _wish(self, task: Task) -> Any:
-        """Return what the tasks that are ready are ordered by."""
-        if task.phase is None or task.micro is None or task.stage is None:
-            return (0,)
-        group, at = divmod(task.micro, self.places)
-        lap = task.stage // self.places
-        if task.phase is Phase.BACKWARD:
-            return (1 if self.schedule == "1f1b" else 3, group, -lap, at)
-        return (2, group, lap, at)
+        """Return what the tasks that are ready are ordered by: first what others wait for."""
+        return (task.turn is not None, task.micro is not None, task.phase or 0, task.micro or 0)
 
     def _may(self, task: Task, place: int) -> bool:
-        if task.micro is None or task.stage is None:
-            return True
-        if self.schedule == "gpipe":
-            return task.phase is not Phase.BACKWARD or not self.forward[place]
-        if task.phase is not Phase.FORWARD or (task.stage, task.micro) in self.kept[place]:
-            return True
-        return len(self.kept[place]) < self._limit(place) or (task.stage, task.micro) not in self.left
+        turns = self.turns[place]
+        while turns and not self.left[turns[0]]:
+            turns.popleft()
+        return task.turn is None or (bool(turns) and task.turn == turns[0])
 
-    def _limit(self, place: int) -> int:
-        """Return how many microbatches a place may have between their forward and their backward pass."""
-        laps = self.chunks // self.places
-        if laps <= 1:
-            return self.places - place
-        return (self.places - place - 1) * 2 + (laps - 1) * self.places + 1
+    def _begun(self, task: Task) -> None:
+        if task.turn is not None:
+            self.left[task.turn] -= 1
 
-    def _begun(self, task: Task, place: int) -> None:
-        if task.micro is None or task.stage is None:
-            return
-        key = task.stage, task.micro
-        if task.phase is Phase.FORWARD:
-            self.forward[place] -= 1
-            if key in self.left:
-                self.kept[place].add(key)
-        elif task.phase is Phase.BACKWARD:
-            self.left[key] -= 1
-            if not self.left[key]:
-                self.kept[place].discard(key)
+
+def _turns(tasks: Tasks, place: int, places: int, schedule: str) -> deque[Turn]:
+    """Return the order in which a place turns to microbatches."""
+    there = {t.turn for t in tasks.tasks if t.turn is not None and t.place == place}
+
+    def order(phase: Phase) -> deque[Turn]:
+        # In groups of as many microbatches as there are places, which go through a place once for each of its stages.
+        def key(turn: Turn) -> Any:
+            group, at = divmod(turn.micro, places)
+            return group, turn.stage if phase is Phase.FORWARD else -turn.stage, at
+
+        return deque(sorted((t for t in there if t.phase is phase), key=key))
+
+    forward, backward = order(Phase.FORWARD), order(Phase.BACKWARD)
+    if schedule == "gpipe":
+        return forward + backward
+    laps = 1 + max((t.stage for t in there), default=0) // places
+    first = places - place - 1 if laps == 1 else (places - place - 1) * 2 + (laps - 1) * places
+    found = deque(forward.popleft() for _ in range(min(first, len(forward))))
+    while forward or backward:
+        found.extend(row.popleft() for row in (forward, backward) if row)
+    return found

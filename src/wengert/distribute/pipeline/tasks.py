@@ -27,12 +27,21 @@ from .stages import Phase, Stages
 _FEW = 1024
 
 
+class Turn(NamedTuple):
+    """What a place does with a microbatch in a phase, as schedules order it."""
+
+    phase: Phase
+    stage: int
+    micro: int
+
+
 class Task(NamedTuple):
     """A part of a step: a graph, and by number the values that it takes and gives.
 
     `place` is the position along the pipeline that runs it; None for all. `phase` and `stage` are None for what is done
-    before the first microbatch and after the last, `micro` is None for what concerns all microbatches. `seconds` is a
-    rough measure of its work.
+    before the first microbatch and after the last, `micro` is None for what concerns all microbatches. `turn` is None
+    for what is in no schedule: what concerns all, and what all of them wait for. `seconds` is a rough measure of its
+    work.
     """
 
     label: str
@@ -43,6 +52,7 @@ class Task(NamedTuple):
     stage: int | None
     phase: Phase | None
     micro: int | None
+    turn: Turn | None
     seconds: float
 
 
@@ -189,7 +199,10 @@ class _Cutting:
             micro = None if key.shared else key.micro
             place = key.stage % self.places
             label += f" {key.stage}" + ("" if micro is None else f" of {micro}")
-            self._add(tasks, label, graph, inputs, [(n, None) for n in outputs], place, key.stage, phase, micro)
+            turn = None
+            if phase in (Phase.FORWARD, Phase.BACKWARD) and micro is not None and not key.ahead:
+                turn = Turn(phase, key.stage, micro)
+            self._add(tasks, label, graph, inputs, [(n, None) for n in outputs], place, key.stage, phase, micro, turn)
         last = list(dict.fromkeys(n for n in self.graph.outputs if n in self.free and n not in self.graph.inputs))
         if last:
             graph, inputs = self._cloned(last)
@@ -210,6 +223,7 @@ class _Cutting:
         stage: int | None = None,
         phase: Phase | None = None,
         micro: int | None = None,
+        turn: Turn | None = None,
     ) -> None:
         seconds = sum(map(self._seconds, graph.computations))
         numbers = tuple(self.values[key] for key in inputs)
@@ -219,7 +233,7 @@ class _Cutting:
             self.makers[number] = len(tasks)
             self.specs.append(key[0].spec)
             given.append(number)
-        tasks.append(Task(label, bucketed(graph), numbers, tuple(given), place, stage, phase, micro, seconds))
+        tasks.append(Task(label, bucketed(graph), numbers, tuple(given), place, stage, phase, micro, turn, seconds))
 
     def _seconds(self, node: Node) -> float:
         of = self.clones.get(node, node)
@@ -343,7 +357,7 @@ class _Cutting:
             self.makers[len(self.specs)] = len(tasks)
             self.specs.append(n.spec)
         tasks.append(
-            Task("results", Graph(found, fed), tuple(given), tuple(numbers), None, None, None, None, 0.0)
+            Task("results", Graph(found, fed), tuple(given), tuple(numbers), None, None, None, None, None, 0.0)
         )
         after = dict(zip(given, numbers, strict=True))
         return [after.get(number, number) for number in outputs]
