@@ -36,7 +36,11 @@ def equal_stages(places: int, micro: int, laps: int) -> Tasks:
         last[phase, stage, m] = number
         seconds = 2.0 if phase is Phase.BACKWARD else 1.0
         label = f"{phase.name} {stage} {m}"
-        tasks.append(Task(label, EMPTY, tuple(inputs), (number,), stage % places, stage, phase, m, Turn(phase, stage, m), seconds))
+        tasks.append(
+            Task(
+                label, EMPTY, tuple(inputs), (number,), stage % places, stage, phase, m, Turn(phase, stage, m), seconds
+            )
+        )
 
     for m in range(micro):
         for s in range(count):
@@ -218,9 +222,30 @@ def test_recomputed_activations_and_half_precision() -> None:
 
     for recompute, half in ((True, False), (False, True), (True, True)):
         rtol = 1e-2 if half else 1e-12
-        np.testing.assert_allclose(
-            losses(dist.Mesh(pipe=2), recompute, half), losses(None, recompute, half), rtol=rtol
-        )
+        np.testing.assert_allclose(losses(dist.Mesh(pipe=2), recompute, half), losses(None, recompute, half), rtol=rtol)
+
+
+def test_functions() -> None:
+    def step(w: Any, x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            y = x
+            for u in w["layers"]:
+                y = wg.tanh(y @ u)
+            return (y @ w["last"]).mean()
+
+        value, g = wg.value_and_grad(loss)(w)
+        return value, wg.tree.map(lambda w, g: w - 0.1 * g, w, g)
+
+    rng = np.random.default_rng(0)
+    w = {"layers": [rng.normal(size=(6, 6)) for _ in range(3)], "last": rng.normal(size=(6, 2))}
+    w, x = wg.tree.map(wg.tensor, w), wg.tensor(rng.normal(size=(8, 6)))
+    mesh = dist.Mesh(pipe=2, data=2)
+    f = dist.partition(step, mesh, (None, "data"), pipeline=dist.Pipeline("pipe", 2, batch=(None, 0)))
+    for found, expected in zip(wg.tree.leaves(f(w, x)), wg.tree.leaves(step(w, x)), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+    assert len({t.place for t in f.lower(w, x).tasks.tasks if t.phase is Phase.FORWARD}) == 2
+    with pytest.raises(wg.GraphError, match="which does not say what the batch is"):
+        dist.partition(step, mesh, (None, "data"), pipeline=dist.Pipeline("pipe", 2))
 
 
 def on_a_rank() -> Any:
@@ -265,7 +290,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(wg.ShapeError, match=r"x, \(8, 16\) float32 on a rank, in 3 microbatches .* no multiple of 3"):
         trained(chain(), mesh, dist.Pipeline("pipe", 3))(x)
     with pytest.raises(wg.GraphError, match="none of whose inputs is cut"):
-        trained(chain(), mesh, dist.Pipeline("pipe", 2, batch=None))(x)
+        trained(chain(), mesh, dist.Pipeline("pipe", 2, batch=(None,)))(x)
     with pytest.raises(wg.GraphError, match="split over 'pipe', the axis of a pipeline"):
         trained(chain(), mesh, dist.Pipeline("pipe", 2), ("pipe",))(x)
     with pytest.raises(wg.GraphError, match=r"stage 1 of a pipeline, \['blocks.\*'\], fits no module"):

@@ -51,9 +51,7 @@ class LockstepStages:
             position[span.place] += 1
         return [[store[v] for v in tasks.outputs] for store in stores]
 
-    def _arrivals(
-        self, place: int, at: int, stores: list[dict[int, Any]], ranks_of: Sequence[Sequence[int]]
-    ) -> int:
+    def _arrivals(self, place: int, at: int, stores: list[dict[int, Any]], ranks_of: Sequence[Sequence[int]]) -> int:
         """Take what a place receives before its next task, and forget what it sends; return that task's position."""
         acts = self.program.lists[place]
         while acts[at].what != "run":

@@ -42,7 +42,7 @@ class Unrolled(NamedTuple):
     one: Graph
     graph: Graph
     origin: dict[Node, Origin]
-    count: int
+    micro: int
 
 
 def microbatched(made: Partitioned, cuts: Sequence[int | None], count: int) -> Unrolled:

@@ -36,13 +36,13 @@ class Pipeline:
     stages: for each stage in order the module paths that it computes, as patterns ("blocks.0", "blocks.[1-3]", or a
         sequence of them); None cuts where it costs least.
     batch: for each argument the dimension that is cut into microbatches, or None; a pytree of them that begins like the
-        arguments. Left out, it is the first dimension of every argument of a step.
+        arguments. Left out, it is the first dimension of every argument of a step that :func:`jit` compiles.
 
     Raises GraphError for anything else.
 
     >>> import wengert as wg
     >>> wg.distribute.Pipeline("pipe", micro=4, stages=["embed", "blocks.*"])
-    Pipeline(over='pipe', micro=4, schedule='1f1b', laps=1, stages=(('embed',), ('blocks.*',)), batch=0)
+    Pipeline(over='pipe', micro=4, schedule='1f1b', laps=1, stages=(('embed',), ('blocks.*',)), batch=None)
     """
 
     over: str
@@ -50,7 +50,7 @@ class Pipeline:
     schedule: str = "1f1b"
     laps: int = 1
     stages: Any = None
-    batch: Any = 0
+    batch: Any = None
 
     def __post_init__(self) -> None:
         for name in ("micro", "laps"):
@@ -77,7 +77,8 @@ class Pipeline:
 
     def cuts(self, args: Sequence[Any]) -> list[int | None]:
         """Return the dimension along which each leaf of the arguments is cut. Raises GraphError."""
-        return [d for e, a in zip(_each(self.batch, args), args, strict=True) for d in _spread(e, a)]
+        batch = 0 if self.batch is None else self.batch
+        return [d for e, a in zip(_each(batch, args), args, strict=True) for d in _spread(e, a)]
 
 
 def _each(batch: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -186,7 +187,7 @@ class Pipelined:
         )
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for span in self.order:
             task = self.tasks.tasks[span.task]
             rows.append((str(span.place), task.label, f"{len(task.graph.computations)}", f"{span.start * 1e6:.1f}",
@@ -305,4 +306,3 @@ def _with_ends(tasks: Tasks, acts: Sequence[tuple[str, int, int]]) -> tuple[Act,
         seen.update(done)
         found.append(Act(what, value, other, done))
     return tuple(reversed(found))
-

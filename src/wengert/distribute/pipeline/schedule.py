@@ -62,9 +62,9 @@ class _Play:
         parts = [(i, p) for i, t in enumerate(self.tasks) for p in self._places(t)]
         needs = {part: self._needs(*part) for part in parts}
         users: dict[tuple[int, int], list[tuple[int, int]]] = {part: [] for part in parts}
-        for part, row in needs.items():
+        for user, row in needs.items():
             for maker in row:
-                users[maker].append(part)
+                users[maker].append(user)
         waits = {part: len(row) for part, row in needs.items()}
         ready: list[dict[tuple[int, int], float]] = [{} for _ in range(self.places)]
         for part in parts:
@@ -84,18 +84,18 @@ class _Play:
             for place in range(self.places):
                 if free[place] > now:
                     continue
-                part = self._choice(place, [q for q, at in ready[place].items() if at <= now], is_stuck)
-                if part is None:
+                chosen = self._choice(place, [q for q, at in ready[place].items() if at <= now], is_stuck)
+                if chosen is None:
                     continue
                 is_stuck = False
-                del ready[place][part]
-                task = self.tasks[part[0]]
+                del ready[place][chosen]
+                task = self.tasks[chosen[0]]
                 end = now + self.seconds(task)
-                free[place] = ended[part] = end
-                spans.append(Span(part[0], place, now, end))
+                free[place] = ended[chosen] = end
+                spans.append(Span(chosen[0], place, now, end))
                 self._begun(task)
                 heapq.heappush(events, end)
-                for user in users[part]:
+                for user in users[chosen]:
                     waits[user] -= 1
                     if not waits[user]:
                         at = max(ended[m] + self._late(m, user) for m in needs[user])
@@ -107,7 +107,7 @@ class _Play:
         return range(self.places) if task.place is None else (task.place,)
 
     def _needs(self, i: int, place: int) -> list[tuple[int, int]]:
-        found = {}
+        found: dict[tuple[int, int], None] = {}
         for value in self.tasks[i].inputs:
             maker = self.makers.get(value)
             if maker is not None:

@@ -48,7 +48,7 @@ class Stages:
         self.of: dict[Node, int] = {}
         for node, stage in (self._said(chain, patterns) if patterns else self._cut(chain)).items():
             # What picks one of several results is where these are.
-            self.of[node] = self.of[node.inputs[0]] if node.op is OUTPUT else stage  # type: ignore[index]
+            self.of[node] = self.of[node.inputs[0]] if node.op is OUTPUT else stage
         self._follow()
 
     def _chain(self) -> list[Node]:
@@ -165,9 +165,9 @@ class Stages:
         whole = sum(self.seconds[n] for n in chain)
         for node in reversed(chain):
             used = users.get(node)
-            if used and min(used) > found[node] and self.seconds[node] < _SLIGHT * whole:
-                if not any(e in found for e in node.inputs if isinstance(e, Node)):
-                    found[node] = min(used)
+            is_slight = self.seconds[node] < _SLIGHT * whole and not any(e in found for e in node.inputs)
+            if used and min(used) > found[node] and is_slight:
+                found[node] = min(used)
             for e in node.inputs:
                 if isinstance(e, Node):
                     users.setdefault(e, []).append(found[node])
@@ -187,19 +187,19 @@ class Stages:
             if node in self.of:
                 continue
             if node.op is OUTPUT and node.inputs[0] in self.of:
-                self.of[node] = self.of[node.inputs[0]]  # type: ignore[index]
+                self.of[node] = self.of[node.inputs[0]]
                 continue
-            stage = self._backward(node, known) if phase is Phase.BACKWARD else self._by_bytes(node)
-            if stage is None:
+            at = self._backward(node, known) if phase is Phase.BACKWARD else self._by_bytes(node)
+            if at is None:
                 later.append(node)
             else:
-                self.of[node] = stage
+                self.of[node] = at
         for node in reversed(later):
             used = [self.of[n] for n in self.graph.consumers(node) if n in self.of]
             self.of[node] = min(used, default=self.count - 1)
         for node in later:
             if node.op is OUTPUT:
-                self.of[node] = self.of[node.inputs[0]]  # type: ignore[index]
+                self.of[node] = self.of[node.inputs[0]]
 
     def _backward(self, node: Node, known: dict[Node, set[int]]) -> int | None:
         """Return the last stage, not after those of the cotangents, that has what a node needs of the forward pass."""

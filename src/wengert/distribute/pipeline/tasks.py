@@ -137,15 +137,15 @@ class _Cutting:
         keys: dict[Node, _Key] = {}
         for node in nodes:
             if node.op is OUTPUT and node.inputs[0] in keys:  # of several results all are in one task
-                keys[node] = keys[node.inputs[0]]  # type: ignore[index]
+                keys[node] = keys[node.inputs[0]]
                 continue
             of, micro = origin[node]
             stage, phase = stages.of[of], stages.phase[of]
-            shared = micro is None
-            turn = -stage if phase is Phase.BACKWARD and not shared else stage
-            keys[node] = _Key(
-                level[node], -ahead[node], shared, 0 if shared else int(phase), turn, -1 if shared else micro, stage
-            )
+            if micro is None:
+                keys[node] = _Key(level[node], -ahead[node], True, 0, stage, -1, stage)
+            else:
+                turn = -stage if phase is Phase.BACKWARD else stage
+                keys[node] = _Key(level[node], -ahead[node], False, int(phase), turn, micro, stage)
         # What is for a later task of the same kind alone is done there, and not kept until then.
         for node in reversed(nodes):
             if node.op is OUTPUT or keys[node].shared:
@@ -252,13 +252,11 @@ class _Cutting:
             elif node in members or self._is_copied(node, key.shared):
                 replace[node] = self._copy(node, replace)
             else:
-                if node in self.graph.index and node.op in LEAVES:
-                    value = (node, None)
-                elif node in self.free:
-                    value = (node, place)
+                value: tuple[Node, int | None] = node, None
+                if node in self.free and node.op not in LEAVES:
+                    value = node, place
                     self.early.setdefault(place, {})[node] = None
-                else:
-                    value = (node, None)
+                elif node not in self.free:
                     self.demanded[self.task_of[node]][node] = None
                 replace[node] = input_node(node.spec, node.attrs.get("name", "") if node.op in LEAVES else "")
                 fed[node] = replace[node], value
