@@ -68,6 +68,12 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_parts",
         "test_ranks_that_run_different_programs_are_told",
     ),
+    "distribute/test_pipeline": (
+        "test_bubbles_and_what_is_kept_are_those_of_the_schedule[1f1b-1-4-2]",
+        "test_functions",
+        "test_stages_are_cut_where_it_costs_least",
+        "test_what_is_refused",
+    ),
     "distribute/test_predict": (),
     "distribute/test_rules": ("test_strategies[matmul]",),
     "distribute/test_spmd": (),

@@ -155,6 +155,10 @@ class Pipelined:
         """Return the ranks of a place, in the order of the mesh beside."""
         return [r for r in range(self.mesh.size) if self.mesh.coordinates(r)[self.over] == place]
 
+    def tasks_of(self, place: int) -> list[Task]:
+        """Return the tasks of a place, in order."""
+        return [self.tasks.tasks[span.task] for span in self.order if span.place == place]
+
     def kept(self, place: int) -> int:
         """Return the most bytes of values, beside the program's inputs, that a place has between two of its tasks."""
         specs, start = self.tasks.specs, len(self.graph.inputs)
