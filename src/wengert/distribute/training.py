@@ -150,6 +150,11 @@ class StepOnMesh(Jit):
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
 
+    def lowered(self, *args: Any) -> Partitioned | Pipelined:
+        """Return the program for arguments like these, or specs of them, without running it."""
+        self.lower(*args).compile()
+        return self.partitions[-1]
+
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         if engine.name == XLA:
             fail(

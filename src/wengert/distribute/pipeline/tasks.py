@@ -28,7 +28,7 @@ _FEW = 1024
 
 
 class Turn(NamedTuple):
-    """What a place does with a microbatch in a phase, as schedules order it."""
+    """A turn of a place: what it does with a microbatch in a phase, as schedules order it."""
 
     phase: Phase
     stage: int
