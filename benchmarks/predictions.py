@@ -1,4 +1,4 @@
-"""Predictions of steps on ranks beside what real ranks take: each by the links and kernels that the job itself measures.
+"""Predictions of steps on ranks beside what real ranks take, by the links and kernels that the job itself measures.
 
     python benchmarks/predictions.py [--ranks 2] [--models mlp,gpt] [--repeat 3]
 

@@ -18,9 +18,9 @@ HELPERS = str(ROOT / "tests" / "helpers")
 sys.path.insert(0, HELPERS)
 os.environ["PYTHONPATH"] = os.pathsep.join([HELPERS, *filter(None, [os.environ.get("PYTHONPATH")])])
 
-import meshes  # noqa: E402
 import numpy as np  # noqa: E402
 
+import meshes  # noqa: E402
 import wengert as wg  # noqa: E402
 
 STEPS = 20

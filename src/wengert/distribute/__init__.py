@@ -26,6 +26,7 @@ from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, measure, predict
 from .program import Program, partition, place, whole
 from .spmd import shard_map
+from .suggest import Plan, Suggestion, suggest
 from .training import jit, shard
 
 __all__ = [
@@ -33,10 +34,12 @@ __all__ = [
     "Mesh",
     "PartitionSpec",
     "Pipeline",
+    "Plan",
     "Prediction",
     "Program",
     "Sharded",
     "Simulation",
+    "Suggestion",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -58,6 +61,7 @@ __all__ = [
     "shard_map",
     "simulate",
     "size",
+    "suggest",
     "whole",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.node import Node
+from ..core.ops.op import Op
 from ..core.spec import Spec, spec_of
 from ..execute.gantt import Row, Scale, chart
 from ..execute.jit.executor import executor
@@ -34,7 +35,8 @@ class Cluster:
     """The links between the ranks of a job: a message of m bytes takes `latency` + m / `bandwidth` seconds.
 
     `speed` is how many times as fast as here a rank computes. `overhead` is what a collective takes besides, on the
-    rank itself: Python, the waiting's first look. Measure a job's own by :func:`measure`.
+    rank itself: Python, the waiting's first look; `sums` is how many bytes a second a rank copies and adds up where it
+    sums what others sent. Measure a job's own by :func:`measure`.
 
     Source: Hockney 1994, The communication challenge for MPP.
     """
@@ -43,6 +45,7 @@ class Cluster:
     bandwidth: float = 10e9
     overhead: float = 30e-6
     speed: float = 1.0
+    sums: float = math.inf
 
     def seconds(self, node: Node) -> float:
         """Return the seconds that a collective of a rank's graph takes."""
@@ -50,7 +53,12 @@ class Cluster:
         moved, rounds = traffic(node)
         if not given or not rounds or ranks == 1:
             return 0.0
-        return self.overhead + rounds * math.ceil(math.log2(ranks)) * self.latency + moved / self.bandwidth
+        summed = given[0].spec.nbytes if node.op in _SUMS and isinstance(given[0], Node) else 0
+        waits = rounds * math.ceil(math.log2(ranks)) * self.latency
+        return self.overhead + waits + moved / self.bandwidth + summed / self.sums
+
+
+_SUMS = frozenset({c.all_reduce, c.all_reduce_max, c.reduce_scatter})
 
 
 def traffic(node: Node) -> tuple[int, int]:
@@ -312,7 +320,7 @@ def _predicted(made: Partitioned, cluster: Cluster) -> Prediction:
 
 
 def _pipelined(made: Pipelined, cluster: Cluster) -> Prediction:
-    """Return the timelines of the places of a pipeline: tasks as long as they take here, in the order of the program."""
+    """Return the timelines of the places of a pipeline: tasks as long as here, in the program's order."""
     known: dict[str, _Measured] = {}
     lanes: list[list[Part]] = [[] for _ in range(made.places)]
     at = [0.0] * made.places
@@ -362,9 +370,7 @@ def _pipelined(made: Pipelined, cluster: Cluster) -> Prediction:
     return Prediction(
         made.mesh,
         cluster,
-        tuple(
-            Lane(tuple(made.ranks_of(p)), tuple(parts), made.kept(p) + arena[p]) for p, parts in enumerate(lanes)
-        ),
+        tuple(Lane(tuple(made.ranks_of(p)), tuple(parts), made.kept(p) + arena[p]) for p, parts in enumerate(lanes)),
     )
 
 
@@ -376,7 +382,7 @@ def _example(spec: Spec, rng: Any) -> Any:
 
 
 def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
-    """Return the cluster that the job of this rank runs on, measured by a ring of messages. All ranks call it.
+    """Return the cluster that the job of this rank runs on, by a ring of messages and a sum. All ranks call it.
 
     Raises GraphError outside of a job.
     """
@@ -385,19 +391,25 @@ def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
         fail(GraphError, "measure outside of a job", "Run it on ranks: wg.distribute.run(wg.distribute.measure, 2).")
     line = OnMesh(Mesh(ranks=group.transport.size), group.transport)
     n = group.transport.size
-    attrs = {"over": "ranks", "ranks": n, "pairs": tuple((i, (i + 1) % n) for i in range(n))}
+    over = {"over": "ranks", "ranks": n}
 
-    def spent(x: Any) -> float:
+    def spent(x: Any, op: Op, **attrs: Any) -> float:
         times = []
         with entered(line), line.transport.trusting():
             for _ in range(repeats):
                 start = time.perf_counter()
-                c.ppermute.forward(x, **attrs)
+                op.forward(x, **over, **attrs)
                 times.append(time.perf_counter() - start)
         # What all ranks agree on: the slowest one's median.
         with entered(line):
-            slowest = c.all_reduce_max.forward(np.array([np.median(times)]), over="ranks", ranks=n)
+            slowest = c.all_reduce_max.forward(np.array([np.median(times)]), **over)
         return float(slowest[0])
 
-    small, large = spent(np.zeros(1)), spent(np.zeros(size // 8))
-    return Cluster(small / 2, size / max(large - small, 1e-9), small / 2)
+    ring = tuple((i, (i + 1) % n) for i in range(n))
+    x = np.zeros(size // 8)
+    small, large = spent(np.zeros(1), c.ppermute, pairs=ring), spent(x, c.ppermute, pairs=ring)
+    found = Cluster(small / 2, size / max(large - small, 1e-9), small / 2)
+    # What a sum takes longer than the messages that it is made of.
+    sent = n - 1 if n == 2 or size <= SMALL else 2 * (n - 1) / n
+    more = spent(x, c.all_reduce) - small - sent * size / found.bandwidth
+    return replace(found, sums=size / more if more > 0 else math.inf)

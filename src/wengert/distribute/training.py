@@ -75,7 +75,7 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
         placement_of(spec, parameter.spec, mesh, f"parameter {name}")
         gathered = None
         if fsdp is not None:
-            found = _split_over(fsdp, spec, parameter.shape, mesh)
+            found = split_over(fsdp, spec, parameter.shape, mesh)
             spec, gathered = (spec, None) if found is None else (found, fsdp)
         _placed[id(parameter)] = Apart(parameter), spec, gathered
     unused = [p for p in given if p not in used]
@@ -85,7 +85,7 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
     return module
 
 
-def _split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
+def split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
     """Return a placement that also splits the first dimension that is free; None where there is none."""
     ranks = mesh.size_of(axis)
     names = [*spec.names, *(None for _ in range(len(shape) - len(spec.names)))]
@@ -149,6 +149,8 @@ class StepOnMesh(Jit):
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
+        # Where a tensor of the step's surroundings is, and along which axis it is gathered.
+        self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = _known
 
     def lowered(self, *args: Any) -> Partitioned | Pipelined:
         """Return the program for arguments like these, or specs of them, without running it."""
@@ -200,7 +202,7 @@ class StepOnMesh(Jit):
             if kind == "argument":
                 spec = given[call.positions[i]]
             elif kind == "cell" and isinstance(captures.cells[i], TensorCell):
-                found = _known(captures.cells[i].tensor)  # type: ignore[attr-defined]
+                found = self.placed(captures.cells[i].tensor)  # type: ignore[attr-defined]
                 spec, gathered = found if found is not None else (None, None)
             specs.append(spec)
             axes.append(gathered)
@@ -229,7 +231,7 @@ class StepOnMesh(Jit):
                 continue
             spec = specs[i]
             if self.zero is not None:
-                spec = _split_over(self.zero, spec or PartitionSpec(), graph.inputs[i].spec.shape, self.mesh) or spec
+                spec = split_over(self.zero, spec or PartitionSpec(), graph.inputs[i].spec.shape, self.mesh) or spec
             if spec is None:
                 continue
             for state in _by_element(update):
