@@ -80,7 +80,7 @@ def test_sums_that_do_not_wait_are_one() -> None:
     made = dist.partition(f, dist.Mesh(data=2), ("data",))
     sums = [n for n in made.lower(x).graph.nodes if n.op.name == "all_reduce"]
     assert sorted(n.spec.dtype.name for n in sums) == ["float64", "int64"]
-    assert {n.spec.shape for n in sums} == {(7,), ()}  # a sum of 3, one of 1, a mean of 3; and a count
+    assert {n.spec.shape for n in sums} == {(1, 7), ()}  # a sum of 3, one of 1, a mean of 3; and a count
     for a, b in zip(made(x), f(wg.tensor(x)), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
 
