@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from .stages import Stages
 from .tasks import Task, Tasks, tasks_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pipeline:
     """A pipeline along a mesh axis: the places along it compute a step's stages, microbatch by microbatch.
 
@@ -42,7 +42,7 @@ class Pipeline:
 
     >>> import wengert as wg
     >>> wg.distribute.Pipeline("pipe", micro=4, stages=["embed", "blocks.*"])
-    Pipeline(over='pipe', micro=4, schedule='1f1b', laps=1, stages=(('embed',), ('blocks.*',)), batch=None)
+    Pipeline('pipe', micro=4, stages=(('embed',), ('blocks.*',)))
     """
 
     over: str
@@ -62,6 +62,10 @@ class Pipeline:
         if self.stages is not None:
             rows = tuple((row,) if isinstance(row, str) else tuple(row) for row in self.stages)
             object.__setattr__(self, "stages", rows)
+
+    def __repr__(self) -> str:
+        said = [f"{f.name}={v!r}" for f in fields(self)[1:] if (v := getattr(self, f.name)) != f.default]
+        return f"Pipeline({', '.join([repr(self.over), *said])})"
 
     def count(self, mesh: Mesh) -> int:
         """Return the number of stages on a mesh. Raises GraphError where other ones were named."""
