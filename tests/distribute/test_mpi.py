@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import diverging
 import meshes
 import wengert as wg
 from wengert import distribute as dist
@@ -106,6 +107,15 @@ def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_pat
     assert done.stderr.count("Traceback") == bool(words)  # the first error alone, once
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert str(script) not in left
+
+
+@pytest.mark.parametrize(
+    "kind", [k if k in ("known size", "parameter") else slow(k) for k in diverging.KINDS], ids=diverging.KINDS
+)
+def test_ranks_that_begin_to_differ_are_told(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(wg.GraphError, match=rf"raised GraphError: .*{diverging.WORDS[kind]}"):
+        dist.run(diverging.diverge, 2, kind, engine="mpi")
+    assert "TRUNCATE" not in capfd.readouterr().err
 
 
 def test_an_exception_comes_back() -> None:

@@ -32,6 +32,8 @@ ENDED = "its end"
 FAILED = "an error"
 _TEXT = 600
 _DIGEST = 16
+# What a rank says that is about to run a program begins with this.
+_PROGRAM = "the program "
 # A sum of fewer bytes is sent whole to all: one message instead of two.
 SMALL = 1 << 13
 
@@ -192,17 +194,28 @@ class MPITransport(Transport):
             self.among[members] = found
         return found
 
+    def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
+        """Return whether any rank of the job brings another digest. Raises GraphError where one does something else."""
+        members = tuple(range(self.size))
+        return self._differ(_Line(self, self._comm(members), members, self.rank), digest, lambda: _PROGRAM + what())
+
     def _shake_hands(self, line: _Line, what: str) -> None:
         """Raise GraphError unless all ranks along the line call the same collective."""
         text = f"{what} at {user_location()}"
-        line.what = text
-        own = np.frombuffer(hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), np.uint8)
-        everybody = line.all_gather(own).reshape(-1, _DIGEST)
+        self._differ(line, hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), lambda: text)
+
+    def _differ(self, line: _Line, digest: bytes, what: Callable[[], str]) -> bool:
+        """Return whether ranks along a line bring other digests. Raises GraphError unless all are to run programs."""
+        line.what = text = what()
+        everybody = line.all_gather(np.frombuffer(digest, np.uint8)).reshape(-1, _DIGEST)
         differ = [i for i, row in enumerate(everybody) if (row != everybody[0]).any()]
         if not differ:
-            return
-        texts = line.all_gather(np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8)).reshape(-1, _TEXT)
-        first, other = (bytes(texts[i]).decode(errors="replace").rstrip() for i in (0, differ[0]))
+            return False
+        rows = line.all_gather(np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8)).reshape(-1, _TEXT)
+        texts = [bytes(row).decode(errors="replace").rstrip() for row in rows]
+        if all(t.startswith(_PROGRAM) for t in texts):
+            return True
+        first, other = texts[0], texts[differ[0]]
         a, b = line.members[0], line.members[differ[0]]
         raise error(
             GraphError,
