@@ -41,6 +41,19 @@ def test_the_same_as_simulated() -> None:
     )
 
 
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("ranks", [2, slow(3), slow(4)])
+def test_sums_have_the_bits_of_the_simulation(ranks: int) -> None:
+    """Native code adds up pieces as they come: in the order of the ranks."""
+    found = dist.run(meshes.sums, ranks, engine="mpi")
+    for values, simulated in zip(found, dist.run(meshes.sums, ranks, engine="simulate"), strict=True):
+        for name, value in values.items():
+            assert value.tobytes() == simulated[name].tobytes(), name
+
+
 SCRIPT = """
 import os, signal, sys
 import wengert as wg
@@ -67,10 +80,6 @@ if kind == "stops":
 if kind == "exits":
     sys.exit(7 if rank else 0)
 """
-
-
-def slow(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(

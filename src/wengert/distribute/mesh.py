@@ -158,7 +158,7 @@ class Transport:
 class OnMesh(Group):
     """A rank of a job on a mesh."""
 
-    __slots__ = ("mesh", "transport")
+    __slots__ = ("mesh", "transport", "_lines")
 
     def __init__(self, mesh: Mesh, transport: Transport) -> None:
         if mesh.size != transport.size:
@@ -169,6 +169,7 @@ class OnMesh(Group):
             )
         self.mesh = mesh
         self.transport = transport
+        self._lines: dict[str, tuple[int, ...]] = {}
 
     def on(self, mesh: Mesh) -> OnMesh:
         """Return the same rank on another mesh."""
@@ -181,8 +182,12 @@ class OnMesh(Group):
 
     def exchange(self, op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective."""
-        self._check(attrs["over"], attrs["ranks"])
-        return self.transport.meet(self.mesh.along(attrs["over"], self.transport.rank), op, x, attrs)
+        over = attrs["over"]
+        self._check(over, attrs["ranks"])
+        members = self._lines.get(over)
+        if members is None:
+            members = self._lines[over] = self.mesh.along(over, self.transport.rank)
+        return self.transport.meet(members, op, x, attrs)
 
     def _check(self, over: str, ranks: int) -> None:
         if self.mesh.size_of(over) != ranks:
