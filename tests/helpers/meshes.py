@@ -234,6 +234,23 @@ def everything() -> Any:
     return found
 
 
+def sums() -> Any:
+    """Sums over all ranks of sizes about those at which messages, pieces and vectors end, in parts and whole."""
+    rng, found = np.random.default_rng(dist.rank()), {}
+    n = dist.size()
+    for dtype in ("float32", "float64", "complex64", "complex128", "int32", "uint64", "float16", "int8"):
+        for size in (1, 7, 2047, 2049, 65536, 65537, 200_003):
+            x = (rng.normal(size=size) * 100).astype(dtype) if dtype != "uint64" else rng.integers(0, 1 << 62, size)
+            x = wg.tensor(x.astype(dtype))
+            found[f"{dtype} {size}"] = dist.all_reduce(x, "ranks").numpy()
+            rows = x[: size // n * n].reshape(n, -1)
+            found[f"{dtype} {size} in parts"] = dist.reduce_scatter(rows, "ranks", axis=0).numpy()
+    odd = wg.tensor(np.array([np.nan, -np.nan, np.inf, -0.0, 1e308])[:: 1 - 2 * (dist.rank() % 2)])
+    found["not finite"] = dist.all_reduce(odd, "ranks").numpy().view(np.uint64)
+    found["strided"] = dist.all_reduce(wg.tensor(rng.normal(size=(300, 300)))[::2, ::3].mT, "ranks").numpy()
+    return found
+
+
 def train() -> Any:
     return all_losses(TRAINED, STEPS)
 

@@ -18,7 +18,7 @@ from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
 from .engines.engine import Engine, Sharded, engine_for
-from .mesh import Mesh, OnMesh
+from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
@@ -45,6 +45,18 @@ def spread_specs(entry: Any, pytree: Any, what: str) -> list[PartitionSpec]:
         f"{what}: {entry!r} does not begin like {tree.structure(pytree)}",
         "Give a PartitionSpec, the name of a mesh axis or None for all of it, or a pytree of them that begins like it.",
     )
+
+
+def checked_in_specs(in_specs: Any, what: str) -> tuple[Any, ...]:
+    """Return placements by argument as a tuple. Raises GraphError for what is one placement."""
+    if is_leaf(in_specs) or not isinstance(in_specs, (tuple, list)):
+        remedy = f"in_specs=({in_specs!r},)" if is_leaf(in_specs) else 'in_specs=("data", None)'
+        fail(
+            GraphError,
+            f"{what} with in_specs={in_specs!r}",
+            f"It is a tuple, an entry for each argument: {remedy}.",
+        )
+    return tuple(in_specs)
 
 
 class Made(NamedTuple):
@@ -119,7 +131,8 @@ class Program:
 
     def _partitioned(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
         given = self._specs(args)
-        graph = trace(self._fn, shapes, {})
+        with for_all_ranks(self.mesh):
+            graph = trace(self._fn, shapes, {})
         self._refuse_bound(graph)
         kept = [s for i, s in enumerate(given) if i not in graph.static]
         inputs = [
@@ -148,7 +161,8 @@ class Program:
 
     def _inside(self, args: tuple[Any, ...]) -> Any:
         """Return the results inside another transform: the function itself is run."""
-        return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
+        with for_all_ranks(self.mesh):
+            return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
 
     def __call__(self, *args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
@@ -249,11 +263,10 @@ def partition(
     >>> print(f.lower(wg.ones(3, 2), wg.ones(4, 3)).graph.find("all_reduce")[0].spec)
     f32[]
     """
+    mesh = as_mesh(mesh, "partition")
     named = (gather,) if isinstance(gather, str) else tuple(gather)
     for name in named:
         mesh.size_of(name)
-    if not isinstance(in_specs, (tuple, list)):
-        fail(GraphError, f"in_specs={in_specs!r}", "It is a tuple with an entry for each argument.")
     if pipeline is not None:
         pipeline.count(mesh)
         if pipeline.batch is None:
@@ -262,7 +275,7 @@ def partition(
                 f"a partition of {getattr(fn, '__name__', fn)} with {pipeline}, which does not say what the batch is",
                 "Give batch=, an entry for each argument: the dimension that is cut into microbatches, or None.",
             )
-    return Program(fn, mesh, tuple(in_specs), out_specs, frozenset(named), pipeline)
+    return Program(fn, mesh, checked_in_specs(in_specs, "partition"), out_specs, frozenset(named), pipeline)
 
 
 def place(x: Any, mesh: Mesh, spec: Any) -> Any:
@@ -271,7 +284,7 @@ def place(x: Any, mesh: Mesh, spec: Any) -> Any:
     `spec` is a placement, or a pytree of placements that begins like `x`. All ranks call it with equal values.
     """
     leaves, structure = tree.flatten(x)
-    group = current()
+    mesh, group = as_mesh(mesh, "place"), current()
     ranks = [group.transport.rank] if isinstance(group, OnMesh) else range(mesh.size)
     out = []
     for leaf, given in zip(leaves, spread_specs(spec, x, "place"), strict=True):

@@ -17,25 +17,26 @@ from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.references import Apart
 from ..core.spec import Spec
-from ..core.state.cells import TensorCell
+from ..core.state.cells import Cell, TensorCell
 from ..core.tensor import Tensor
 from ..execute.engines import XLA, Engine
 from ..execute.jit.capture.captured import Captures
+from ..execute.jit.capture.outside import Outside
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options
 from ..execute.jit.signature import Call
-from ..execute.jit.tracing import Traced
+from ..execute.jit.tracing import Argument, Traced
 from ..execute.native.run.runtime import Commit
 from ..nn.module import Module
 from ..passes.cse import cse
 from .engines.engine import Lockstep, engine_for
 from .engines.stages import LockstepStages
-from .mesh import Mesh
+from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
-from .program import spread_specs
+from .program import checked_in_specs, spread_specs
 
 # By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.
 _placed: dict[int, tuple[weakref.ref[Tensor], PartitionSpec, str | None]] = {}
@@ -65,6 +66,9 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
     """
     if not isinstance(module, Module):
         fail(DTypeError, f"shard of a {type(module).__name__}", "It takes a module; functions have in_specs.")
+    mesh = as_mesh(mesh, "shard")
+    if fsdp is not None:
+        mesh.size_of(fsdp)
     for gone in [key for key, (parameter, *_) in _placed.items() if parameter() is None]:
         del _placed[gone]
     given, used = dict(rules or {}), set()
@@ -86,8 +90,13 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
 
 
 def split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
-    """Return a placement that also splits the first dimension that is free; None where there is none."""
+    """Return a placement that also splits the first dimension that is free.
+
+    None where there is none, and where the axis splits a dimension already.
+    """
     ranks = mesh.size_of(axis)
+    if axis in spec.names:
+        return None
     names = [*spec.names, *(None for _ in range(len(shape) - len(spec.names)))]
     for dim, n in enumerate(shape):
         if names[dim] is None and n and n % ranks == 0:
@@ -103,14 +112,15 @@ def _known(x: Any) -> tuple[PartitionSpec, str | None] | None:
 class OnMeshExecutor:
     """A traced step, partitioned: it takes whole arrays and gives whole arrays, and each rank computes its part."""
 
-    def __init__(self, program: Partitioned | Pipelined) -> None:
+    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str]) -> None:
         self.program = program
+        self.names = names  # of the inputs, as errors call them
         self.engine = engine_for(program)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
         mesh = self.program.mesh
-        self.engine.check([n.attrs["name"] or "a value" for n in self.program.graph.inputs], arrays)
+        self.engine.check(self.names, arrays)
         feeds = [
             [local_part(np.asarray(x), p, mesh, rank) for x, p in zip(arrays, self.program.inputs, strict=True)]
             for rank in self.engine.ranks
@@ -157,6 +167,10 @@ class StepOnMesh(Jit):
         self.lower(*args).compile()
         return self.partitions[-1]
 
+    def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
+        with for_all_ranks(self.mesh):
+            return super()._traced(call, arguments, outside)
+
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         if engine.name == XLA:
             fail(
@@ -166,6 +180,10 @@ class StepOnMesh(Jit):
             )
         inputs, gathered = self._inputs(traced, call, captures)
         of_trace = traced.graph.inputs
+        names = [
+            _name(node, captures.cells[i] if kind == "cell" else None)
+            for node, (kind, i) in zip(of_trace, traced.sources, strict=True)
+        ]
 
         def compile(
             graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
@@ -179,7 +197,7 @@ class StepOnMesh(Jit):
                 cuts = self._cuts(self.pipeline, traced, call)
                 made = pipelined(cse(graph), self.mesh, inputs, whole, gathered, cuts, self.pipeline)
             self.partitions.append(made)
-            return OnMeshExecutor(made)
+            return OnMeshExecutor(made, names)
 
         return compile
 
@@ -245,6 +263,13 @@ class StepOnMesh(Jit):
                     specs[k] = spec
 
 
+def _name(node: Node, cell: Cell | None) -> str:
+    """Return what an input is called: a number that an object keeps (a rate) by its name there."""
+    name = str(node.attrs["name"]) or "a value"
+    key = getattr(cell, "name", None)
+    return f"{key!r} of {name}" if isinstance(key, str) and not isinstance(cell, TensorCell) else name
+
+
 def _by_element(node: Node) -> Iterable[Node]:
     """Yield the nodes of one shape that a value is made of, element by element."""
     shape, seen, waiting = node.spec.shape, {node}, [node]
@@ -265,6 +290,7 @@ def jit(
     in_specs: Sequence[Any] = (),
     zero: str | None = None,
     pipeline: Pipeline | None = None,
+    engine: str | None = None,
 ) -> Any:
     """Compile a training step for the ranks of a mesh.
 
@@ -273,8 +299,10 @@ def jit(
     fn: a step as :func:`wengert.jit` takes it, written for one process: modules, an optimiser, `loss.backward()`.
     mesh: the ranks.
     in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say.
-    zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO).
+    zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO). State
+        that has the parts of a parameter which :func:`shard` splits over it stays as it is.
     pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
+    engine: "native", as None: ranks run native code.
 
     Parameters are where :func:`shard` says, and whole on every rank where it says nothing. Between steps all tensors
     are whole: inside, each rank has its parts. Batch norm sees the whole batch, dropout draws as one process would, and
@@ -297,11 +325,18 @@ def jit(
     True
     """
     if fn is None:
-        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero, pipeline=pipeline)
+        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero, pipeline=pipeline, engine=engine)
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
+    mesh = as_mesh(mesh, "jit")
+    if engine not in (None, "native"):
+        fail(
+            GraphError,
+            f"jit on {mesh} with engine={engine!r}",
+            'Ranks run native code: leave engine out. wg.jit(f, engine="xla") compiles for one device.',
+        )
     if zero is not None:
         mesh.size_of(zero)
     if pipeline is not None:
         pipeline.count(mesh)
-    return StepOnMesh(fn, mesh, in_specs, zero, pipeline)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline)

@@ -13,8 +13,9 @@ from ...ops.collective.group import entered
 from ..mesh import OnMesh
 from ..pipeline.program import Pipelined
 from ..pipeline.tasks import Task
-from .agreement import agree, agree_on_values
-from .links import links
+from ..placing.partition import Partitioned
+from .agreement import Agreement
+from .links import Links, links
 from .lockstep import run_lockstep
 
 
@@ -66,7 +67,9 @@ class LockstepStages:
     def _do(task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
         specs = [n.spec for n in task.graph.inputs]
         rows = [[given(stores[r], v, s) for v, s in zip(task.inputs, specs, strict=True)] for r in ranks]
-        for rank, found in zip(ranks, run_lockstep(task.graph, mesh, rows), strict=True):
+        whole = (None,) * len(mesh.names)
+        program = Partitioned(task.graph, mesh, (whole,) * len(specs), (whole,) * len(task.outputs), {})
+        for rank, found in zip(ranks, run_lockstep(program, rows), strict=True):
             stores[rank].update(zip(task.outputs, found, strict=True))
 
 
@@ -83,35 +86,37 @@ class OneStage:
         self.program, self.group = program, group.on(program.mesh)
         rank = group.transport.rank
         self.ranks: Sequence[int] = (rank,)
-        self.is_checked = False
         here = program.mesh.coordinates(rank)
         self.place = here[program.over]
         self.others = [program.mesh.rank({**here, program.over: p}) for p in range(program.places)]
-        agree(self.group, program.graph)
-        agree_on_values(self.group, ["the schedule of a pipeline"], [_text(program)])
-        self.links = links(self.group.transport)
+        self.agreement = Agreement(self.group, program)
+        self.links: Links | None = None
         self.executors: dict[int, Executor] = {}
-        known: dict[str, Executor] = {}
-        with entered(self.group):
-            for act in program.lists[self.place]:
-                if act.what == "run":
-                    graph = program.tasks.tasks[act.value].graph
-                    key = graph.structural_hash
-                    if key not in known:
-                        known[key] = executor(graph)
-                    self.executors[act.value] = known[key]
+        self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
-        """Raise GraphError where ranks were given other whole values than this one; the first time only."""
-        if not self.is_checked:
-            self.is_checked = True
-            agree_on_values(self.group, names, arrays)
+        """Raise GraphError where another rank is about to run something else, or was given other whole values."""
+        self.agreement.seek(names, arrays)
+
+    def _compile(self) -> None:
+        """Compile what this place runs: equal graphs once."""
+        known: dict[str, Executor] = {}
+        for act in self.program.lists[self.place]:
+            if act.what == "run":
+                graph = self.program.tasks.tasks[act.value].graph
+                key = graph.structural_hash
+                if key not in known:
+                    known[key] = executor(graph)
+                self.executors[act.value] = known[key]
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""
         tasks = self.program.tasks
         store: dict[int, Any] = dict(enumerate(_packed(x) for x in feeds[0]))
-        with entered(self.group), self.group.transport.trusting():
+        with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
+            if self.links is None:  # once all ranks have agreed on the program
+                self.links = links(self.group.transport)
+                self._compile()
             for act in self.program.lists[self.place]:
                 if act.what == "run":
                     task = tasks.tasks[act.value]
@@ -126,15 +131,10 @@ class OneStage:
                 for v in act.done:
                     store.pop(v, None)
             self.links.finish()
-        return [[store[v] for v in tasks.outputs]]
+        found = [store[v] for v in tasks.outputs]
+        self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
+        return [found]
 
 
 def _packed(x: Any) -> Any:
     return np.ascontiguousarray(x).reshape(np.shape(x))
-
-
-def _text(program: Pipelined) -> Any:
-    """Return what all places do, as bytes that ranks compare."""
-    rows = [[(a.what, a.value, a.other) for a in acts] for acts in program.lists]
-    graphs = [t.graph.structural_hash for t in program.tasks.tasks]
-    return np.frombuffer(repr((rows, graphs)).encode(), np.uint8)

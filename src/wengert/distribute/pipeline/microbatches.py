@@ -21,7 +21,7 @@ from ...core.ops.op import TABLE, Op
 from ...core.spec import show
 from ...ops.collective import definitions as c
 from ..mesh import Mesh
-from ..placing.partition import Partitioned, partition_graph
+from ..placing.partition import Partition, Partitioned
 from ..placing.placement import Placement
 
 
@@ -74,7 +74,8 @@ def microbatched(made: Partitioned, cuts: Sequence[int | None], count: int) -> U
             )
         placed.append((d,))
     whole: list[Placement | None] = [(None,)] * len(graph.outputs)
-    one = partition_graph(graph, mesh, placed, whole, in_stages=True)
+    # Collectives over other axes are ops of this program.
+    one = Partition(graph, mesh, placed, [frozenset()] * len(placed), in_stages=True).run(whole)
     return _Unrolling(graph, one, name, count).run()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -158,6 +160,17 @@ class Pipelined:
     def ranks_of(self, place: int) -> list[int]:
         """Return the ranks of a place, in the order of the mesh beside."""
         return [r for r in range(self.mesh.size) if self.mesh.coordinates(r)[self.over] == place]
+
+    def telling(self, rank: int) -> AbstractContextManager[None]:
+        """Add to an error of one rank whose it is, as programs without a pipeline do."""
+        return Partitioned(self.graph, self.mesh, self.inputs, self.outputs, self.placements).telling(rank)
+
+    @cached_property
+    def identity(self) -> str:
+        """What ranks must agree on beside the graph: the acts of all places."""
+        graphs = [t.graph.structural_hash for t in self.tasks.tasks]
+        rows = [[(a.what, a.value, a.other) for a in acts] for acts in self.lists]
+        return hashlib.sha256(repr((rows, graphs)).encode()).hexdigest()
 
     def tasks_of(self, place: int) -> list[Task]:
         """Return the tasks of a place, in order."""
