@@ -2,16 +2,22 @@
 
 python examples/shakespeare.py --data input.txt
 python examples/shakespeare.py --data input.txt --steps 3000 --width 128 --jit
+python examples/shakespeare.py --data input.txt --ranks 4 --shard fsdp
+python examples/shakespeare.py --data input.txt --resume run
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import statistics
+import sys
 import time
 import timeit
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +79,17 @@ def sample(model: Model, start: np.ndarray, count: int, temperature: float, rng:
     return ids
 
 
+def on_ranks(step: Callable[[wg.Tensor], wg.Tensor], model: Model, ranks: int, shard: str) -> Any:
+    """The step as a program for so many ranks: the batch, and whatever else `shard` says, in parts."""
+    dist = wg.distribute
+    if shard == "pipeline":
+        return dist.jit(step, mesh=dist.Mesh(pipe=ranks), in_specs=(None,), pipeline=dist.Pipeline("pipe", 2 * ranks))
+    mesh = dist.Mesh(data=ranks)
+    if shard == "fsdp":
+        dist.shard(model, mesh, fsdp="data")
+    return dist.jit(step, mesh=mesh, in_specs=("data",), zero="data" if shard == "zero" else None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a character-level transformer on a text.")
     parser.add_argument("--data", type=Path, required=True, help="a text file")
@@ -84,10 +101,24 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=2, help="blocks (default %(default)s)")
     parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate of AdamW (default %(default)s)")
     parser.add_argument("--jit", action="store_true", help="compile the training step")
+    parser.add_argument("--ranks", type=int, default=1, help="processes that train, by MPI (default %(default)s)")
+    parser.add_argument(
+        "--shard",
+        choices=["data", "zero", "fsdp", "pipeline"],
+        default="data",
+        help="what ranks have parts of: the batch; optimiser state, parameters too; the layers (default %(default)s)",
+    )
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="folder to keep the run in, and to go on from")
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
     parser.add_argument("--sample", type=int, default=300, help="characters to write (default %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("shakespeare.svg"), help="picture of the loss")
     args = parser.parse_args()
+    if args.ranks > wg.distribute.size():
+        # This script again, on as many ranks.
+        sys.exit(wg.distribute.launch(args.ranks, __file__, sys.argv[1:]))
+    is_first = wg.distribute.rank() == 0
+    if not is_first:  # the first rank tells and writes
+        sys.stdout = sys.stderr = io.StringIO()
 
     wg.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
@@ -136,12 +167,18 @@ def main() -> None:
         return float(sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces))
 
     run = wg.jit(step) if args.jit else step
-    curve = []
+    if args.ranks > 1:
+        run = on_ranks(step, model, args.ranks, args.shard)
+    state = {"model": model, "optimizer": optimizer, "schedule": schedule, "draws": rng}
+    found = wg.train.load_checkpoint(args.resume, **state) if args.resume else None
+    curve: list[float] = list(found["curve"]) if found else []
     started = time.perf_counter()
-    for _ in (bar := wg.train.progress(range(args.steps), "training")):
+    for i in (bar := wg.train.progress(range(len(curve), args.steps), "training")):
         curve.append(run(draw()).item())
         schedule.step()
         bar.note(f"loss {curve[-1]:.3f}")
+        if args.resume and is_first and ((i + 1) % 100 == 0 or i + 1 == args.steps):
+            wg.train.save_checkpoint(args.resume, step=i + 1, keep=2, curve=curve, **state)
     seconds = time.perf_counter() - started
 
     print(f"last loss {curve[-1]:.4f}; held-out loss {held_out_loss():.3f} nats a character")
@@ -149,9 +186,10 @@ def main() -> None:
     start = np.searchsorted(letters, list("\n")) if "\n" in letters else train[:1]
     print("".join(letters[i] for i in sample(model, start, args.sample, 0.8, rng)).strip())
     picture = wg.train.line_chart({"loss": curve}, title="Characters", y_label="nats a character")
-    args.out.write_text(picture)
+    if is_first:
+        args.out.write_text(picture)
     print(f"\nwrote {args.out}")
-    if args.jit:
+    if args.jit and args.ranks == 1:
         eager, compiled = (
             statistics.median(timeit.repeat(partial(lambda f: f(draw()), f), number=1, repeat=9)) for f in (step, run)
         )

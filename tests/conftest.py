@@ -63,10 +63,17 @@ FAST: dict[str, tuple[str, ...]] = {
     "core/test_mutation": (),
     "core/test_numbers": ("test_states_that_are_functions_of_numbers_take_the_dtype_of_the_equation",),
     "core/test_taken": (),
+    "distribute/test_agreement": ("test_what_is_no_mesh_and_no_placement", "test_checksums_see_one_bit_and_the_order"),
     "distribute/test_collectives": (),
     "distribute/test_partition": (
         "test_parts",
         "test_ranks_that_run_different_programs_are_told",
+    ),
+    "distribute/test_pipeline": (
+        "test_bubbles_and_what_is_kept_are_those_of_the_schedule[1f1b-1-4-2]",
+        "test_functions",
+        "test_stages_are_cut_where_it_costs_least",
+        "test_what_is_refused",
     ),
     "distribute/test_predict": (),
     "distribute/test_rules": ("test_strategies[matmul]",),

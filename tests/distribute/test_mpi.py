@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import diverging
 import meshes
 import wengert as wg
 from wengert import distribute as dist
@@ -40,6 +41,19 @@ def test_the_same_as_simulated() -> None:
     )
 
 
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("ranks", [2, slow(3), slow(4)])
+def test_sums_have_the_bits_of_the_simulation(ranks: int) -> None:
+    """Native code adds up pieces as they come: in the order of the ranks."""
+    found = dist.run(meshes.sums, ranks, engine="mpi")
+    for values, simulated in zip(found, dist.run(meshes.sums, ranks, engine="simulate"), strict=True):
+        for name, value in values.items():
+            assert value.tobytes() == simulated[name].tobytes(), name
+
+
 SCRIPT = """
 import os, signal, sys
 import wengert as wg
@@ -66,10 +80,6 @@ if kind == "stops":
 if kind == "exits":
     sys.exit(7 if rank else 0)
 """
-
-
-def slow(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +116,15 @@ def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_pat
     assert done.stderr.count("Traceback") == bool(words)  # the first error alone, once
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert str(script) not in left
+
+
+@pytest.mark.parametrize(
+    "kind", [k if k in ("known size", "parameter") else slow(k) for k in diverging.KINDS], ids=diverging.KINDS
+)
+def test_ranks_that_begin_to_differ_are_told(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(wg.GraphError, match=rf"raised GraphError: .*{diverging.WORDS[kind]}"):
+        dist.run(diverging.diverge, 2, kind, engine="mpi")
+    assert "TRUNCATE" not in capfd.readouterr().err
 
 
 def test_an_exception_comes_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ import pytest
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
+from wengert.distribute.engines.lockstep import run_lockstep
+from wengert.distribute.placing.buckets import bucketed
+from wengert.distribute.placing.placement import local_part
 
 SPLIT = dist.PartitionSpec
 RNG = np.random.default_rng(0)
@@ -212,3 +216,28 @@ def test_values_in_parts_are_no_arrays() -> None:
     with pytest.raises(wg.DTypeError, match=r"conversion of Sharded\(f32\[4\].*test_partition\.py"):
         np.asarray(x)
     assert np.asarray(x.whole()).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_collectives_that_do_not_wait_move_together() -> None:
+    """Gathered parts and parts of sums, along any axis, with the bits of collectives one by one."""
+    mesh = dist.Mesh(data=2)
+
+    def on_a_rank(a: Any, b: Any, c: Any) -> Any:
+        gathered = [dist.all_gather(x, "data", axis) for x, axis in ((a, 0), (b, 1), (c, 2), (b, 0))]
+        sums = [dist.reduce_scatter(x, "data", axis) for x, axis in ((a, 0), (b, 1), (c, 2), (c, 0))]
+        return [*gathered, *sums, dist.reduce_scatter(gathered[1] * sums[1].sum(), "data", 1)]
+
+    rng = np.random.default_rng(0)
+    args = [wg.tensor(rng.normal(size=shape)) for shape in ((8,), (4, 6), (4, 3, 2))]
+    out = [None] * 4 + [dist.PartitionSpec(*(None,) * axis, "data") for axis in (0, 1, 2, 0, 1)]
+    made = dist.shard_map(on_a_rank, mesh, ("data",) * 3, out).lower(*args)
+    joined = bucketed(made.graph)
+    count = Counter(n.op.name for n in joined.nodes if n.op.kind == "collective" and n.op.name != "pcast")
+    assert count == {"all_gather": 1, "reduce_scatter": 2}
+    parts = [[local_part(x.numpy(), (0,), mesh, rank) for x in args] for rank in range(2)]
+    results = (run_lockstep(made._replace(graph=graph), parts) for graph in (joined, made.graph))
+    for found, expected in zip(*results, strict=True):
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+    # Larger ones are not.
+    assert sum(n.op.name == "all_gather" for n in bucketed(made.graph, 200).nodes) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,87 @@ def test_sums_that_do_not_wait_are_one() -> None:
     made = dist.partition(f, dist.Mesh(data=2), ("data",))
     sums = [n for n in made.lower(x).graph.nodes if n.op.name == "all_reduce"]
     assert sorted(n.spec.dtype.name for n in sums) == ["float64", "int64"]
-    assert {n.spec.shape for n in sums} == {(7,), ()}  # a sum of 3, one of 1, a mean of 3; and a count
+    assert {n.spec.shape for n in sums} == {(1, 7), ()}  # a sum of 3, one of 1, a mean of 3; and a count
     for a, b in zip(made(x), f(wg.tensor(x)), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+
+
+def trained(micro: int) -> Any:
+    wg.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(4)))
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if not micro:
+        return step
+    mesh = dist.Mesh(pipe=2, data=2)
+    return dist.jit(step, mesh=mesh, in_specs=("data",), pipeline=dist.Pipeline("pipe", micro))
+
+
+def test_places_of_a_pipeline_have_timelines() -> None:
+    step = trained(4)
+    found = dist.predict(step, args=(wg.spec((32, 16)),), cluster=dist.Cluster(1e-4, 1e9, 0.0))
+    assert [lane.ranks for lane in found.lanes] == [(0, 1), (2, 3)]
+    for lane in found.lanes:
+        for a, b in zip(lane.parts, lane.parts[1:]):
+            assert a.end == pytest.approx(b.start)
+    # What is received was sent before, and takes as long as the model says.
+    first, second = found.lanes
+    sent = [p.end for p in first.parts if p.label == "send to 1"]
+    begun = [p.start for p in second.parts if p.label.startswith("forward 1 of ")]
+    assert len(sent) == len(begun) == 4
+    assert all(b >= a + 1e-4 for a, b in zip(sent, begun))
+    assert found.moved >= 4 * 4 * 16 * 4  # activations of four microbatches, of half a batch
+    assert found.gantt().splitlines()[1].startswith("0-1")
+    # No tensor of the model was written.
+    assert float(step(wg.ones(32, 16))) == pytest.approx(float(trained(0)(wg.ones(32, 16))), rel=1e-5)
+
+
+def test_a_timeline_as_a_chrome_trace() -> None:
+    found = dist.predict(trained(2), args=(wg.spec((32, 16)),))
+    trace = json.loads(json.dumps(found.trace()))
+    names = [e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"]
+    assert names == ["rank 0-1", "rank 2-3"]
+    spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert len(spans) == sum(len(lane.parts) for lane in found.lanes)
+    assert max(e["ts"] + e["dur"] for e in spans) == pytest.approx(found.seconds * 1e6)
+
+
+def test_sums_take_time_where_they_are_made() -> None:
+    args = wg.spec((64, 64)), wg.spec((4096, 64))
+    quick, slow = (
+        dist.predict(program(4), cluster=dist.Cluster(1e-6, 1e9, 0.0, sums=sums), args=args).parts
+        for sums in (float("inf"), 1e6)
+    )
+    (a,), (b,) = ([p.end - p.start for p in parts if p.kind == "move"] for parts in (quick, slow))
+    assert b - a == pytest.approx((64 * 64 * 4 + 4) / 1e6)
+
+
+def test_plans_are_ranked() -> None:
+    step = trained(0)
+    found = dist.suggest(step, dist.Mesh(any=2), (wg.spec((12, 16)),), memory="1GB", micro=(2, 5))
+    plans = {p.name: p for p in found.plans}
+    assert set(plans) == {"data", "zero", "fsdp", "pipeline of 2, 2 microbatches", "pipeline of 2, 5 microbatches"}
+    refused = plans["pipeline of 2, 5 microbatches"]
+    assert "12 is no multiple of 5" in refused.why
+    assert found.plans[-1] is refused
+    possible = [p.seconds for p in found.plans if p.fits]
+    assert len(possible) == 4
+    assert possible == sorted(possible)
+    assert found.best is found.plans[0]
+    weights = 4 * (16 * 16 + 16) * 4
+    assert all(p.memory > weights for p in found.plans if p.fits)
+    assert "shard(model, Mesh(data=2), fsdp='data')" in str(found)
+    assert "<table>" in found._repr_html_()
+    with pytest.raises(wg.GraphError, match="no plan fits"):
+        _ = dist.suggest(step, 2, (wg.spec((12, 16)),), memory=100, micro=()).best
+    with pytest.raises(wg.GraphError, match="suggest for 0 ranks"):
+        dist.suggest(step, 0, ())
+    with pytest.raises(wg.DTypeError, match="suggest for a int"):
+        dist.suggest(3, 2, ())

@@ -17,7 +17,7 @@ from wengert.core.ops.record import OUTPUT
 from wengert.core.spec import spec_of
 from wengert.distribute.engines.lockstep import run_lockstep
 from wengert.distribute.mesh import Mesh
-from wengert.distribute.placing.partition import Partition
+from wengert.distribute.placing.partition import Partition, Partitioned
 from wengert.distribute.placing.placement import PARTIAL, local_part
 from wengert.distribute.placing.rules import Strategy, specs_of_results, strategies
 
@@ -55,7 +55,7 @@ def check(node: Node, values: list[np.ndarray], strategy: Strategy, mesh: Mesh) 
     local = Graph(results, made.inputs)
     feeds = list(zip(*(parts_of(x, e, mesh) for x, e in zip(values, entries, strict=True)), strict=True))
     expected = run(whole, values)
-    for rank in run_lockstep(local, mesh, feeds or [[]] * mesh.size):
+    for rank in run_lockstep(Partitioned(local, mesh, tuple(placed), (), {}), feeds or [[]] * mesh.size):
         for a, b in zip(rank, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12, err_msg=f"{node.op.name} by {strategy}")
 

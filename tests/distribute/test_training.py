@@ -18,7 +18,7 @@ from wengert import nn
 from wengert.distribute.training import StepOnMesh
 
 # As many as show that state, too, is right; longer runs take longer.
-STEPS = {"mlp": 20, "cnn": 4, "block": 4, "experts": 6}
+STEPS = {"mlp": 20, "cnn": 4, "block": 4, "experts": 6, "gpt": 3}
 
 
 @cache
@@ -26,8 +26,18 @@ def alone(kind: str) -> np.ndarray:
     return np.array(meshes.losses(kind, steps=STEPS[kind]))
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize(("plan", "ranks"), [(plan, n) for n, plans in PLANS.items() for plan in plans])
+# Every model by every plan is scripts/plans.py, on all engines; here stand those that show most.
+OF_GPT = {"fsdp", "pipeline", "data pipeline", "data tensor", "pipeline tensor"}
+RUNS = [
+    pytest.param(kind, plan, n, marks=[pytest.mark.slow] if kind == "gpt" and plan not in OF_GPT else [])
+    for kind in MODELS
+    for n, plans in PLANS.items()
+    for plan in plans
+    if kind == "experts" or "expert" not in plan
+]
+
+
+@pytest.mark.parametrize(("kind", "plan", "ranks"), RUNS)
 def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> None:
     expected = alone(kind)
     assert len(set(expected)) == STEPS[kind]
@@ -69,7 +79,7 @@ def test_what_each_plan_moves() -> None:
     # Each rank has the sum of its part of the gradients, and parts of all else.
     model = dist.shard(nn.Linear(4, 4), mesh, fsdp="data")
     found = counts(trained(model, mesh))
-    assert found["reduce_scatter"] == 2
+    assert found["reduce_scatter"] == 1
     assert found["all_reduce"] == 1  # of the loss
     # A column split and a row split: one sum forward, none of the weights' gradients.
     mesh = dist.Mesh(model=2)

@@ -75,13 +75,48 @@ class Experts(nn.Module):
         return self.outer(h + given)
 
 
-MODELS: dict[str, Any] = {"mlp": mlp, "cnn": cnn, "block": Block, "experts": Experts}
-SHAPES = {"mlp": (8, 6), "cnn": (8, 1, 6, 6), "block": (4, 8), "experts": (8, 6)}
+class Layer(nn.Module):
+    """A layer of a GPT: causal attention by one projection, and two linear maps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: Any) -> Any:
+        heads = wg.permute_dims(self.qkv(self.before(x)).reshape(*x.shape[:2], 3, 2, 4), (2, 0, 3, 1, 4))
+        seen = nn.functional.scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True)
+        x = x + self.drop(self.out(wg.permute_dims(seen, (0, 2, 1, 3)).reshape(*x.shape)))
+        return x + self.drop(self.down(nn.functional.gelu(self.up(self.after(x)))))
+
+
+class GPT(nn.Module):
+    """A small GPT as nanoGPT has it: two layers, places of tokens, the embedding as the last layer's weights too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.place, self.drop = nn.Embedding(12, 8), nn.Embedding(8, 8), nn.Dropout(0.1)
+        self.layers = nn.ModuleList([Layer(), Layer()])
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.drop(self.embed(tokens) + self.place(wg.arange(tokens.shape[1])))
+        for layer in self.layers:
+            x = layer(x)
+        return (self.norm(x) @ self.embed.weight.T).reshape(-1, 12)
+
+
+MODELS: dict[str, Any] = {"mlp": mlp, "cnn": cnn, "block": Block, "experts": Experts, "gpt": GPT}
+SHAPES = {"mlp": (8, 6), "cnn": (8, 1, 6, 6), "block": (4, 8), "experts": (8, 6), "gpt": (4, 8)}
+TOKENS = ("block", "gpt")
 COLUMNS, ROWS = "model", SPLIT(None, "model")
 RULES: dict[str, dict[str, Any]] = {
     "mlp": {"0.*": COLUMNS, "4.weight": ROWS},
     "cnn": {"0.*": COLUMNS, "1.*": COLUMNS, "4.weight": ROWS},
     "experts": {"experts": "model"},
+    "gpt": {"*.up.*": COLUMNS, "*.down.weight": ROWS},
     "block": {
         **{f"{name}.*": COLUMNS for name in ("query", "key", "value", "up")},
         "out.weight": ROWS,
@@ -90,7 +125,14 @@ RULES: dict[str, dict[str, Any]] = {
 }
 # By number of ranks: plans, and the meshes that they are for.
 PLANS: dict[int, dict[str, Mesh]] = {
-    2: {"data": Mesh(data=2), "zero": Mesh(data=2), "fsdp": Mesh(data=2), "tensor": Mesh(model=2)},
+    2: {
+        "data": Mesh(data=2),
+        "zero": Mesh(data=2),
+        "fsdp": Mesh(data=2),
+        "tensor": Mesh(model=2),
+        "pipeline": Mesh(pipe=2),
+        "pipeline interleaved": Mesh(pipe=2),
+    },
     4: {
         "data": Mesh(data=4),
         "zero": Mesh(data=4),
@@ -98,6 +140,11 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "tensor": Mesh(model=4),
         "data tensor": Mesh(data=2, model=2),
         "fsdp tensor": Mesh(data=2, model=2),
+        "pipeline gpipe": Mesh(pipe=4),
+        "data pipeline": Mesh(pipe=2, data=2),
+        "fsdp pipeline": Mesh(data=2, pipe=2),
+        "pipeline tensor": Mesh(pipe=2, model=2),
+        "data expert": Mesh(data=2, expert=2),
     },
 }
 
@@ -120,14 +167,21 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[f
         mesh = PLANS[ranks][plan]
         batch: Any = "data" if "data" in mesh.names else None
         rules = RULES[kind] if "tensor" in plan else None
+        if "expert" in plan:
+            rules = {"experts": "expert"} if kind == "experts" else None
         dist.shard(model, mesh, rules, fsdp="data" if "fsdp" in plan else None)
         inputs = SPLIT(batch, "context") if "context" in plan else batch
-        train = dist.jit(step, mesh=mesh, in_specs=(inputs, batch), zero="data" if plan == "zero" else None)
+        pipeline = None
+        if "pipeline" in plan:
+            schedule, laps = ("gpipe" if "gpipe" in plan else "1f1b"), (2 if "interleaved" in plan else 1)
+            pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps)
+        zero = "data" if plan == "zero" else None
+        train = dist.jit(step, mesh=mesh, in_specs=(inputs, batch), zero=zero, pipeline=pipeline)
     rng, shape = np.random.default_rng(1), SHAPES[kind]
     found = []
     for _ in range(steps):
-        x = rng.integers(0, 12, shape) if kind == "block" else rng.normal(size=shape)
-        y = rng.integers(0, 4, x.size if kind == "block" else shape[0])
+        x = rng.integers(0, 12, shape) if kind in TOKENS else rng.normal(size=shape)
+        y = rng.integers(0, 4, x.size if kind in TOKENS else shape[0])
         found.append(float(train(wg.tensor(x), wg.tensor(y))))
     return found
 
@@ -177,6 +231,23 @@ def everything() -> Any:
     mesh = dist.Mesh(data=2)
     x = dist.place(wg.tensor(np.arange(12.0).reshape(4, 3)), mesh, "data")
     found["parts"] = dist.partition(lambda x: (x @ x.T).sum(0), mesh, ("data",), "data")(x).whole().numpy()
+    return found
+
+
+def sums() -> Any:
+    """Sums over all ranks of sizes about those at which messages, pieces and vectors end, in parts and whole."""
+    rng, found = np.random.default_rng(dist.rank()), {}
+    n = dist.size()
+    for dtype in ("float32", "float64", "complex64", "complex128", "int32", "uint64", "float16", "int8"):
+        for size in (1, 7, 2047, 2049, 65536, 65537, 200_003):
+            x = (rng.normal(size=size) * 100).astype(dtype) if dtype != "uint64" else rng.integers(0, 1 << 62, size)
+            x = wg.tensor(x.astype(dtype))
+            found[f"{dtype} {size}"] = dist.all_reduce(x, "ranks").numpy()
+            rows = x[: size // n * n].reshape(n, -1)
+            found[f"{dtype} {size} in parts"] = dist.reduce_scatter(rows, "ranks", axis=0).numpy()
+    odd = wg.tensor(np.array([np.nan, -np.nan, np.inf, -0.0, 1e308])[:: 1 - 2 * (dist.rank() % 2)])
+    found["not finite"] = dist.all_reduce(odd, "ranks").numpy().view(np.uint64)
+    found["strided"] = dist.all_reduce(wg.tensor(rng.normal(size=(300, 300)))[::2, ::3].mT, "ranks").numpy()
     return found
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from wengert.distribute.engines.job import lack
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -104,6 +107,37 @@ def test_shakespeare(tmp_path: Path) -> None:
     found = re.search(r"held-out loss ([\d.]+) nats", out)
     assert found
     assert float(found[1]) < 1.5  # 27 characters by chance: 3.3
+
+
+def last_loss(text: str) -> str:
+    found = re.search(r"last loss ([\d.]+); held-out loss ([\d.]+)", text)
+    assert found, text
+    return found[0]
+
+
+def test_shakespeare_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog.\n" * 100)
+    args = ("--data", text, "--batch", 4, "--length", 16, "--width", 16, "--depth", 1, "--sample", 5)
+    args = (*args, "--steps", 110, "--out", tmp_path / "loss.svg")
+    expected = last_loss(run("shakespeare", *args))
+    kept = tmp_path / "run"
+    assert last_loss(run("shakespeare", *args, "--resume", kept)) == expected
+    # As if it had been ended after the last but one checkpoint.
+    shutil.rmtree(kept / (kept / "latest").read_text().strip())
+    assert [p.name for p in kept.glob("checkpoint-*")]
+    assert last_loss(run("shakespeare", *args, "--resume", kept)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
+@pytest.mark.parametrize("shard", ["fsdp", "pipeline"])
+def test_shakespeare_on_ranks(tmp_path: Path, shard: str) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog.\n" * 100)
+    args = ("--data", text, "--batch", 8, "--length", 16, "--width", 16, "--depth", 2, "--sample", 5, "--steps", 8)
+    args = (*args, "--out", tmp_path / "loss.svg")
+    assert last_loss(run("shakespeare", *args, "--ranks", 2, "--shard", shard)) == last_loss(run("shakespeare", *args))
 
 
 def test_shakespeare_with_too_little_text(tmp_path: Path) -> None:

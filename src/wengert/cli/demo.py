@@ -12,6 +12,8 @@ import numpy as np
 
 import wengert as wg
 
+from .arguments import positive
+
 if TYPE_CHECKING:
     from ..explorer import Exploration
 
@@ -27,9 +29,9 @@ def add_parser(commands: Any) -> None:
         "test it on 360 others, show predictions, and write the training curve and the graph as SVG, and a training "
         "step as a page to look into.",
     )
-    p.add_argument("--epochs", type=_positive, default=20, help="passes over the training images (default %(default)s)")
-    p.add_argument("--channels", type=_positive, default=16, help="channels of the first layer (default %(default)s)")
-    p.add_argument("--batch", type=_positive, default=32, help="images in a step (default %(default)s)")
+    p.add_argument("--epochs", type=positive, default=20, help="passes over the training images (default %(default)s)")
+    p.add_argument("--channels", type=positive, default=16, help="channels of the first layer (default %(default)s)")
+    p.add_argument("--batch", type=positive, default=32, help="images in a step (default %(default)s)")
     p.add_argument("--lr", type=float, default=3e-3, help="learning rate of AdamW (default %(default)s)")
     p.add_argument("--seed", type=int, default=0, help="seed of the split, the weights and the order (default 0)")
     p.add_argument(
@@ -37,13 +39,6 @@ def add_parser(commands: Any) -> None:
     )
     p.add_argument("--open", action="store_true", help="open the page of a training step in the browser")
     p.set_defaults(run=run)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
-    return value
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from .. import distribute
+from .arguments import existing_file, positive
 
 
 def add_parser(commands: Any) -> None:
@@ -15,8 +16,8 @@ def add_parser(commands: Any) -> None:
         help="run a script on several ranks",
         description="Run a Python script on each rank of a job, with mpiexec. An exception on one rank ends all.",
     )
-    p.add_argument("-n", "--ranks", type=int, default=2, help="the number of ranks (default %(default)s)")
-    p.add_argument("script", help="a Python script")
+    p.add_argument("-n", "--ranks", type=positive, default=2, help="the number of ranks (default %(default)s)")
+    p.add_argument("script", type=existing_file, help="a Python script")
     p.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     p.set_defaults(run=run)
 

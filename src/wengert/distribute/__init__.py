@@ -21,20 +21,25 @@ from .engines.engine import Sharded
 from .engines.job import launch, rank, run, size
 from .engines.simulation import Simulation, simulate
 from .mesh import Mesh
+from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, measure, predict
 from .program import Program, partition, place, whole
 from .spmd import shard_map
+from .suggest import Plan, Suggestion, suggest
 from .training import jit, shard
 
 __all__ = [
     "Cluster",
     "Mesh",
     "PartitionSpec",
+    "Pipeline",
+    "Plan",
     "Prediction",
     "Program",
     "Sharded",
     "Simulation",
+    "Suggestion",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -56,6 +61,7 @@ __all__ = [
     "shard_map",
     "simulate",
     "size",
+    "suggest",
     "whole",
 ]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -13,6 +13,8 @@ from ..core.ops.op import Op
 from ..ops.collective.group import Group, current, entered
 
 _current: ContextVar[Mesh | None] = ContextVar("wengert_mesh", default=None)
+# The mesh whose ranks all run the program that is traced here, and whether it says what one rank does.
+_written_for: ContextVar[tuple[Mesh, bool] | None] = ContextVar("wengert_written_for", default=None)
 
 
 class Mesh:
@@ -98,6 +100,35 @@ class Mesh:
         return f"Mesh({', '.join(f'{n}={s}' for n, s in self.axes.items())})"
 
 
+def as_mesh(given: Any, what: str) -> Mesh:
+    """Return a mesh that a user gave to `what`. Raises GraphError for anything else."""
+    if isinstance(given, Mesh):
+        return given
+    axes = f"data={given}" if isinstance(given, int) and not isinstance(given, bool) else "data=2"
+    fail(GraphError, f"{what} with mesh={given!r}", f"A mesh names its axes: mesh=wg.distribute.Mesh({axes}).")
+
+
+@contextmanager
+def for_all_ranks(mesh: Mesh, of_one: bool = False) -> Iterator[None]:
+    """Trace a program once that all ranks of a mesh run: inside, no rank's number is known.
+
+    It is one on whole values, or what one rank does.
+    """
+    token = _written_for.set((mesh, of_one))
+    try:
+        yield
+    finally:
+        _written_for.reset(token)
+
+
+def written_for() -> tuple[Mesh, bool] | None:
+    """Return the mesh whose ranks all run what is traced here, and whether that says what one rank does.
+
+    None where each rank runs code of its own.
+    """
+    return _written_for.get()
+
+
 class Transport:
     """A way for the ranks of a job to exchange arrays, as one of them has it: what an engine gives."""
 
@@ -105,9 +136,18 @@ class Transport:
 
     rank: int
     size: int
+    # True where other ranks live in this process too, and may run what was compiled for this one.
+    shares_process = False
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective among these ranks, to which it brings `x`."""
+        raise NotImplementedError
+
+    def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
+        """Return whether any rank of the job brings another digest. Raises GraphError where one does something else.
+
+        `what` says what this rank is about to do, and is asked only where that is told.
+        """
         raise NotImplementedError
 
     def trusting(self) -> AbstractContextManager[Any]:
@@ -118,7 +158,7 @@ class Transport:
 class OnMesh(Group):
     """A rank of a job on a mesh."""
 
-    __slots__ = ("mesh", "transport")
+    __slots__ = ("mesh", "transport", "_lines")
 
     def __init__(self, mesh: Mesh, transport: Transport) -> None:
         if mesh.size != transport.size:
@@ -129,6 +169,7 @@ class OnMesh(Group):
             )
         self.mesh = mesh
         self.transport = transport
+        self._lines: dict[str, tuple[int, ...]] = {}
 
     def on(self, mesh: Mesh) -> OnMesh:
         """Return the same rank on another mesh."""
@@ -141,8 +182,12 @@ class OnMesh(Group):
 
     def exchange(self, op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective."""
-        self._check(attrs["over"], attrs["ranks"])
-        return self.transport.meet(self.mesh.along(attrs["over"], self.transport.rank), op, x, attrs)
+        over = attrs["over"]
+        self._check(over, attrs["ranks"])
+        members = self._lines.get(over)
+        if members is None:
+            members = self._lines[over] = self.mesh.along(over, self.transport.rank)
+        return self.transport.meet(members, op, x, attrs)
 
     def _check(self, over: str, ranks: int) -> None:
         if self.mesh.size_of(over) != ranks:

@@ -18,7 +18,8 @@ from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
 from .engines.engine import Engine, Sharded, engine_for
-from .mesh import Mesh, OnMesh
+from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
+from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
 
@@ -46,10 +47,22 @@ def spread_specs(entry: Any, pytree: Any, what: str) -> list[PartitionSpec]:
     )
 
 
+def checked_in_specs(in_specs: Any, what: str) -> tuple[Any, ...]:
+    """Return placements by argument as a tuple. Raises GraphError for what is one placement."""
+    if is_leaf(in_specs) or not isinstance(in_specs, (tuple, list)):
+        remedy = f"in_specs=({in_specs!r},)" if is_leaf(in_specs) else 'in_specs=("data", None)'
+        fail(
+            GraphError,
+            f"{what} with in_specs={in_specs!r}",
+            f"It is a tuple, an entry for each argument: {remedy}.",
+        )
+    return tuple(in_specs)
+
+
 class Made(NamedTuple):
     """A program for one kind of call: what ranks run, the traced graph, the whole results' specs, by rank an engine."""
 
-    program: Partitioned
+    program: Partitioned | Pipelined
     graph: Graph
     wholes: tuple[Spec, ...]
     engines: dict[Any, Engine]
@@ -59,16 +72,25 @@ class Program:
     """A function on whole values, as :func:`partition` returns it: called like it, and run by the ranks of a mesh."""
 
     def __init__(
-        self, fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_specs: Any, gather: frozenset[str]
+        self,
+        fn: Callable[..., Any],
+        mesh: Mesh,
+        in_specs: Sequence[Any],
+        out_specs: Any,
+        gather: frozenset[str],
+        pipeline: Pipeline | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
-        self._fn, self.mesh = fn, mesh
+        self._fn, self.mesh, self._pipeline = fn, mesh, pipeline
         self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
         self._name = str(getattr(fn, "__name__", type(fn).__name__))
         self._made: dict[Any, Made] = {}
 
-    def lower(self, *args: Any) -> Partitioned:
-        """Return the program for arguments of these shapes: the graph that each rank runs, and all placements."""
+    def lower(self, *args: Any) -> Partitioned | Pipelined:
+        """Return the program for arguments of these shapes: the graph that each rank runs, and all placements.
+
+        With a pipeline it has the tasks of every place.
+        """
         return self._lowered(args).program
 
     def _lowered(self, args: tuple[Any, ...]) -> Made:
@@ -109,7 +131,8 @@ class Program:
 
     def _partitioned(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
         given = self._specs(args)
-        graph = trace(self._fn, shapes, {})
+        with for_all_ranks(self.mesh):
+            graph = trace(self._fn, shapes, {})
         self._refuse_bound(graph)
         kept = [s for i, s in enumerate(given) if i not in graph.static]
         inputs = [
@@ -128,12 +151,18 @@ class Program:
         gathered = [
             frozenset(i for i in axes if p[i] is not None and n.spec.inexact) for n, p in zip(graph.inputs, inputs)
         ]
-        made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered)
+        made: Partitioned | Pipelined
+        if self._pipeline is None:
+            made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered)
+        else:
+            cuts = [d for i, d in enumerate(self._pipeline.cuts(shapes)) if i not in graph.static]
+            made = pipelined(cse(graph), self.mesh, inputs, wanted, gathered, cuts, self._pipeline)
         return Made(made, graph, tuple(n.spec for n in graph.outputs), {})
 
     def _inside(self, args: tuple[Any, ...]) -> Any:
         """Return the results inside another transform: the function itself is run."""
-        return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
+        with for_all_ranks(self.mesh):
+            return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
 
     def __call__(self, *args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
@@ -201,6 +230,7 @@ def partition(
     out_specs: Any = None,
     *,
     gather: str | Sequence[str] = (),
+    pipeline: Pipeline | None = None,
 ) -> Program:
     """Return a function of whole values as a program for the ranks of a mesh.
 
@@ -214,6 +244,8 @@ def partition(
     out_specs: the same of the result; None gives whole values.
     gather: mesh axes along which split floating arguments are gathered where they are used, and again for the backward
         pass, instead of being used in parts: sharded data parallelism (FSDP, ZeRO stage 3).
+    pipeline: how the function is cut into stages and microbatches along a mesh axis: a :class:`Pipeline` whose `batch`
+        says which arguments are cut.
 
     What each rank runs follows: batches that are split over an axis make data parallelism (gradients are all_reduced),
     weights that are split make tensor parallelism, parameters and optimiser state that are split and gathered make
@@ -231,12 +263,19 @@ def partition(
     >>> print(f.lower(wg.ones(3, 2), wg.ones(4, 3)).graph.find("all_reduce")[0].spec)
     f32[]
     """
+    mesh = as_mesh(mesh, "partition")
     named = (gather,) if isinstance(gather, str) else tuple(gather)
     for name in named:
         mesh.size_of(name)
-    if not isinstance(in_specs, (tuple, list)):
-        fail(GraphError, f"in_specs={in_specs!r}", "It is a tuple with an entry for each argument.")
-    return Program(fn, mesh, tuple(in_specs), out_specs, frozenset(named))
+    if pipeline is not None:
+        pipeline.count(mesh)
+        if pipeline.batch is None:
+            fail(
+                GraphError,
+                f"a partition of {getattr(fn, '__name__', fn)} with {pipeline}, which does not say what the batch is",
+                "Give batch=, an entry for each argument: the dimension that is cut into microbatches, or None.",
+            )
+    return Program(fn, mesh, checked_in_specs(in_specs, "partition"), out_specs, frozenset(named), pipeline)
 
 
 def place(x: Any, mesh: Mesh, spec: Any) -> Any:
@@ -245,7 +284,7 @@ def place(x: Any, mesh: Mesh, spec: Any) -> Any:
     `spec` is a placement, or a pytree of placements that begins like `x`. All ranks call it with equal values.
     """
     leaves, structure = tree.flatten(x)
-    group = current()
+    mesh, group = as_mesh(mesh, "place"), current()
     ranks = [group.transport.rank] if isinstance(group, OnMesh) else range(mesh.size)
     out = []
     for leaf, given in zip(leaves, spread_specs(spec, x, "place"), strict=True):

@@ -23,10 +23,10 @@ from ..core.spec import spec_of
 from ..core.tensor import INPUT, Tensor
 from ..ops.collective import definitions as c
 from ..transforms.tracing.trace import trace
-from .mesh import Mesh
+from .mesh import Mesh, as_mesh, for_all_ranks
 from .placing.partition import Partitioned
 from .placing.placement import PartitionSpec, Placement, local_spec, placement_of
-from .program import Made, Program, is_leaf, spread_specs
+from .program import Made, Program, checked_in_specs, spread_specs
 
 Axes = frozenset[str]  # the mesh axes along which a value varies
 NOWHERE: Axes = frozenset()
@@ -169,7 +169,7 @@ class RankProgram(Program):
             typed = Typed(mesh, known, mode.autocast)
             token = set_mode(mode.with_autocast(typed, Detour()))
             try:
-                with mesh:
+                with mesh, for_all_ranks(mesh, of_one=True):
                     return fn(*inner)
             finally:
                 reset_mode(token)
@@ -232,6 +232,5 @@ def shard_map(fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_s
     >>> dist.shard_map(gradient, mesh, (None, "data"), None)(wg.tensor(1.0), wg.arange(4.0))
     tensor(6.)
     """
-    if not isinstance(in_specs, (tuple, list)) or is_leaf(in_specs):
-        fail(GraphError, f"in_specs={in_specs!r}", "It is a tuple with an entry for each argument.")
-    return RankProgram(fn, mesh, tuple(in_specs), out_specs, frozenset())
+    mesh = as_mesh(mesh, "shard_map")
+    return RankProgram(fn, mesh, checked_in_specs(in_specs, "shard_map"), out_specs, frozenset())

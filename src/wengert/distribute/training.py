@@ -17,23 +17,26 @@ from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.references import Apart
 from ..core.spec import Spec
-from ..core.state.cells import TensorCell
+from ..core.state.cells import Cell, TensorCell
 from ..core.tensor import Tensor
 from ..execute.engines import XLA, Engine
 from ..execute.jit.capture.captured import Captures
+from ..execute.jit.capture.outside import Outside
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options
 from ..execute.jit.signature import Call
-from ..execute.jit.tracing import Traced
+from ..execute.jit.tracing import Argument, Traced
 from ..execute.native.run.runtime import Commit
 from ..nn.module import Module
 from ..passes.cse import cse
 from .engines.engine import Lockstep, engine_for
-from .mesh import Mesh
+from .engines.stages import LockstepStages
+from .mesh import Mesh, as_mesh, for_all_ranks
+from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
-from .program import spread_specs
+from .program import checked_in_specs, spread_specs
 
 # By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.
 _placed: dict[int, tuple[weakref.ref[Tensor], PartitionSpec, str | None]] = {}
@@ -63,6 +66,9 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
     """
     if not isinstance(module, Module):
         fail(DTypeError, f"shard of a {type(module).__name__}", "It takes a module; functions have in_specs.")
+    mesh = as_mesh(mesh, "shard")
+    if fsdp is not None:
+        mesh.size_of(fsdp)
     for gone in [key for key, (parameter, *_) in _placed.items() if parameter() is None]:
         del _placed[gone]
     given, used = dict(rules or {}), set()
@@ -73,7 +79,7 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
         placement_of(spec, parameter.spec, mesh, f"parameter {name}")
         gathered = None
         if fsdp is not None:
-            found = _split_over(fsdp, spec, parameter.shape, mesh)
+            found = split_over(fsdp, spec, parameter.shape, mesh)
             spec, gathered = (spec, None) if found is None else (found, fsdp)
         _placed[id(parameter)] = Apart(parameter), spec, gathered
     unused = [p for p in given if p not in used]
@@ -83,9 +89,14 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
     return module
 
 
-def _split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
-    """Return a placement that also splits the first dimension that is free; None where there is none."""
+def split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
+    """Return a placement that also splits the first dimension that is free.
+
+    None where there is none, and where the axis splits a dimension already.
+    """
     ranks = mesh.size_of(axis)
+    if axis in spec.names:
+        return None
     names = [*spec.names, *(None for _ in range(len(shape) - len(spec.names)))]
     for dim, n in enumerate(shape):
         if names[dim] is None and n and n % ranks == 0:
@@ -101,20 +112,21 @@ def _known(x: Any) -> tuple[PartitionSpec, str | None] | None:
 class OnMeshExecutor:
     """A traced step, partitioned: it takes whole arrays and gives whole arrays, and each rank computes its part."""
 
-    def __init__(self, program: Partitioned) -> None:
+    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str]) -> None:
         self.program = program
+        self.names = names  # of the inputs, as errors call them
         self.engine = engine_for(program)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
         mesh = self.program.mesh
-        self.engine.check([n.attrs["name"] or "a value" for n in self.program.graph.inputs], arrays)
+        self.engine.check(self.names, arrays)
         feeds = [
             [local_part(np.asarray(x), p, mesh, rank) for x, p in zip(arrays, self.program.inputs, strict=True)]
             for rank in self.engine.ranks
         ]
         outputs = [np.asarray(v) for v in self.engine.run(feeds)[0]]
-        if not isinstance(self.engine, Lockstep):
+        if not isinstance(self.engine, (Lockstep, LockstepStages)):
             return outputs  # of an executor, which gives new arrays
         seen: list[Any] = list(arrays)
         for i, v in enumerate(outputs):
@@ -135,11 +147,29 @@ class StepOnMesh(Jit):
 
     __slots__ = ()
 
-    def __init__(self, fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], zero: str | None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        mesh: Mesh,
+        in_specs: Sequence[Any],
+        zero: str | None,
+        pipeline: Pipeline | None = None,
+    ) -> None:
         super().__init__(fn, Options(None, None, None, False, False, None))
-        self.mesh, self.in_specs, self.zero = mesh, tuple(in_specs), zero
+        self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
         # The latest partitions, the last one last: what each rank runs, and where everything is.
-        self.partitions: deque[Partitioned] = deque(maxlen=16)
+        self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
+        # Where a tensor of the step's surroundings is, and along which axis it is gathered.
+        self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = _known
+
+    def lowered(self, *args: Any) -> Partitioned | Pipelined:
+        """Return the program for arguments like these, or specs of them, without running it."""
+        self.lower(*args).compile()
+        return self.partitions[-1]
+
+    def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
+        with for_all_ranks(self.mesh):
+            return super()._traced(call, arguments, outside)
 
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         if engine.name == XLA:
@@ -150,6 +180,10 @@ class StepOnMesh(Jit):
             )
         inputs, gathered = self._inputs(traced, call, captures)
         of_trace = traced.graph.inputs
+        names = [
+            _name(node, captures.cells[i] if kind == "cell" else None)
+            for node, (kind, i) in zip(of_trace, traced.sources, strict=True)
+        ]
 
         def compile(
             graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
@@ -157,9 +191,13 @@ class StepOnMesh(Jit):
             if graph.inputs != of_trace:
                 return executor(graph, donated, replaced=replaced)  # a derivative: whole, on every rank
             whole: list[Placement | None] = [(None,) * len(self.mesh.names)] * len(graph.outputs)
-            made = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
+            if self.pipeline is None:
+                made: Partitioned | Pipelined = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
+            else:
+                cuts = self._cuts(self.pipeline, traced, call)
+                made = pipelined(cse(graph), self.mesh, inputs, whole, gathered, cuts, self.pipeline)
             self.partitions.append(made)
-            return OnMeshExecutor(made)
+            return OnMeshExecutor(made, names)
 
         return compile
 
@@ -182,7 +220,7 @@ class StepOnMesh(Jit):
             if kind == "argument":
                 spec = given[call.positions[i]]
             elif kind == "cell" and isinstance(captures.cells[i], TensorCell):
-                found = _known(captures.cells[i].tensor)  # type: ignore[attr-defined]
+                found = self.placed(captures.cells[i].tensor)  # type: ignore[attr-defined]
                 spec, gathered = found if found is not None else (None, None)
             specs.append(spec)
             axes.append(gathered)
@@ -194,6 +232,13 @@ class StepOnMesh(Jit):
         ]
         return placed, [frozenset() if a is None else frozenset({mesh.names.index(a)}) for a in axes]
 
+    @staticmethod
+    def _cuts(pipeline: Pipeline, traced: Traced, call: Call) -> list[int | None]:
+        """Return for every input of a trace the dimension that is cut into microbatches."""
+        args, _ = tree.unflatten(call.structure, call.leaves)
+        given = pipeline.cuts(args)
+        return [given[call.positions[i]] if kind == "argument" else None for kind, i in traced.sources]
+
     def _follow(self, traced: Traced, updates: Mapping[int, Node], specs: list[PartitionSpec | None]) -> None:
         """Give optimiser state the placement of the parameter whose update it is a part of, element by element."""
         graph = traced.graph
@@ -204,7 +249,7 @@ class StepOnMesh(Jit):
                 continue
             spec = specs[i]
             if self.zero is not None:
-                spec = _split_over(self.zero, spec or PartitionSpec(), graph.inputs[i].spec.shape, self.mesh) or spec
+                spec = split_over(self.zero, spec or PartitionSpec(), graph.inputs[i].spec.shape, self.mesh) or spec
             if spec is None:
                 continue
             for state in _by_element(update):
@@ -216,6 +261,13 @@ class StepOnMesh(Jit):
                     and state.op.name != "parameter"
                 ):
                     specs[k] = spec
+
+
+def _name(node: Node, cell: Cell | None) -> str:
+    """Return what an input is called: a number that an object keeps (a rate) by its name there."""
+    name = str(node.attrs["name"]) or "a value"
+    key = getattr(cell, "name", None)
+    return f"{key!r} of {name}" if isinstance(key, str) and not isinstance(cell, TensorCell) else name
 
 
 def _by_element(node: Node) -> Iterable[Node]:
@@ -232,7 +284,13 @@ def _by_element(node: Node) -> Iterable[Node]:
 
 
 def jit(
-    fn: Callable[..., Any] | None = None, *, mesh: Mesh, in_specs: Sequence[Any] = (), zero: str | None = None
+    fn: Callable[..., Any] | None = None,
+    *,
+    mesh: Mesh,
+    in_specs: Sequence[Any] = (),
+    zero: str | None = None,
+    pipeline: Pipeline | None = None,
+    engine: str | None = None,
 ) -> Any:
     """Compile a training step for the ranks of a mesh.
 
@@ -241,7 +299,10 @@ def jit(
     fn: a step as :func:`wengert.jit` takes it, written for one process: modules, an optimiser, `loss.backward()`.
     mesh: the ranks.
     in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say.
-    zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO).
+    zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO). State
+        that has the parts of a parameter which :func:`shard` splits over it stays as it is.
+    pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
+    engine: "native", as None: ranks run native code.
 
     Parameters are where :func:`shard` says, and whole on every rank where it says nothing. Between steps all tensors
     are whole: inside, each rank has its parts. Batch norm sees the whole batch, dropout draws as one process would, and
@@ -264,9 +325,18 @@ def jit(
     True
     """
     if fn is None:
-        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero)
+        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero, pipeline=pipeline, engine=engine)
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
+    mesh = as_mesh(mesh, "jit")
+    if engine not in (None, "native"):
+        fail(
+            GraphError,
+            f"jit on {mesh} with engine={engine!r}",
+            'Ranks run native code: leave engine out. wg.jit(f, engine="xla") compiles for one device.',
+        )
     if zero is not None:
         mesh.size_of(zero)
-    return StepOnMesh(fn, mesh, in_specs, zero)
+    if pipeline is not None:
+        pipeline.count(mesh)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline)

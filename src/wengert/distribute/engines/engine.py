@@ -9,14 +9,16 @@ import numpy as np
 
 from ...core.errors import DTypeError, fail
 from ...core.tensor import Tensor, wrap
-from ...execute.jit.executor import executor
+from ...execute.jit.executor import Executor, executor
 from ...ops.collective.definitions import all_gather
 from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
+from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
 from ..placing.placement import Placement, local_part, spec_of_placement
-from .agreement import agree, agree_on_values
+from .agreement import Agreement
 from .lockstep import run_lockstep
+from .stages import LockstepStages, OneStage
 
 
 class Engine(Protocol):
@@ -29,7 +31,7 @@ class Engine(Protocol):
         ...
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
-        """Raise GraphError where ranks were given other whole values than this one; the first time only."""
+        """Raise GraphError where another rank is about to run something else, or was given other whole values."""
         ...
 
 
@@ -45,35 +47,39 @@ class Lockstep:
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return every rank's outputs."""
-        return run_lockstep(self.program.graph, self.program.mesh, feeds)
+        return run_lockstep(self.program, feeds)
 
 
 class OneRank:
     """One rank, whose steps are native code; the others run the same program elsewhere."""
 
     def __init__(self, program: Partitioned, group: OnMesh) -> None:
+        self.program = program
         self.group = group.on(program.mesh)
         self.ranks: Sequence[int] = (group.transport.rank,)
-        self.is_checked = False
-        agree(self.group, program.graph)
-        with entered(self.group):
-            self.executor = executor(program.graph)
+        self.agreement = Agreement(self.group, program)
+        self.executor: Executor | None = None
+        self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
-        """Raise GraphError where ranks were given other whole values than this one; the first time only."""
-        if not self.is_checked:
-            self.is_checked = True
-            agree_on_values(self.group, names, arrays)
+        """Raise GraphError where another rank is about to run something else, or was given other whole values."""
+        self.agreement.seek(names, arrays)
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""
-        with entered(self.group), self.group.transport.trusting():
-            return [self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])]
+        with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
+            if self.executor is None:  # once all ranks have agreed on the program
+                self.executor = executor(self.program.graph)
+            found = self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])
+        self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
+        return [found]
 
 
-def engine_for(program: Partitioned) -> Engine:
+def engine_for(program: Partitioned | Pipelined) -> Engine:
     """Return the engine of a program: of the rank that runs here, else of all ranks in this process."""
     group = current()
+    if isinstance(program, Pipelined):
+        return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
     return OneRank(program, group) if isinstance(group, OnMesh) else Lockstep(program)
 
 

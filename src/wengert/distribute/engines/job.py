@@ -14,25 +14,54 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import GraphError, fail
+from ...core.state.capture import get_capture
 from ...ops.collective.group import current
-from ..mesh import Mesh, OnMesh
+from ..mesh import Mesh, OnMesh, written_for
 from .simulation import simulate
 
 
 def rank() -> int:
     """Return the number of the rank that this runs on, from 0; 0 outside of a job.
 
+    It is known to Python code. A program that is traced once for all ranks (:func:`shard_map`, a step on a mesh) has
+    :func:`axis_index` instead. Raises GraphError there, and in a compiled function that simulated ranks share.
+
     >>> import wengert as wg
     >>> wg.distribute.rank(), wg.distribute.simulate(2).run(wg.distribute.rank)
     (0, [0, 1])
     """
-    group = current()
-    return group.transport.rank if isinstance(group, OnMesh) else 0
+    written, group = written_for(), current()
+    if written is not None:
+        mesh, of_one = written
+        names = ", ".join(f"wg.distribute.axis_index({name!r})" for name in mesh.names)
+        fail(
+            GraphError,
+            f"rank() inside a program that all ranks of {mesh} run",
+            f"It is traced once, so a number would be every rank's. A rank's place is {names}, a tensor."
+            if of_one
+            else "It is written for one process, on whole values, and means the same on every rank. What one rank "
+            f"does is for wg.distribute.shard_map, where its place is {names}.",
+        )
+    if not isinstance(group, OnMesh):
+        return 0
+    if group.transport.shares_process and get_capture() is not None:
+        fail(
+            GraphError,
+            "rank() inside a compiled function, in a simulation",
+            "Simulated ranks share its programs, so a number would be every rank's. Write wg.distribute.axis_index"
+            f"({group.mesh.names[0]!r}), a tensor, or pass the number as an argument.",
+        )
+    return group.transport.rank
 
 
 def size() -> int:
-    """Return how many ranks the job has that this runs in; 1 outside of a job."""
-    group = current()
+    """Return how many ranks the job has that this runs in; 1 outside of a job.
+
+    In a program for a mesh it is how many ranks the mesh has.
+    """
+    written, group = written_for(), current()
+    if written is not None:
+        return written[0].size
     return group.transport.size if isinstance(group, OnMesh) else 1
 
 

@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 
 from ...core.graph.evaluate import compute, run
-from ...core.graph.graph import Graph
-from ...core.graph.values import Subgraph
 from ...core.node import Node
-from ..mesh import Mesh
+from ..placing.partition import Partitioned, first_collective, subgraphs
 from .simulation import Simulation
 
 
-def run_lockstep(graph: Graph, mesh: Mesh, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Return every rank's outputs of the graph for every rank's inputs.
+def run_lockstep(program: Partitioned, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return every rank's outputs of a program for every rank's inputs.
 
     All ranks compute a node before any computes the next one; those whose operands are the same objects share one
     result. A graph with loops or branches that hold collectives is run by ranks that take turns.
     """
-    if any(isinstance(v, Subgraph) and _has_collectives(v) for n in graph.nodes for v in _parts(n)):
+    graph, mesh = program.graph, program.mesh
+    if any(first_collective(v) is not None for n in graph.nodes for v in subgraphs(n)):
         given = iter(feeds)
         jobs = [list(next(given)) for _ in range(mesh.size)]
         return Simulation(mesh).run_each([partial(run, graph, feed) for feed in jobs])
@@ -32,13 +31,14 @@ def run_lockstep(graph: Graph, mesh: Mesh, feeds: Sequence[Sequence[Any]]) -> li
     with np.errstate(all="ignore"):  # infinities and NaNs are values
         for node in graph.nodes:
             if node not in values:
-                values[node] = _each(node, values, mesh)
+                values[node] = _each(node, values, program)
             for done in last_uses.get(node, ()):
                 del values[done]
     return [[values[n][r] for n in graph.outputs] for r in ranks]
 
 
-def _each(node: Node, values: dict[Node, list[Any]], mesh: Mesh) -> list[Any]:
+def _each(node: Node, values: dict[Node, list[Any]], program: Partitioned) -> list[Any]:
+    mesh = program.mesh
     together = node.op.facets.get("collective")
     if together is None:
         known: dict[tuple[int, ...], Any] = {}
@@ -47,7 +47,8 @@ def _each(node: Node, values: dict[Node, list[Any]], mesh: Mesh) -> list[Any]:
             operands = [values[e][rank] if isinstance(e, Node) else e for e in node.inputs]
             key = tuple(map(id, operands))
             if key not in known:
-                known[key] = compute(node, operands)
+                with program.telling(rank):
+                    known[key] = compute(node, operands)
             found.append(known[key])
         return found
     over = node.attrs["over"]
@@ -64,17 +65,3 @@ def _each(node: Node, values: dict[Node, list[Any]], mesh: Mesh) -> list[Any]:
             for i, result in zip(members, together(given, **node.attrs), strict=True):
                 out[i] = result
     return out
-
-
-def _parts(node: Node) -> list[Any]:
-    return [v for a in node.attrs.values() for v in (a if isinstance(a, tuple) else (a,))]
-
-
-def _has_collectives(graph: Any) -> bool:
-    waiting = [graph]
-    while waiting:
-        for node in waiting.pop().nodes:
-            if "collective" in node.op.facets:
-                return True
-            waiting += [v for v in _parts(node) if isinstance(v, Subgraph)]
-    return False

@@ -3,6 +3,8 @@
 Only bytes are moved: sums are made here, in the order of the ranks, from parts that everybody sends to everybody. That
 takes the bandwidth of a ring and gives the bits of the simulation, for every dtype and every implementation of MPI.
 
+Where native code calls MPI (`mpi_native`), it does so without Python; what has no code there goes through mpi4py.
+
 Every wait polls. A rank that waits for long tells the others in what, and hears what they wait in, or that they have
 ended. So ranks that do not meet are told within a second; where one says nothing at all, a watchdog ends the job.
 """
@@ -23,6 +25,8 @@ from ...core.ops.op import Op
 from ...core.spec import show
 from ...ops.collective import definitions as c
 from ..mesh import Transport
+from .mpi_native import IDLE, Stopped, native_line
+from .mpi_native import SMALL as SMALL
 
 # After these seconds of waiting a rank tells the others, and after as many it believes what they say.
 LOOK = 0.25
@@ -32,8 +36,10 @@ ENDED = "its end"
 FAILED = "an error"
 _TEXT = 600
 _DIGEST = 16
-# A sum of fewer bytes is sent whole to all: one message instead of two.
-SMALL = 1 << 13
+# What a rank says that is about to run a program begins with this.
+_PROGRAM = "the program "
+# Native code counts the bytes of a message in 31 bits.
+_MESSAGE = 1 << 31
 
 
 def watchdog_seconds() -> float:
@@ -56,7 +62,10 @@ _INSTALL = "pip install 'wengert[mpi]' beside Open MPI or MPICH; wg.distribute.s
 class MPITransport(Transport):
     """The ranks of an MPI job."""
 
-    __slots__ = ("MPI", "world", "control", "closing", "among", "trusted", "states", "pending")
+    __slots__ = (
+        "MPI", "world", "control", "closing", "lines", "trusted", "states", "pending", "patience", "stopped",
+        "idle",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.MPI = mpi()
@@ -64,12 +73,16 @@ class MPITransport(Transport):
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
         # Each purpose has messages of its own: what one waits for, another cannot take.
         self.control, self.closing = self.world.Dup(), self.world.Dup()
-        self.among: dict[tuple[int, ...], Any] = {}
+        self.lines: dict[tuple[int, ...], _Line] = {}
         # True while a program runs that all ranks have agreed on.
         self.trusted = False
         # What other ranks have said that they do, and since when it is known here.
         self.states: dict[int, tuple[str, float]] = {}
         self.pending: list[Any] = []
+        # The wait of native code, and the error that ended it.
+        self.patience: _Patience | None = None
+        self.stopped: BaseException | None = None
+        self.idle = IDLE(self._idle)
 
     # -- what ranks let each other know
 
@@ -103,45 +116,39 @@ class MPITransport(Transport):
 
     # -- waiting
 
-    def wait(self, request: Any, what: str, members: tuple[int, ...]) -> None:
-        """Wait for a request among these ranks. Raises GraphError where they do something else, or nothing."""
-        start = time.monotonic()
-        spins, said = 0, False
+    def wait(self, request: Any, patience: _Patience) -> None:
+        """Wait for a request. Raises GraphError where other ranks do something else, or nothing."""
+        spins = 0
         while not request.Test():
             spins += 1
-            if spins < 100:
-                continue
-            time.sleep(0 if spins < 2000 else 1e-4)
-            now = time.monotonic()
-            if now - start < LOOK:
-                continue
-            if not said:
-                self.say(what, members)
-                said = True
-            self.listen()
-            for rank in members:
-                text, since = self.states.get(rank, ("", now))
-                if text == FAILED:
-                    time.sleep(GRACE)  # its error ends the job
-                # A rank that goes on says so: what it said a while ago is what it waits in.
-                elif text not in ("", what) and now - since > LOOK and not request.Test():
-                    self._tell(what, rank, text)
-            if now - start > (limit := watchdog_seconds()):
-                fail(
-                    GraphError,
-                    f"rank {self.rank} has waited {limit:.0f} s in {what}",
-                    "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
-                )
-        if said:
-            self.say("", members)
+            if spins >= 100:
+                time.sleep(0 if spins < 2000 else 1e-4)
+                patience.look()
+        patience.end()
 
-    def _tell(self, what: str, rank: int, other: str) -> None:
-        does = "has ended" if other == ENDED else f"waits in {other}"
-        raise error(
-            GraphError,
-            f"rank {self.rank} waits in {what}, and rank {rank} {does}",
-            "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
-        )
+    def _idle(self) -> int:
+        """Look around while native code waits; 1 ends its wait by the error that is kept."""
+        assert self.patience is not None
+        try:
+            time.sleep(1e-4)
+            self.patience.look()
+        except BaseException as e:
+            self.stopped = e
+            return 1
+        return 0
+
+    def native(self, patience: _Patience, call: Callable[..., Any], x: Any) -> Any:
+        """Return what a collective of native code gives. Raises GraphError as :meth:`wait` does."""
+        self.patience = patience
+        try:
+            found = call(x)
+        except Stopped:
+            stopped, self.stopped = self.stopped, None
+            if stopped is None:
+                fail(GraphError, f"rank {self.rank} in {patience.what()}: MPI refuses it")
+            raise stopped from None
+        patience.end()
+        return found
 
     def end(self) -> None:
         """Wait for all ranks to have come to their end."""
@@ -167,42 +174,54 @@ class MPITransport(Transport):
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective among these ranks."""
-        own = members.index(self.rank)
+        line = self._line(members)
         if op is c.pcast:
             return x
         if op is c.own_part:
-            return c.parts(x, attrs["axis"], len(members))[own]
-        given = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if k != "ranks")
-        what = f"{op.name}({show(x.shape, x.dtype)}, {given})"
-        comm = self._comm(members)
-        line = _Line(self, comm, members, own)
-        if not self.trusted:
-            self._shake_hands(line, what)
-        line.what = what if self.trusted else f"{what} at {user_location()}"
+            return c.parts(x, attrs["axis"], len(members))[line.own]
+
+        def what() -> str:
+            given = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if k != "ranks")
+            return f"{op.name}({show(x.shape, x.dtype)}, {given})"
+
+        if self.trusted:
+            line.what = what
+        else:
+            self._shake_hands(line, what())
         return _MOVES[op](line, np.ascontiguousarray(x).reshape(x.shape), attrs)
 
-    def _comm(self, members: tuple[int, ...]) -> Any:
-        found = self.among.get(members)
+    def _line(self, members: tuple[int, ...]) -> _Line:
+        found = self.lines.get(members)
         if found is None:
-            if len(members) == self.size:
-                found = self.world
-            else:
-                group = self.world.Get_group().Incl(members)
-                found = self.world.Create_group(group, tag=members[0] % 32000)
-            self.among[members] = found
+            found = self.lines[members] = _Line(self, self._comm(members), members, members.index(self.rank))
         return found
+
+    def _comm(self, members: tuple[int, ...]) -> Any:
+        if len(members) == self.size:
+            return self.world
+        return self.world.Create_group(self.world.Get_group().Incl(members), tag=members[0] % 32000)
+
+    def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
+        """Return whether any rank of the job brings another digest. Raises GraphError where one does something else."""
+        return self._differ(self._line(tuple(range(self.size))), digest, lambda: _PROGRAM + what())
 
     def _shake_hands(self, line: _Line, what: str) -> None:
         """Raise GraphError unless all ranks along the line call the same collective."""
         text = f"{what} at {user_location()}"
-        line.what = text
-        own = np.frombuffer(hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), np.uint8)
-        everybody = line.all_gather(own).reshape(-1, _DIGEST)
+        self._differ(line, hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), lambda: text)
+
+    def _differ(self, line: _Line, digest: bytes, what: Callable[[], str]) -> bool:
+        """Return whether ranks along a line bring other digests. Raises GraphError unless all are to run programs."""
+        line.what = what
+        everybody = line.all_gather(np.frombuffer(digest, np.uint8))
+        if everybody.tobytes() == digest * len(line.members):
+            return False
         differ = [i for i, row in enumerate(everybody) if (row != everybody[0]).any()]
-        if not differ:
-            return
-        texts = line.all_gather(np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8)).reshape(-1, _TEXT)
-        first, other = (bytes(texts[i]).decode(errors="replace").rstrip() for i in (0, differ[0]))
+        rows = line.all_gather(np.frombuffer(what().encode()[:_TEXT].ljust(_TEXT), np.uint8))
+        texts = [bytes(row).decode(errors="replace").rstrip() for row in rows]
+        if all(t.startswith(_PROGRAM) for t in texts):
+            return True
+        first, other = texts[0], texts[differ[0]]
         a, b = line.members[0], line.members[differ[0]]
         raise error(
             GraphError,
@@ -211,25 +230,96 @@ class MPITransport(Transport):
         )
 
 
+class _Patience:
+    """A wait for other ranks: after a while it tells them in what, and looks what they wait in."""
+
+    __slots__ = ("transport", "what", "members", "start", "text", "suspects")
+
+    def __init__(self, transport: MPITransport, what: Callable[[], str], members: tuple[int, ...]) -> None:
+        self.transport, self.what, self.members = transport, what, members
+        self.start = 0.0
+        self.text = ""
+        self.suspects = False
+
+    def look(self) -> None:
+        """Look around. Raises GraphError where another rank does something else, or nothing for long."""
+        now = time.monotonic()
+        if not self.start:
+            self.start = now
+        if now - self.start < LOOK:
+            return
+        transport = self.transport
+        if not self.text:
+            self.text = self.what()
+            transport.say(self.text, self.members)
+        transport.listen()
+        suspected = False
+        for rank in self.members:
+            text, since = transport.states.get(rank, ("", now))
+            if text == FAILED:
+                time.sleep(GRACE)  # its error ends the job
+            # A rank that goes on says so: what it said a while ago is what it waits in. What this one waits for may
+            # have come since it asked: so it asks once more.
+            elif text not in ("", self.text) and now - since > LOOK:
+                suspected = True
+                if self.suspects:
+                    does = "has ended" if text == ENDED else f"waits in {text}"
+                    raise error(
+                        GraphError,
+                        f"rank {transport.rank} waits in {self.text}, and rank {rank} {does}",
+                        "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
+                    )
+        self.suspects = suspected
+        if now - self.start > (limit := watchdog_seconds()):
+            fail(
+                GraphError,
+                f"rank {transport.rank} has waited {limit:.0f} s in {self.text}",
+                "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
+            )
+
+    def end(self) -> None:
+        """Let the others know that this rank goes on, where they know that it waited."""
+        if self.text:
+            self.transport.say("", self.members)
+
+
 class _Line:
     """Ranks along a mesh axis, in order, and how bytes move between them."""
 
     def __init__(self, transport: MPITransport, comm: Any, members: tuple[int, ...], own: int) -> None:
         self.transport, self.comm, self.members, self.own = transport, comm, members, own
-        self.what = ""
+        self.what: Callable[[], str] = str
+        self.native = native_line(transport.MPI, comm, own, len(members), transport.idle) if len(members) > 1 else None
+
+    def _patience(self) -> _Patience:
+        return _Patience(self.transport, self.what, self.members)
 
     def wait(self, request: Any) -> None:
-        self.transport.wait(request, self.what, self.members)
+        self.transport.wait(request, self._patience())
 
     def _bytes(self, x: Any) -> Any:
         return [x.reshape(-1).view(np.uint8), self.transport.MPI.BYTE]
 
     def all_gather(self, x: Any) -> Any:
         """Return the arrays of all ranks, stacked."""
+        if self.native is not None and 0 < x.nbytes < _MESSAGE:
+            return self.transport.native(self._patience(), self.native.gather, x)
         out = np.empty((len(self.members), *x.shape), x.dtype)
         if x.size:
             self.wait(self.comm.Iallgather(self._bytes(x), self._bytes(out)))
         return out
+
+    def sum(self, x: Any) -> Any:
+        """Return the sum of all ranks' arrays, in their order, and of each element once."""
+        if self.native is not None and 0 < x.nbytes < _MESSAGE and self.native.adds(x.dtype):
+            return self.transport.native(self._patience(), self.native.sum, x)
+        return _reduced(self, x, c.summed)
+
+    def scattered_sum(self, rows: Any) -> Any:
+        """Return the sum of the rows that all ranks have for this one, in their order."""
+        if self.native is not None and 0 < rows.nbytes < _MESSAGE and self.native.adds(rows.dtype):
+            return self.transport.native(self._patience(), self.native.scatter, rows)
+        return c.summed(list(self.all_to_all(rows)))
 
     def all_to_all(self, x: Any) -> Any:
         """Return, of arrays whose first axis is the rank that a row goes to, the rows for this one."""
@@ -270,7 +360,7 @@ def _reduced(line: _Line, x: Any, combine: Callable[[Sequence[Any]], Any]) -> An
 
 
 def _scattered(line: _Line, x: Any, attrs: Mapping[str, Any]) -> Any:
-    return c.summed(list(line.all_to_all(np.stack(c.parts(x, attrs["axis"], len(line.members))))))
+    return line.scattered_sum(np.stack(c.parts(x, attrs["axis"], len(line.members))))
 
 
 def _exchanged(line: _Line, x: Any, attrs: Mapping[str, Any]) -> Any:
@@ -279,7 +369,7 @@ def _exchanged(line: _Line, x: Any, attrs: Mapping[str, Any]) -> Any:
 
 
 _MOVES: dict[Op, Callable[[_Line, Any, Mapping[str, Any]], Any]] = {
-    c.all_reduce: lambda line, x, attrs: _reduced(line, x, c.summed),
+    c.all_reduce: lambda line, x, attrs: line.sum(x),
     c.all_reduce_max: lambda line, x, attrs: _reduced(line, x, c.greatest),
     c.reduce_scatter: _scattered,
     c.all_gather: lambda line, x, attrs: np.concatenate(list(line.all_gather(x)), attrs["axis"]),

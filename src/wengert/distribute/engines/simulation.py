@@ -29,10 +29,13 @@ class _Stopped(BaseException):
 
 
 class Arrival(NamedTuple):
-    """A rank at a collective: whom it meets there, what it brings, and the user's line."""
+    """A rank at a collective: whom it meets there, what it brings, and the user's line.
+
+    Without an op it is at the beginning of a program, brings its digest, and is told whether another one differs.
+    """
 
     members: tuple[int, ...]
-    op: Op
+    op: Op | None
     x: Any
     attrs: Mapping[str, Any]
     where: str
@@ -40,9 +43,11 @@ class Arrival(NamedTuple):
     @property
     def call(self) -> tuple[Any, ...]:
         """The part that must be the same on all ranks that meet."""
-        return self.op.name, tuple(sorted(self.attrs.items())), self.x.shape, self.x.dtype
+        return self.op, tuple(sorted(self.attrs.items())), self.x.shape, self.x.dtype
 
     def __str__(self) -> str:
+        if self.op is None:
+            return f"the program {self.where}"
         given = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items() if k != "ranks")
         return f"{self.op.name}({show(self.x.shape, self.x.dtype)}, {given}) at {self.where}"
 
@@ -67,6 +72,8 @@ class _Rank(Transport):
 
     __slots__ = ("turn", "job")
 
+    shares_process = True
+
     def __init__(self, job: _Job, rank: int) -> None:
         self.job, self.rank, self.size = job, rank, job.size
         self.turn: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -81,6 +88,11 @@ class _Rank(Transport):
             )
         self.job.steps.put((self.rank, "waits", Arrival(members, op, x, attrs, user_location())))
         return self.wait()
+
+    def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
+        members = tuple(range(self.size))
+        self.job.steps.put((self.rank, "waits", Arrival(members, None, np.frombuffer(digest, np.uint8), {}, what())))
+        return bool(self.wait())
 
     def wait(self) -> Any:
         """Return what the job hands over with the next turn."""
@@ -154,7 +166,11 @@ class _Job:
         if len(there) < len(members):
             return {}
         first = there[members[0]]
-        results = first.op.facets["collective"]([there[i].x for i in members], **first.attrs)
+        brought = [there[i].x for i in members]
+        if first.op is None:
+            results = [any((x != brought[0]).any() for x in brought)] * len(members)
+        else:
+            results = first.op.facets["collective"](brought, **first.attrs)
         for i in members:
             del waiting[i]
         return dict(zip(members, (np.asarray(r) for r in results), strict=True))

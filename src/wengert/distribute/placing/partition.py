@@ -9,16 +9,18 @@ are one pass, and differ in the placements of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.dims import has_dims
-from ...core.errors import GraphError, fail
+from ...core.errors import GraphError, WengertError, error, fail
 from ...core.graph.graph import Graph
 from ...core.graph.inside import inside
 from ...core.graph.snapshot import CONSTANT, LEAVES, constant_node, input_node, located, topological
+from ...core.graph.values import Subgraph
 from ...core.node import Node
 from ...core.ops.op import TABLE, Op, spec_of_input
 from ...core.ops.record import OUTPUT, SCALARS
@@ -27,10 +29,12 @@ from ...ops.collective import definitions as collective
 from ...transforms.tracing.trace import graph as trace
 from ..mesh import Mesh
 from .buckets import bucketed
-from .placement import PARTIAL, Entry, Placement, local_shape, local_spec
+from .placement import PARTIAL, Entry, Placement, local_shape, local_spec, span
 from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, strategies
 
 _NEVER = 1 << 100
+# As many parts are named where an error says what a rank has.
+_TOLD = 4
 
 
 class Value:
@@ -64,6 +68,21 @@ class Partitioned(NamedTuple):
     outputs: tuple[Placement, ...]
     placements: Mapping[Node, Placement]
 
+    @contextmanager
+    def telling(self, rank: int) -> Iterator[None]:
+        """Add to an error of one rank whose it is, and what its parts are: positions in it are those of a part."""
+        try:
+            yield
+        except WengertError as e:
+            parts = [
+                f"{node.attrs.get('name') or 'an input'}{span(node.spec.shape, placement, self.mesh, rank)}"
+                for node, placement in zip(self.graph.inputs, self.inputs, strict=True)
+                if any(entry is not None for entry in placement)
+            ]
+            told = f": positions and sizes are those of its parts, {', '.join(parts[:_TOLD])}" if parts else ""
+            e.add_note(f"raised on rank {rank} of {self.mesh}{told}")
+            raise
+
 
 def partition_graph(
     graph: Graph,
@@ -71,6 +90,8 @@ def partition_graph(
     inputs: Sequence[Placement],
     outputs: Sequence[Placement | None],
     gathered: Sequence[frozenset[int]] | None = None,
+    *,
+    in_stages: bool = False,
 ) -> Partitioned:
     """Return what each rank of a mesh runs of a graph.
 
@@ -80,22 +101,55 @@ def partition_graph(
     inputs: the placement of each input.
     outputs: the placement that each output is to have; None for that in which it comes out, partial sums added up.
     gathered: for each input the mesh axes, by number, along which it is gathered where it is used.
+    in_stages: whether the graph is to be cut into the stages of a pipeline: sums of several stages are not joined, and
+        what is gathered once serves all microbatches.
 
     Raises GraphError for sizes that are not known.
     """
+    own = first_collective(graph)
+    if own is not None:
+        raise error(
+            GraphError,
+            f"{own.op.name} over {own.attrs['over']!r} in a program on whole values",
+            "Placements say what moves: leave the collective out. What one rank does, with collectives, is for "
+            "wg.distribute.shard_map.",
+            str(own.source),
+        )
     for node in graph.nodes:
         if any(has_dims(s.shape) for s in specs_of_results(node)):
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
-    return Partition(graph, mesh, inputs, gathered or [frozenset()] * len(inputs)).run(outputs)
+    return Partition(graph, mesh, inputs, gathered or [frozenset()] * len(inputs), in_stages).run(outputs)
+
+
+def first_collective(graph: Any) -> Node | None:
+    """Return a collective of a graph, or of a loop or branch in it; None where there is none."""
+    waiting = [graph]
+    while waiting:
+        for node in waiting.pop().nodes:
+            if "collective" in node.op.facets:
+                return node  # type: ignore[no-any-return]
+            waiting += subgraphs(node)
+    return None
+
+
+def subgraphs(node: Node) -> list[Any]:
+    """Return the graphs among a node's attributes: what a loop or a branch runs."""
+    values = (v for a in node.attrs.values() for v in (a if isinstance(a, tuple) else (a,)))
+    return [v for v in values if isinstance(v, Subgraph)]
 
 
 class Partition:
     """A partition in the making: values of the program by their nodes, each with what a rank has of it."""
 
     def __init__(
-        self, graph: Graph, mesh: Mesh, inputs: Sequence[Placement], gathered: Sequence[frozenset[int]]
+        self,
+        graph: Graph,
+        mesh: Mesh,
+        inputs: Sequence[Placement],
+        gathered: Sequence[frozenset[int]],
+        in_stages: bool = False,
     ) -> None:
-        self.graph, self.mesh = graph, mesh
+        self.graph, self.mesh, self.in_stages = graph, mesh, in_stages
         self.placed = tuple(inputs)
         self.values: dict[Node, Any] = {}
         self.inputs: list[Node] = []
@@ -122,7 +176,8 @@ class Partition:
             outputs.append(goal)
         local = Graph(found, self.inputs, self.graph.name, out_structure=self.graph.out_structure)
         placements = {n: v.placement for n, v in self.values.items() if isinstance(v, Value)}
-        return Partitioned(bucketed(local), self.mesh, self.placed, tuple(outputs), placements)
+        made = local if self.in_stages else bucketed(local)
+        return Partitioned(made, self.mesh, self.placed, tuple(outputs), placements)
 
     # -- one node
 
@@ -166,6 +221,9 @@ class Partition:
         chosen = []
         for i, name in enumerate(self.mesh.names):
             ranks = self.mesh.axes[name]
+            if node.op.kind == "collective" and node.attrs["over"] == name:
+                chosen.append(whole)
+                continue
             has_parts = any(a.placement[i] is not None for a in args if isinstance(a, Value))
             best, least = whole, self._cost(whole, node, args, i)
             anchor = self.anchors.get((node, i))
@@ -286,7 +344,9 @@ class Partition:
 
     def convert(self, value: Value, wanted: Placement, node: Node) -> Node:
         """Return the node of a value in another placement, made for `node` where there is none yet."""
-        is_backward = bool(value.gathers) and node.scope is not None and node.scope.within("gradient")
+        is_backward = (
+            bool(value.gathers) and not self.in_stages and node.scope is not None and node.scope.within("gradient")
+        )
         kept = value.again if is_backward else value.made
         known = kept.get(wanted)
         if known is not None:

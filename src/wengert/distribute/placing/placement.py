@@ -119,6 +119,17 @@ def local_part(x: Any, placement: Placement, mesh: Mesh, rank: int) -> Any:
     return x[tuple(index)]
 
 
+def span(local: Shape, placement: Placement, mesh: Mesh, rank: int) -> str:
+    """Return where in a whole value a rank's part of this shape stands, as an index: `[4:8,:]`."""
+    at = mesh.coordinates(rank)
+    found = [":"] * len(local)
+    for name, entry in zip(mesh.names, placement, strict=True):
+        if entry is not None and entry != PARTIAL:
+            size = local[entry]
+            found[entry] = f"{at[name] * size}:{(at[name] + 1) * size}"
+    return f"[{','.join(found)}]"
+
+
 def shown(placement: Placement, mesh: Mesh) -> str:
     """Return a placement as errors and tables show it: `data: V0, model: R`."""
 

@@ -53,7 +53,10 @@ def strategies(node: Node) -> list[Strategy]:
 
 def _strategies(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Strategy]:
     op = node.op
-    if op is OUTPUT or op.draws or op.kind in ("leaf", "source", "control", "collective"):
+    if op is OUTPUT or op.draws or op.kind in ("leaf", "source", "control"):
+        return
+    if op.kind == "collective":
+        yield from _beside(node, given, results)
         return
     yield from _partial(node, given)
     rule = _rule(node)
@@ -394,6 +397,19 @@ def _by_layout(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[
             None if n is None or s is None else _dims(rank, s[:n], sizes)[d] for n, s in zip(leads, given, strict=True)
         )
         yield Strategy(places, (d,) * len(results))
+
+
+# -- collectives, along another axis than theirs
+
+
+def _beside(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Strategy]:
+    """Yield strategies of a collective along other mesh axes: over the dimensions that it does not cut or join."""
+    (shape,), (out,) = given, results
+    assert shape is not None
+    used = {len(shape) + node.attrs[name] for name in ("axis", "split", "join") if name in node.attrs}
+    for d in range(len(out)):
+        if d not in used:
+            yield Strategy((d,), (d,))
 
 
 # -- attributes that name sizes

@@ -1,0 +1,300 @@
+"""Pipelines: cuts, schedules, microbatches, and engines. That losses stay the same is in test_training."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshes
+import wengert as wg
+from wengert import distribute as dist
+from wengert import nn
+from wengert.core.graph.evaluate import run
+from wengert.core.spec import spec_of
+from wengert.distribute.pipeline.program import Pipelined
+from wengert.distribute.pipeline.schedule import played
+from wengert.distribute.pipeline.stages import Phase
+from wengert.distribute.pipeline.tasks import Task, Tasks, Turn
+
+FLOAT = spec_of((), np.dtype(np.float32))
+EMPTY = wg.graph(lambda x: x)(wg.spec(()))
+
+
+def equal_stages(places: int, micro: int, laps: int) -> Tasks:
+    """A step whose stages take 1 forward and 2 backward, for each microbatch."""
+    count = places * laps
+    tasks: list[Task] = []
+    makers: dict[int, int] = {}
+    last: dict[Any, int] = {}
+
+    def add(phase: Phase, stage: int, m: int, inputs: list[int]) -> None:
+        number = len(makers)
+        makers[number] = len(tasks)
+        last[phase, stage, m] = number
+        seconds = 2.0 if phase is Phase.BACKWARD else 1.0
+        label = f"{phase.name} {stage} {m}"
+        tasks.append(
+            Task(
+                label, EMPTY, tuple(inputs), (number,), stage % places, stage, phase, m, Turn(phase, stage, m), seconds
+            )
+        )
+
+    for m in range(micro):
+        for s in range(count):
+            add(Phase.FORWARD, s, m, [last[Phase.FORWARD, s - 1, m]] if s else [])
+        for s in reversed(range(count)):
+            before = [last[Phase.BACKWARD, s + 1, m]] if s + 1 < count else []
+            add(Phase.BACKWARD, s, m, [last[Phase.FORWARD, s, m], *before])
+    return Tasks(tuple(tasks), (FLOAT,) * len(makers), (), makers)
+
+
+@pytest.mark.parametrize("places", [2, 4])
+@pytest.mark.parametrize("micro", [1, 4, 8])
+@pytest.mark.parametrize(("schedule", "laps"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 2)])
+def test_bubbles_and_what_is_kept_are_those_of_the_schedule(places: int, micro: int, schedule: str, laps: int) -> None:
+    tasks = equal_stages(places, micro, laps)
+    spans = played(tasks, places, schedule, lambda task: task.seconds)
+    assert len(spans) == len(tasks.tasks)
+    end = max(s.end for s in spans)
+    # Each place works for 3 a microbatch and stage, and is idle for the others' first and last ones.
+    assert end == 3 * micro * laps + 3 * (places - 1) or micro < places
+    for place in range(places):
+        held = most = 0
+        for span in sorted((s for s in spans if s.place == place), key=lambda s: s.start):
+            held += 1 if tasks.tasks[span.task].phase is Phase.FORWARD else -1
+            most = max(most, held)
+        if laps == 1:
+            assert most == (micro if schedule == "gpipe" else min(micro, places - place))
+
+
+def trained(model: nn.Module, mesh: dist.Mesh, pipeline: dist.Pipeline, in_specs: Any = (None,)) -> Any:
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return dist.jit(step, mesh=mesh, in_specs=in_specs, pipeline=pipeline)
+
+
+def chain() -> nn.Module:
+    return nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(4)))
+
+
+def places_of(program: Pipelined) -> dict[str, set[int]]:
+    """By module the places that compute it."""
+    found: dict[str, set[int]] = {}
+    for task in program.tasks.tasks:
+        if task.phase is Phase.FORWARD and task.place is not None:
+            for node in task.graph.computations:
+                if node.path:
+                    found.setdefault(node.path, set()).add(task.place)
+    return found
+
+
+def test_stages_are_cut_where_it_costs_least() -> None:
+    wg.manual_seed(0)
+    step = trained(chain(), dist.Mesh(pipe=2), dist.Pipeline("pipe", 4))
+    step(wg.randn(8, 16))
+    program = step.partitions[-1]
+    found = places_of(program)
+    assert {path: found[path] for path in found if path.endswith(".0")} == {
+        "0.0": {0}, "1.0": {0}, "2.0": {1}, "3.0": {1}
+    }  # fmt: skip
+    # Activations of one microbatch one way and their gradients back, and nothing else.
+    assert program.moved(0) == program.moved(1) == 4 * 2 * 16 * 4
+    # Forward passes of different microbatches are one compiled graph; the first gradient is not added to another.
+    graphs = [t.graph for t in program.tasks.tasks if t.phase is Phase.BACKWARD and t.stage == 1]
+    assert len({g.structural_hash for g in graphs}) == 2
+    assert "8 x 16" not in str(program)
+    assert "1f1b over 'pipe': 2 stages on 2 places, 4 microbatches" in str(program)
+    assert "<table>" in program._repr_html_()
+
+
+def test_stages_that_are_named() -> None:
+    step = trained(chain(), dist.Mesh(pipe=2), dist.Pipeline("pipe", 2, stages=["0", ["1", "2", "3.*"]]))
+    step(wg.randn(8, 16))
+    found = places_of(step.partitions[-1])
+    assert {path: found[path] for path in found if path.endswith(".0")} == {
+        "0.0": {0}, "1.0": {1}, "2.0": {1}, "3.0": {1}
+    }  # fmt: skip
+
+
+def test_1f1b_keeps_less_than_gpipe() -> None:
+    kept = {}
+    for schedule in ("1f1b", "gpipe"):
+        step = trained(chain(), dist.Mesh(pipe=2), dist.Pipeline("pipe", 16, schedule))
+        step(wg.randn(256, 16))
+        kept[schedule] = step.partitions[-1].kept(1)
+    assert kept["1f1b"] < 0.7 * kept["gpipe"]
+
+
+def test_a_whole_batch_s_statistics() -> None:
+    """Microbatches that wait for each other in the midst of a stage, in an order without circles."""
+    wg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 8), nn.BatchNorm1d(8))
+    x = wg.randn(8, 4)
+    step = trained(model, dist.Mesh(pipe=2), dist.Pipeline("pipe", 4))
+    step(x)
+    np.testing.assert_allclose(model[1].running_mean.numpy(), 0.1 * model_input(x, model), rtol=2e-5, atol=1e-6)
+
+
+def model_input(x: Any, model: nn.Module) -> Any:
+    """The mean over the whole batch of what the first layer gave before its update."""
+    wg.manual_seed(0)
+    first = nn.Linear(4, 8)
+    with wg.no_grad():
+        return first(x).mean(0).numpy()
+
+
+def test_gradients_clipped_by_their_norm_over_all_stages() -> None:
+    def losses(mesh: dist.Mesh | None) -> list[float]:
+        wg.manual_seed(0)
+        model = chain().to(wg.float64)
+        optimizer = wg.optim.SGD(model.parameters(), lr=1.0)
+
+        def step(x: Any) -> Any:
+            loss = (model(x) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            optimizer.step()
+            return loss
+
+        if mesh is not None:
+            step = dist.jit(step, mesh=mesh, in_specs=(None,), pipeline=dist.Pipeline("pipe", 2))
+        x = wg.randn(8, 16, dtype=wg.float64)
+        return [float(step(x)) for _ in range(4)]
+
+    np.testing.assert_allclose(losses(dist.Mesh(pipe=2)), losses(None), rtol=1e-12)
+
+
+def test_tied_weights_and_inference() -> None:
+    wg.manual_seed(0)
+    w, x = wg.randn(6, 6, dtype=wg.float64), wg.randn(4, 6, dtype=wg.float64)
+    p = nn.Parameter(w.clone())
+
+    def forward(x: Any) -> Any:
+        return wg.tanh(wg.tanh(wg.tanh(x @ p) @ p) @ p.T)
+
+    def step(x: Any) -> Any:
+        loss = forward(x).sum()
+        loss.backward()
+        return loss
+
+    pipeline = dist.Pipeline("pipe", 2)
+    with wg.no_grad():
+        found = dist.jit(forward, mesh=dist.Mesh(pipe=3), in_specs=(None,), pipeline=pipeline)(x)
+        np.testing.assert_allclose(found.numpy(), forward(x).numpy(), rtol=1e-12)
+    step(x)
+    expected, p.grad = p.grad.numpy(), None
+    dist.jit(step, mesh=dist.Mesh(pipe=3), in_specs=(None,), pipeline=pipeline)(x)
+    np.testing.assert_allclose(p.grad.numpy(), expected, rtol=1e-12)
+
+
+def test_recomputed_activations_and_half_precision() -> None:
+    def losses(mesh: dist.Mesh | None, recompute: bool, half: bool) -> list[float]:
+        wg.manual_seed(0)
+        model = chain().to(wg.float64)
+        optimizer = wg.optim.Adam(model.parameters(), lr=1e-2)
+
+        def step(x: Any) -> Any:
+            with wg.autocast("bfloat16", enabled=half):
+                y = x
+                for block in model:
+                    y = wg.checkpoint(block)(y) if recompute else block(y)
+                loss = (y**2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        if mesh is not None:
+            step = dist.jit(step, mesh=mesh, in_specs=(None,), pipeline=dist.Pipeline("pipe", 4))
+        x = wg.randn(8, 16, dtype=wg.float64)
+        return [float(step(x)) for _ in range(4)]
+
+    for recompute, half in ((True, False), (False, True), (True, True)):
+        rtol = 1e-2 if half else 1e-12
+        np.testing.assert_allclose(losses(dist.Mesh(pipe=2), recompute, half), losses(None, recompute, half), rtol=rtol)
+
+
+def test_functions() -> None:
+    def step(w: Any, x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            y = x
+            for u in w["layers"]:
+                y = wg.tanh(y @ u)
+            return (y @ w["last"]).mean()
+
+        value, g = wg.value_and_grad(loss)(w)
+        return value, wg.tree.map(lambda w, g: w - 0.1 * g, w, g)
+
+    rng = np.random.default_rng(0)
+    w = {"layers": [rng.normal(size=(6, 6)) for _ in range(3)], "last": rng.normal(size=(6, 2))}
+    w, x = wg.tree.map(wg.tensor, w), wg.tensor(rng.normal(size=(8, 6)))
+    mesh = dist.Mesh(pipe=2, data=2)
+    f = dist.partition(step, mesh, (None, "data"), pipeline=dist.Pipeline("pipe", 2, batch=(None, 0)))
+    for found, expected in zip(wg.tree.leaves(f(w, x)), wg.tree.leaves(step(w, x)), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+    assert len({t.place for t in f.lower(w, x).tasks.tasks if t.phase is Phase.FORWARD}) == 2
+    with pytest.raises(wg.GraphError, match="which does not say what the batch is"):
+        dist.partition(step, mesh, (None, "data"), pipeline=dist.Pipeline("pipe", 2))
+
+
+def on_a_rank() -> Any:
+    """What each rank of a job has after two steps, by a model that draws nothing."""
+    return meshes.losses("experts", "pipeline", 2, 2)
+
+
+def test_ranks_that_can_but_meet() -> None:
+    found = dist.simulate(dist.Mesh(pipe=2)).run(on_a_rank)
+    assert found[0] == found[1]
+    np.testing.assert_allclose(found[0], meshes.losses("experts", steps=2), rtol=1e-12)
+
+
+def test_the_program_on_microbatches_is_the_program() -> None:
+    """The graph on all microbatches, run by itself, is one process that accumulates gradients."""
+    wg.manual_seed(0)
+    model = chain().to(wg.float64)
+    step = trained(model, dist.Mesh(pipe=1), dist.Pipeline("pipe", 4))
+    x = wg.randn(8, 16, dtype=wg.float64)
+    before = [p.detach().numpy().copy() for p in model.parameters()]
+    loss = step(x)
+    program = step.partitions[-1]
+    feeds = []
+    for node in program.graph.inputs:
+        name = node.attrs["name"]
+        found = dict(zip((f"model.{n}" for n, _ in model.named_parameters()), before))
+        feeds.append(found.get(name, x.numpy() if name == "x" else np.zeros(node.spec.shape, node.spec.dtype)))
+    values = run(program.graph, feeds)
+    assert any(np.allclose(v, float(loss), rtol=1e-12) for v in values if np.shape(v) == ())
+
+
+def test_what_is_refused() -> None:
+    mesh, x = dist.Mesh(pipe=2), wg.randn(8, 16)
+    with pytest.raises(wg.GraphError, match="micro=0"):
+        dist.Pipeline("pipe", 0)
+    with pytest.raises(wg.GraphError, match="schedule='2f2b'"):
+        dist.Pipeline("pipe", 2, "2f2b")
+    with pytest.raises(wg.GraphError, match="an axis 'stage' of Mesh"):
+        trained(chain(), mesh, dist.Pipeline("stage", 2))
+    with pytest.raises(wg.GraphError, match="3 stages over 'pipe', an axis of 2 ranks, in 1 laps"):
+        trained(chain(), mesh, dist.Pipeline("pipe", 2, stages=["0", "1", "2"]))
+    with pytest.raises(wg.ShapeError, match=r"x, \(8, 16\) float32 on a rank, in 3 microbatches .* no multiple of 3"):
+        trained(chain(), mesh, dist.Pipeline("pipe", 3))(x)
+    with pytest.raises(wg.GraphError, match="none of whose inputs is cut"):
+        trained(chain(), mesh, dist.Pipeline("pipe", 2, batch=(None,)))(x)
+    with pytest.raises(wg.GraphError, match="split over 'pipe', the axis of a pipeline"):
+        trained(chain(), mesh, dist.Pipeline("pipe", 2), ("pipe",))(x)
+    with pytest.raises(wg.GraphError, match=r"stage 1 of a pipeline, \['blocks.\*'\], fits no module"):
+        trained(chain(), mesh, dist.Pipeline("pipe", 2, stages=["0", "blocks.*"]))(x)
+    with pytest.raises(wg.GraphError, match=r"in '1.0' is of stage 0, and takes what .* of stage 1 gives") as caught:
+        trained(chain(), mesh, dist.Pipeline("pipe", 2, stages=["1", "0"]))(x)
+    assert os.path.basename(__file__) in str(caught.value)
