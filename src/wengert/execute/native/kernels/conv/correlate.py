@@ -20,6 +20,7 @@ from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
 from ...plan.record import Record
 from ..gemm.finish import Finish
+from .depthwise import block_width, depthwise
 from .finish import Spot, Store
 from .geometry import Axes, tap_runs
 from .region import Part, fields, placed, reading
@@ -204,6 +205,12 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     groups, channels, depth = w.shape[:3]
     count = x.shape[0]
     if not count * channels * groups * prod(axes.outputs):
+        return
+    if channels == depth == 1 and groups > 1:
+        # The channels of all groups side by side.
+        every = w._replace(shape=(1, groups, 1, *w.shape[3:]), strides=(0, w.strides[0], 0, *w.strides[3:]))
+        width = block_width(target.lanes(type), groups)
+        depthwise(low, x, packed(low, every, axes, width, node), axes, epilogue, size, node)
         return
     nv = vectors(target, type, channels)
     panels = packed(low, w, axes, nv * target.lanes(type), node)
