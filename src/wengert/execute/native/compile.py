@@ -88,7 +88,7 @@ class Compiled:
             kept = self.limit is not None and self.limit.in_8_bits
             optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
         extended, checks = checked(optimized)
-        lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
+        lowering = GraphLowering(extended, self.target, self.donated, checks=checks, prepares=self.limit is None)
         plan = lowering.lower()
         if self.limit is None:
             prepare(plan)

@@ -82,8 +82,10 @@ class Lowering:
     A graph inside another, the body of a loop say, adds its steps to the plan of the one around it, `outer`.
     """
 
-    def __init__(self, target: Target, outer: Lowering | None = None) -> None:
+    def __init__(self, target: Target, outer: Lowering | None = None, prepares: bool = False) -> None:
         self.target = target
+        # True where what depends on constants alone is computed once (see `once`): in no loop.
+        self.prepares = prepares
         self.outer = outer
         self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
@@ -158,6 +160,10 @@ class Lowering:
         if len(self._packed) > PACKED:
             del self._packed[next(iter(self._packed))]
         return found
+
+    def is_free_to_pack(self, x: View) -> bool:
+        """Return whether an array is packed once for all calls: a constant that no loop packs in each iteration."""
+        return x.buffer.kind == "constant" and self.prepares
 
     def is_in_range(self, index: View, size: int) -> bool:
         """Return whether a step has checked an index array against a size.
