@@ -17,7 +17,8 @@ import numpy as np
 class Case:
     """One thing to measure.
 
-    `contenders` maps a name to a function that does it once; `per` is how many operations that is;
+    `contenders` maps a name to a function that does it once; `per` is how many operations that is, `pause` the seconds
+    after each burst;
     `results` maps a name to a function giving the arrays to check, `reference` the float64 ones.
     """
 
@@ -28,6 +29,7 @@ class Case:
     per: int = 1
     tolerance: float = 1e-4
     base: str = "wengert"
+    pause: float = 0.0
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -54,6 +56,7 @@ class Case:
                 for _ in range(count):
                     fn()
                 self.times[name].append((time.perf_counter() - start) / count / self.per)
+                time.sleep(self.pause)
 
     def median(self, name: str) -> float:
         return statistics.median(self.times[name])

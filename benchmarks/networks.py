@@ -7,7 +7,9 @@ passes through them, so that numbers stay of one size through a deep network.
 from __future__ import annotations
 
 import io
+import logging
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -292,6 +294,10 @@ def made(network: Network, small: bool) -> nn.Module:
 
 def exported(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
     """Return the ONNX document that PyTorch's exporter makes of a network at the inputs' shapes."""
+    # The exporter asks for torchvision's operators, where that can be imported: none of them is in these networks, and a
+    # torchvision of another PyTorch fails otherwise than by being absent.
+    sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     file = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
