@@ -5,10 +5,11 @@
     python benchmarks/inference.py --keep folder        # exports once, and reads the documents from there later
     python benchmarks/inference.py --smoke              # small networks; results are checked, nothing is timed
 
-Every runtime reads the same ONNX document, float32, with random weights from a fixed seed; its results are compared with
-those of the PyTorch module in float64 before anything is timed. Wengert's is `wg.jit` of the frozen model. A burst is of
-one runtime, with a pause after it, for threads that spin; the runtimes take turns in a new order every round. A figure is
-the median of the rounds, a ratio the median of the rounds' ratios, of the faster one of the two others over Wengert.
+Every runtime reads the same ONNX document, float32, with random weights from a fixed seed; its results are compared
+with those of the PyTorch module in float64 before anything is timed. Wengert's is `wg.jit` of the frozen model. A burst
+is of one runtime, with a pause after it, for threads that spin; the runtimes take turns in a new order every round. A
+figure is the median of the rounds, a ratio the median of the rounds' ratios, of the faster one of the two others over
+Wengert.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from harness import Case

@@ -1,7 +1,7 @@
 """The networks of the inference race, written for PyTorch, with random weights, and their exports to ONNX.
 
-Shapes are those of the papers; `small` makes each little enough to check in a moment. Batch norms have statistics of what
-passes through them, so that numbers stay of one size through a deep network.
+Shapes are those of the papers; `small` makes each little enough to check in a moment. Batch norms have statistics of
+what passes through them, so that numbers stay of one size through a deep network.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -294,8 +294,8 @@ def made(network: Network, small: bool) -> nn.Module:
 
 def exported(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
     """Return the ONNX document that PyTorch's exporter makes of a network at the inputs' shapes."""
-    # The exporter asks for torchvision's operators, where that can be imported: none of them is in these networks, and a
-    # torchvision of another PyTorch fails otherwise than by being absent.
+    # The exporter asks for torchvision's operators, where that can be imported: none of them is in these networks, and
+    # a torchvision of another PyTorch fails otherwise than by being absent.
     sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     file = io.BytesIO()

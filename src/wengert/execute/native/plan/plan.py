@@ -28,9 +28,9 @@ class Buffer:
     """A piece of memory of the program.
 
     `input` and `output` buffers are given at every call (`index` counts them); a `constant` holds
-    `array`, once it is known; a `temp` gets its place in the arena by `arrange`, a `spill` stands at its place in a file. A `window` is a
-    piece of another buffer, `of`, that steps move while the program runs. `donated` inputs may be written to once
-    nothing reads them any more.
+    `array`, once it is known; a `temp` gets its place in the arena by `arrange`, a `spill` stands at its place in a
+    file. A `window` is a piece of another buffer, `of`, that steps move while the program runs. `donated` inputs may be
+    written to once nothing reads them any more.
     """
 
     __slots__ = ("kind", "nbytes", "index", "array", "place", "donated", "of")

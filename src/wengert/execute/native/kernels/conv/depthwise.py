@@ -1,9 +1,9 @@
 """Depthwise correlations: every channel with a kernel of its own, so that vectors run along the channels.
 
 There is no sum over channels here, and no matrix product: an element is read for every tap that it meets, and what
-counts is that it is in the first cache by then. A piece of work is some rows of a block of channels. It copies them, with
-their zeros around, to scratch memory, where neighbouring pixels lie beside each other; a tile is a run of neighbouring
-outputs of one vector of channels, held in registers while the sum runs over the taps.
+counts is that it is in the first cache by then. A piece of work is some rows of a block of channels. It copies them,
+with their zeros around, to scratch memory, where neighbouring pixels lie beside each other; a tile is a run of
+neighbouring outputs of one vector of channels, held in registers while the sum runs over the taps.
 """
 
 from __future__ import annotations
@@ -112,9 +112,7 @@ class _Taps(NamedTuple):
     width: Value
 
 
-def _sums(
-    b: Builder, type: Type, base: Value, step: Value, size: int, weights: Value, taps: _Taps
-) -> Sequence[Value]:
+def _sums(b: Builder, type: Type, base: Value, step: Value, size: int, weights: Value, taps: _Taps) -> Sequence[Value]:
     """Return the sums over the taps of `size` outputs, a vector of channels each."""
     vector = type.vector(b.target.lanes(type))
     twice = b.mul(step, b.index(2))
@@ -124,13 +122,13 @@ def _sums(
         factor = b.load(vector, w, align=type.size)
         at = b.offset(base, away, I8)
         made = []
-        for i, total in enumerate(sums):
-            # One address for three neighbours, which the step and twice the step lead to.
-            if i and i % 3 == 0:
-                at = b.offset(at, b.add(step, twice), I8)
-            group = b.opaque(at) if i % 3 == 0 else group
-            near = group if i % 3 == 0 else b.offset(group, step if i % 3 == 1 else twice, I8)
-            made.append(b.fma(b.load(vector, near, align=type.size), factor, total))
+        # One address for three neighbours, which the step and twice the step lead to.
+        for first in range(0, size, 3):
+            group = b.opaque(at)
+            near = (group, b.offset(group, step, I8), b.offset(group, twice, I8))
+            for pointer, total in zip(near, sums[first:]):
+                made.append(b.fma(b.load(vector, pointer, align=type.size), factor, total))
+            at = b.offset(at, b.add(step, twice), I8)
         loop.carry(b.offset(w, taps.width, type), *made)
     return loop.results[1:]
 
