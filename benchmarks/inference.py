@@ -1,7 +1,8 @@
-"""The inference race: networks exported from PyTorch, beside onnxruntime and OpenVINO on the same two threads.
+"""The inference race: networks exported from PyTorch, beside onnxruntime and OpenVINO on as many threads.
 
     python benchmarks/inference.py                      # eight networks, batches of 1 and 16: a Markdown table
     python benchmarks/inference.py --only MLP --batch 1
+    python benchmarks/inference.py --threads 1          # a thread each, by processor time: for a busy machine
     python benchmarks/inference.py --keep folder        # exports once, and reads the documents from there later
     python benchmarks/inference.py --smoke              # small networks; results are checked, nothing is timed
 
@@ -22,6 +23,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,8 +32,6 @@ from harness import Case
 
 import wengert as wg
 
-# Each runtime's best, on so many threads.
-THREADS = 2
 # What float32 may be off, relative to the norm of the result.
 TOLERANCE = 1e-4
 # The seconds for which threads that spin may go on after a burst.
@@ -43,7 +43,6 @@ def documents(folder: Path, only: str, batches: list[int], small: bool) -> list[
     import torch
     from networks import NETWORKS, exported, made
 
-    torch.set_num_threads(THREADS)
     found = []
     for network in NETWORKS:
         if only not in network.name:
@@ -65,30 +64,31 @@ def documents(folder: Path, only: str, batches: list[int], small: bool) -> list[
     return found
 
 
-def with_wengert(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+def with_wengert(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray]:
     """Return a document as a compiled function."""
+    wg.set_num_threads(threads)
     model = wg.interop.onnx.load(str(path)).freeze()
     compiled = wg.jit(lambda x: model(x))
     return lambda x: compiled(wg.asarray(x)).numpy()
 
 
-def with_onnxruntime(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+def with_onnxruntime(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray]:
     """Return a document as a session with all of its optimisations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
+    options.intra_op_num_threads = threads
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return lambda x: session.run(None, {name: x})[0]
 
 
-def with_openvino(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+def with_openvino(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray]:
     """Return a document compiled for the shortest call, in float32 throughout."""
     import openvino
 
-    hints = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     request = openvino.compile_model(str(path), "CPU", hints).create_infer_request()
     return lambda x: request.infer([x], share_inputs=True, share_outputs=True)[0]
 
@@ -96,14 +96,14 @@ def with_openvino(path: Path) -> Callable[[np.ndarray], np.ndarray]:
 RUNTIMES = {"wengert": with_wengert, "onnxruntime": with_onnxruntime, "openvino": with_openvino}
 
 
-def case(path: Path) -> Case:
+def case(path: Path, threads: int) -> Case:
     """Return a document's case, with the runtimes that are installed."""
     data = np.load(path.with_suffix(".npz"))
     x = data["x"]
     contenders = {}
     for name, make in RUNTIMES.items():
         try:
-            run = make(path)
+            run = make(path, threads)
         except ImportError:
             print(f"{name} is not installed", file=sys.stderr)
             continue
@@ -117,7 +117,8 @@ def case(path: Path) -> Case:
         {name: lambda run=run: [np.array(run(x))] for name, run in contenders.items()},
         [data["wanted"]],
         tolerance=TOLERANCE,
-        pause=PAUSE,
+        pause=PAUSE if threads > 1 else 0.0,
+        clock=time.perf_counter if threads > 1 else time.process_time,
     )
 
 
@@ -139,13 +140,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--batch", type=int, action="append", help="batch sizes (default 1 and 16; 2 with --smoke)")
+    parser.add_argument("--threads", type=int, default=2, help="of each runtime; 1 takes processor time")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--seconds", type=float, default=0.2, help="length of a burst (default %(default)s)")
     parser.add_argument("--keep", type=Path, help="a folder for the exported documents")
     parser.add_argument("--smoke", action="store_true", help="small networks, check results, time nothing")
     parser.add_argument("--json", type=Path, help="where to write the times of all rounds")
     given = parser.parse_args()
-    wg.set_num_threads(THREADS)
     ratios, every = [], {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
@@ -155,7 +156,7 @@ def main() -> None:
             heads = " | ".join(f"{n} (ms)" for n in RUNTIMES)
             print(f"| network | batch | {heads} | faster of the others / wengert |\n| --- | ---: |" + " ---: |" * 4)
         for path in paths:
-            found = case(path)
+            found = case(path, given.threads)
             found.check()
             if given.smoke:
                 continue
@@ -169,7 +170,7 @@ def main() -> None:
         print(f"{len(paths)} networks checked")
         return
     mean = math.exp(statistics.fmean(math.log(r) for r in ratios))
-    print(f"\ngeometric mean {mean:.2f} over {len(ratios)}; {THREADS} threads, {os.cpu_count()} processors")
+    print(f"\ngeometric mean {mean:.2f} over {len(ratios)}; {given.threads} threads, {os.cpu_count()} processors")
     if given.json is not None:
         given.json.write_text(json.dumps(every))
 
