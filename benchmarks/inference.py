@@ -39,10 +39,17 @@ PAUSE = 0.05
 
 
 def documents(folder: Path, only: str, batches: list[int], small: bool) -> list[Path]:
-    """Export the networks that the folder lacks, each with an input and the result in float64; return the documents."""
-    import torch
-    from networks import NETWORKS, exported, made
+    """Export the networks that the folder lacks, each with an input and the result in float64; return the documents.
 
+    Where PyTorch or its exporter is missing there are none, and the output says so.
+    """
+    try:
+        import onnxscript  # noqa: F401
+        import torch
+        from networks import NETWORKS, exported, made
+    except ImportError as e:
+        print(f"the networks are exported from PyTorch: {e}; pip install 'wengert[bench]'", file=sys.stderr)
+        return []
     found = []
     for network in NETWORKS:
         if only not in network.name:
@@ -136,7 +143,7 @@ def row(found: Case) -> str:
     return f"| {name} | {batch} | " + " | ".join([*times, f"{best(found):.2f}"]) + " |"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--batch", type=int, action="append", help="batch sizes (default 1 and 16; 2 with --smoke)")
@@ -146,7 +153,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the exported documents")
     parser.add_argument("--smoke", action="store_true", help="small networks, check results, time nothing")
     parser.add_argument("--json", type=Path, help="where to write the times of all rounds")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     ratios, every = [], {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
@@ -169,8 +176,9 @@ def main() -> None:
     if given.smoke:
         print(f"{len(paths)} networks checked")
         return
-    mean = math.exp(statistics.fmean(math.log(r) for r in ratios))
-    print(f"\ngeometric mean {mean:.2f} over {len(ratios)}; {given.threads} threads, {os.cpu_count()} processors")
+    if ratios:
+        mean = math.exp(statistics.fmean(math.log(r) for r in ratios))
+        print(f"\ngeometric mean {mean:.2f} over {len(ratios)}; {given.threads} threads, {os.cpu_count()} processors")
     if given.json is not None:
         given.json.write_text(json.dumps(every))
 
