@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert as wg
+from wengert.execute.native.budget.within import Limit
 from wengert.execute.native.codegen import kernel, machine
 from wengert.execute.native.compile import Compiled, compile_graph
 from wengert.execute.native.plan.plan import Plan
@@ -80,15 +81,27 @@ def test_results_that_are_constants_and_parts_that_calls_write() -> None:
         first[:] = 0.0  # a result is the caller's, not the program's
 
 
-def test_what_a_loop_does_is_left_to_it() -> None:
+def test_weights_that_a_loop_reads_are_packed_before_it() -> None:
     def f(x: Any) -> Any:
-        return wg.scan(lambda carry, row: (carry @ wg.asarray(W[:24]) + row, carry.sum()), x[0], x)
+        return wg.scan(lambda carry, row: (wg.tanh(carry @ wg.asarray(W[:24]) + row), carry.sum()), x[0], x)
 
-    x = normal(7, 4, 24) / 8
+    x = normal(7, 4, 24)
     graph = wg.graph(f)(wg.tensor(x))
-    found = compile_graph(graph).run([x])
-    for result, expected in zip(found, wg.tree.leaves(graph(wg.tensor(x)))):
-        np.testing.assert_allclose(result, expected.numpy(), rtol=2e-4, atol=2e-4)
+    compiled = compile_graph(graph)
+    for _ in range(2):
+        for result, expected in zip(compiled.run([x]), wg.tree.leaves(graph(wg.tensor(x)))):
+            np.testing.assert_allclose(result, expected.numpy(), rtol=2e-4, atol=2e-4)
+    assert compiled.plan.loops
+    assert [label.split()[0] for label in labels(compiled.plan.preparation)] == ["pack"]
+    assert not any("pack" in label for label in labels(compiled.plan))
+
+
+def test_within_a_budget_every_step_is_a_call_s() -> None:
+    x = wg.tensor(normal(64, 40))
+    graph = wg.graph(lambda x: wg.nn.functional.relu(x @ wg.asarray(W)))(x)
+    compiled = compile_graph(graph, limit=Limit(1 << 20, 1))
+    assert compiled.plan.preparation is None
+    np.testing.assert_allclose(compiled.run([x.numpy()])[0], graph(x).numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_an_index_is_checked_before_it_is_used() -> None:

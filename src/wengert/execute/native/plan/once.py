@@ -21,12 +21,13 @@ def prepare(plan: Plan) -> None:
     What a jump leads over stays, for it may never run or add to what it wrote, and what Python runs, for it may raise.
     """
     moved = _movable(plan)
-    if not moved:
+    if not moved and not plan.first:
         return
     stay = [step for i, step in enumerate(plan.steps) if i not in moved]
     needed = {b.whole for step in stay for b in _touched(step)} | {v.buffer.whole for v in plan.outputs}
     first = Plan()
-    first.steps = [step for i, step in enumerate(plan.steps) if i in moved]
+    first.steps = [*plan.first, *(step for i, step in enumerate(plan.steps) if i in moved)]
+    plan.first = []
     used = {b for step in first.steps for b in step.reads if b.kind == "constant"}
     first.constants = [b for b in plan.constants if b in used]
     plan.constants = [b for b in plan.constants if b in needed]
@@ -56,6 +57,7 @@ def _movable(plan: Plan) -> set[int]:
     watched |= {b for step in plan.steps if isinstance(step.kernel, HostCall) for b in _touched(step)}
     writers = Counter(b for step in plan.steps for b in step.writes)
     known = {b for b in plan.constants if b not in watched}
+    known.update(b for step in plan.first for b in step.writes)
     found: set[int] = set()
     written: Counter[Buffer] = Counter()
     for i, step in enumerate(plan.steps):

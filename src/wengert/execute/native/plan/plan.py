@@ -247,6 +247,8 @@ class Plan:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        # Steps on constants alone that are for the preparation, wherever their results are read.
+        self.first: list[Step] = []
         self.inputs: list[View] = []
         self.outputs: list[View] = []
         self.constants: list[Buffer] = []
