@@ -17,7 +17,8 @@ import numpy as np
 class Case:
     """One thing to measure.
 
-    `contenders` maps a name to a function that does it once; `per` is how many operations that is;
+    `contenders` maps a name to a function that does it once; `per` is how many operations that is, `pause` the seconds
+    after each burst, `clock` what is read before and after one;
     `results` maps a name to a function giving the arrays to check, `reference` the float64 ones.
     """
 
@@ -28,6 +29,8 @@ class Case:
     per: int = 1
     tolerance: float = 1e-4
     base: str = "wengert"
+    pause: float = 0.0
+    clock: Callable[[], float] = time.perf_counter
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -50,10 +53,11 @@ class Case:
             for name in rng.sample(list(self.contenders), len(self.contenders)):
                 fn, count = self.contenders[name], counts[name]
                 gc.collect()
-                start = time.perf_counter()
+                start = self.clock()
                 for _ in range(count):
                     fn()
-                self.times[name].append((time.perf_counter() - start) / count / self.per)
+                self.times[name].append((self.clock() - start) / count / self.per)
+                time.sleep(self.pause)
 
     def median(self, name: str) -> float:
         return statistics.median(self.times[name])

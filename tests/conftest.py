@@ -195,6 +195,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_names_and_parameters_are_those_given",
     ),
     "interop/onnx/test_hostile": ("test_mutants_run_or_are_refused[1]",),
+    "interop/onnx/test_frozen": (),
     "interop/onnx/test_import": (),
     "interop/test_einops": ("test_without_einops",),
     "interop/test_scipy": ("test_results_are_arrays_of_their_own",),

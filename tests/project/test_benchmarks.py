@@ -162,3 +162,22 @@ def test_callers_agree(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     with pytest.raises(AssertionError, match="Python: "):
         module.check({"C": lambda times: 1.0, "Python": lambda times: 1.1})
     sys.modules.pop("callers", None)
+
+
+@pytest.mark.slow
+def test_runtimes_agree_on_exported_networks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite", reason="a frozen model is native code")
+    for package in ("torch", "onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="PyTorch exports the networks, onnxruntime races")
+    monkeypatch.syspath_prepend(str(FOLDER.parent))
+    module = importlib.import_module("inference")
+    (path,) = module.documents(tmp_path, "MLP", [2], True)
+    case = module.case(path, 1)
+    case.check()
+    case.measure(2, 0.0)
+    assert module.row(case).startswith("| MLP | 2 small |")
+    case.results["wengert"] = lambda: [np.zeros((2, 10))]
+    with pytest.raises(AssertionError, match="wengert is off"):
+        case.check()
+    for name in ("inference", "networks", "harness"):
+        sys.modules.pop(name, None)

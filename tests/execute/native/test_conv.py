@@ -54,6 +54,14 @@ CASES = [
     Case((3, 2, 9), (4, 1, 2), (2,), ((0, 1),), (3,), 2),
     Case((2, 3, 5, 6, 7), (4, 3, 2, 3, 2), (1, 2, 1), ((1, 1), (0, 1), (0, 0)), (1, 1, 2)),
     Case((4, 2, 3, 6), (5, 3, 3), (1,), ((1, 1),), (1,)),
+    # Depthwise: blocks that are not full, taps beyond the image on all sides, rows of taps too long to be written out.
+    Case((2, 20, 9, 14), (20, 1, 3, 3), padding=ONE, groups=20),
+    Case((1, 67, 8, 7), (67, 1, 5, 5), (2, 2), ((2, 1), (1, 2)), groups=67),
+    Case((2, 9, 40), (9, 1, 13), (2,), ((6, 5),), (2,), 9),
+    Case((1, 5, 4, 5, 6), (5, 1, 2, 3, 2), (1, 2, 1), ((1, 1), (0, 1), (0, 0)), (2, 1, 2), 5),
+    Case((1, 33, 1, 2), (33, 1, 3, 3), padding=ONE, groups=33),
+    # A kernel that the cache does not hold, of few pixels.
+    Case((2, 96, 6, 5), (97, 96, 3, 3), padding=ONE),
 ]
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "first": np.ascontiguousarray,

@@ -20,6 +20,7 @@ from .lower import GraphLowering
 from .plan import report
 from .plan.fingerprint import Fingerprint, fingerprint
 from .plan.format import Unwritable, dump, load
+from .plan.once import prepare
 from .plan.plan import Plan
 from .rewrite.activations import in_8_bits
 from .rewrite.canonical import canonical
@@ -87,8 +88,10 @@ class Compiled:
             kept = self.limit is not None and self.limit.in_8_bits
             optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
         extended, checks = checked(optimized)
-        lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
+        lowering = GraphLowering(extended, self.target, self.donated, checks=checks, prepares=self.limit is None)
         plan = lowering.lower()
+        if self.limit is None:
+            prepare(plan)
         budget = None if self.limit is None else fit(plan, self.limit, self.graph.name or "the program", self.target)
         return _Made(optimized, origins, lowering.grouping, plan, budget)
 

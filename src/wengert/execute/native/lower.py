@@ -49,8 +49,9 @@ class GraphLowering(Lowering):
         given: Sequence[View] = (),
         places: Sequence[View | None] = (),
         checks: Sequence[Check] = (),
+        prepares: bool = False,
     ) -> None:
-        super().__init__(target, outer)
+        super().__init__(target, outer, prepares)
         self.graph = graph
         self._checks = list(checks)
         # The last outputs are what checks need.

@@ -51,8 +51,8 @@ class Model(Module):
     """An ONNX model as a module: floating initializers are parameters, others buffers, under their names.
 
     Call it with tensors (or arrays) by position or by the inputs' names; it returns its output, or a tuple of them in
-    the document's order. Initializers that decide shapes are constants. Raises OnnxError, which names the node, where
-    an operand does not fit.
+    the document's order. Initializers that decide shapes are constants; of a model that is frozen (:meth:`freeze`) all
+    are. Raises OnnxError, which names the node, where an operand does not fit.
 
     Attributes
     ----------
@@ -84,6 +84,7 @@ class Model(Module):
         self._size = size + sum(a.nbytes for a in builder.weights.values())
         self.opsets = dict(builder.opsets)
         self._places: dict[str, tuple[str, ...]] = {}
+        self.is_frozen = False
         for name, array in builder.weights.items():
             self._add(name, array)
         static = self._program.static
@@ -92,14 +93,45 @@ class Model(Module):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_program"}
+        state = {k: v for k, v in super().__getstate__().items() if k != "_program"}
+        return {**state, "_constants": self._program.constants_by_name()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take a state, and make the program of its document again."""
+        constants = state.pop("_constants")
         super().__setstate__(state)
         proto = package().ModelProto.FromString(self._document)
         builder = Builder(proto, None, sys.maxsize, _stand_in)
         self._program = builder.graph(proto.graph, None, builder.opsets, {})
+        self._program.fix(constants)
+
+    def freeze(self) -> Model:
+        """Make all weights constants, with the values that they have now, and return the model.
+
+        It has no parameters and no buffers then, and cannot be trained. A compiled function computes once what follows
+        from constants alone, and lays them out once as its products read them: this is the form for inference.
+
+        >>> import wengert as wg
+        >>> model = wg.interop.onnx.load("model.onnx").freeze()  # doctest: +SKIP
+        >>> list(model.parameters())  # doctest: +SKIP
+        []
+        """
+        digest = hashlib.sha256(self.fingerprint.encode())
+        constants = {}
+        for name in self._places:
+            array = np.array(self.initializer(name).detach().numpy(), order="C")
+            array.flags.writeable = False
+            constants[name] = array
+            digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+            digest.update(array.reshape(-1).view(np.uint8).data)
+        self._program.fix(constants)
+        for path in self._places.values():
+            if hasattr(self, path[0]):
+                delattr(self, path[0])
+        self._places = {}
+        self.is_frozen = True
+        self.fingerprint = digest.hexdigest()
+        return self
 
     def _add(self, name: str, array: Known) -> None:
         path = [part or "_" for part in name.split(".")]

@@ -176,6 +176,25 @@ class Program:
     weights: list[tuple[int, str]]
     steps: list[Step]
     static: frozenset[int] = frozenset()
+    # The weights that have become constants, and a slot of each.
+    fixed: dict[str, int] = field(default_factory=dict)
+
+    def fix(self, arrays: Mapping[str, Any]) -> None:
+        """Make constants of weights, here and in all that this calls, by their names."""
+        for program in walk(self):
+            for slot, key in program.weights:
+                if key in arrays:
+                    program.constants.append((slot, arrays[key]))
+                    program.fixed[key] = slot
+            program.weights = [(slot, key) for slot, key in program.weights if key not in arrays]
+
+    def constants_by_name(self) -> dict[str, Any]:
+        """Return the weights that `fix` made constants."""
+        found = {}
+        for program in walk(self):
+            values = dict(program.constants)
+            found.update({key: values[slot] for key, slot in program.fixed.items()})
+        return found
 
     def run(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> list[Any]:
         """Return the outputs for inputs, by order."""

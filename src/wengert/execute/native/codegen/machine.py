@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -112,12 +113,28 @@ def _module(ir: str, target: Target, effort: int = 2) -> tuple[Any, Any]:
     return machine, module
 
 
+@contextmanager
+def _sinking() -> Iterator[None]:
+    """Let LLVM move constants back into a loop where it has not registers enough for them and the loop's own values.
+
+    Otherwise the constants of a product's epilogue stay in registers through the loop over the inner axis, whose sums
+    then lie on the stack: with 16 registers that takes twice the time. It is an option of the whole process, and others
+    in it may make code too.
+    """
+    llvm().set_option("", "-sink-insts-to-avoid-spills=true")
+    try:
+        yield
+    finally:
+        llvm().set_option("", "-sink-insts-to-avoid-spills=false")
+
+
 def compile_ir(ir: str, target: Target, effort: int = 2) -> bytes:
     """Compile a module's text to object code; `effort` 0 takes a sixth of the time where little depends on the code."""
     with _lock:
         machine, module = _module(ir, target, effort)
         module.verify()
-        code: bytes = machine.emit_object(module)
+        with _sinking():
+            code: bytes = machine.emit_object(module)
     return code
 
 
@@ -125,7 +142,8 @@ def assembly(ir: str, target: Target) -> str:
     """Return the assembly of a module's text."""
     with _lock:
         machine, module = _module(ir, target)
-        text: str = machine.emit_assembly(module)
+        with _sinking():
+            text: str = machine.emit_assembly(module)
     return text
 
 

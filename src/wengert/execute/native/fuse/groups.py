@@ -21,6 +21,7 @@ from ....core.graph.graph import Graph
 from ....core.node import Node
 from ....core.ops.facets import Role
 from ..codegen.types import storage_type
+from ..plan.lowering import FOLLOWED
 from ..scalar import emitters
 from .loop_nest import cost
 from .unit_order import UnitOrder
@@ -32,6 +33,8 @@ _SMALL = 4096
 # Rows whose elements lie apart are gone through side by side: a loop that needs their results has at least
 # so many, or few elements in all, and no longer ones, whose second pass would find them in no cache.
 _SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
+# So many nodes after a reduction are looked at for what may share its loop.
+_NEAR = 64
 # The most earlier readers of an array that a node is joined with.
 _NEIGHBOURS = 4
 
@@ -39,6 +42,8 @@ _NEIGHBOURS = 4
 # for all that that one reads. So the numbers of an optimiser's step wait for no gradient, and no update for another's.
 _WIDELY = 8
 
+# A costly value of a loop that is so many times smaller is computed by itself, unless it is one of a row.
+_SPREAD = 16
 # From what cost on an operation is not done again in every row of a larger loop.
 _COSTLY = 4
 
@@ -300,7 +305,7 @@ class Grouping:
         group.operands = dict.fromkeys(bases)
         self.order.replace(node, group)
         for base in bases:
-            if base in self.group:
+            if base in self.group and not self._is_of_product(base, node):
                 self._join(self.group[base], self.group[node])
         for base in bases:
             if base not in self.group and base.spec.size > 1:
@@ -313,6 +318,31 @@ class Grouping:
             for other in self._scalars[-_NEIGHBOURS:]:
                 self._join(self.group[other], self.group[node])
             self._scalars.append(node)
+
+    def _is_of_product(self, value: Node, node: Node) -> bool:
+        """Return whether a value is better left to a product's epilogue than computed in the loop of a reduction.
+
+        So it is where memory has to hold it anyway, for others that the reduction's loop does not compute: a gate of
+        all of an image's channels, say, which comes of their means through products of its own.
+        """
+        group = self.group[value]
+        if not is_reduction(node) or group.reductions:
+            return False
+        shape = sorted(group.space)
+        products = [n for n in group.operands if n.op.name in FOLLOWED]
+        follows = any(sorted(size for size in n.spec.shape if size > 1) == shape for n in products)
+        return follows and not all(self._is_near(c, node) for c in self.graph.consumers(value) if c is not node)
+
+    def _is_near(self, reader: Node, start: Node) -> bool:
+        """Return whether one of a few nodes after `start`, which loops compute, is the reader."""
+        level, seen = [start], {start}
+        while level and len(seen) <= _NEAR:
+            found = [c for n in level for c in self.graph.consumers(n) if c not in seen]
+            if reader in found:
+                return True
+            level = [c for c in dict.fromkeys(found) if is_elementwise(c) or is_reduction(c) or edge(c).base is not c]
+            seen.update(level)
+        return False
 
     # -- joining two groups
 
@@ -464,6 +494,10 @@ class Grouping:
         in every row: only where it is little, and nobody else needs it.
         """
         if not small.space and any(self._is_read_widely(n, small, large) for n in small.nodes):
+            return False
+        # Without rows, loops go in the order of memory, which may have any dimension of the larger one inside.
+        is_far_smaller = small.space and large.over is None and large.size >= max(_SMALL, _SPREAD * small.size)
+        if is_far_smaller and any(cost(n) >= _COSTLY for n in small.nodes):
             return False
         spanned = {to_large[d] for d in dims}
         inner = large.over if large.over is not None else frozenset([len(large.space) - 1])

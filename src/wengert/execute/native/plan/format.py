@@ -10,7 +10,8 @@ The document, compressed, is an object of
 - `steps`: `[kind, what, words, views, reads, writes, numbers, label]`. What a "kernel" does is a number among
   `keys`; a "jump" has `[name, when, target]`, a "call" `[name, when, origin]`, where `when` is a view or
   -1. Of the words, those at the places in `views` are numbers of views;
-- `inputs`, `outputs`: views; `constants`, `windows`: buffers; `loops`, `arena`, `spill`;
+- `inputs`, `outputs`: views; `constants`, `windows`, `prepared`: buffers; `loops`, `arena`, `spill`;
+- `preparation`: an object of those parts of another plan, or null;
 - `made`: `[dtype, shape, bytes]` of each constant after the document.
 
 There is nothing in it that is run: kernels are named by their structure, steps of Python's by a maker and
@@ -78,6 +79,8 @@ class _Writer:
         self.dtypes, self.keys = _Numbers(), _Numbers()
         self.buffers: dict[Buffer, int] = {}
         self.rows: list[Any] = []
+        # What a run fills is no part of the document.
+        self.prepared: set[Buffer] = set()
         self.views = _Numbers()
         self.given = {id(array): i for i, array in enumerate(constants)}
         self.count = len(constants)
@@ -86,17 +89,8 @@ class _Writer:
         self.nbytes = 0
 
     def contents(self) -> bytes:
-        plan = self.plan
-        steps = [self.step(step) for step in plan.steps]
         document = {
-            "steps": steps,
-            "inputs": [self.view(v) for v in plan.inputs],
-            "outputs": [self.view(v) for v in plan.outputs],
-            "constants": [self.buffer(b) for b in plan.constants],
-            "windows": [self.buffer(b) for b in plan.windows],
-            "loops": plan.loops,
-            "arena": plan.arena,
-            "spill": plan.spill,
+            **self.parts(self.plan),
             "views": [[self.buffer(b), self.dtypes[d.name], *rest] for b, d, *rest in self.views],
             "buffers": self.rows,
             "keys": list(self.keys),
@@ -105,6 +99,21 @@ class _Writer:
         }
         text = zlib.compress(json.dumps(document, separators=(",", ":")).encode(), _LEVEL)
         return b"".join([len(text).to_bytes(8, "little"), text, *self.tail])
+
+    def parts(self, plan: Plan) -> dict[str, Any]:
+        self.prepared.update(plan.prepared)
+        return {
+            "steps": [self.step(step) for step in plan.steps],
+            "inputs": [self.view(v) for v in plan.inputs],
+            "outputs": [self.view(v) for v in plan.outputs],
+            "constants": [self.buffer(b) for b in plan.constants],
+            "windows": [self.buffer(b) for b in plan.windows],
+            "prepared": [self.buffer(b) for b in plan.prepared],
+            "loops": plan.loops,
+            "arena": plan.arena,
+            "spill": plan.spill,
+            "preparation": None if plan.preparation is None else self.parts(plan.preparation),
+        }
 
     def step(self, step: Step) -> list[Any]:
         kernel = step.kernel
@@ -136,7 +145,8 @@ class _Writer:
         found = self.buffers.get(buffer)
         if found is None:
             of = -1 if buffer.of is None else self.buffer(buffer.of)
-            constant = -1 if buffer.array is None else self.constant(buffer.array)
+            known = buffer.array is not None and buffer not in self.prepared
+            constant = self.constant(buffer.array) if known else -1
             found = self.buffers[buffer] = len(self.rows)
             numbers = [int(buffer.nbytes), int(buffer.index), int(buffer.place), int(buffer.donated)]
             self.rows.append([buffer.kind, *numbers, of, constant])
@@ -183,6 +193,10 @@ def _read(
     found = kernels(document["keys"])
     if found is None:
         return None
+    return _parts(document, found, buffers, views)
+
+
+def _parts(document: dict[str, Any], found: list[Kernel], buffers: list[Buffer], views: list[View]) -> Plan:
     plan = Plan()
     for kind, what, words, places, reads, writes, numbers, label in document["steps"]:
         kernel: Any
@@ -206,8 +220,11 @@ def _read(
     plan.outputs = [views[v] for v in document["outputs"]]
     plan.constants = [buffers[b] for b in document["constants"]]
     plan.windows = [buffers[b] for b in document["windows"]]
+    plan.prepared = [buffers[b] for b in document["prepared"]]
     plan.loops = [(first, last) for first, last in document["loops"]]
     plan.arena, plan.spill = document["arena"], document["spill"]
+    if document["preparation"] is not None:
+        plan.preparation = _parts(document["preparation"], found, buffers, views)
     plan.is_arranged = True
     return plan
 

@@ -82,8 +82,12 @@ class Lowering:
     A graph inside another, the body of a loop say, adds its steps to the plan of the one around it, `outer`.
     """
 
-    def __init__(self, target: Target, outer: Lowering | None = None) -> None:
+    def __init__(self, target: Target, outer: Lowering | None = None, prepares: bool = False) -> None:
         self.target = target
+        # True where what depends on constants alone is computed once: see `once`.
+        self.prepares: bool = outer.prepares if outer is not None else prepares
+        # The panels of constants, which are packed before all steps.
+        self._once: dict[tuple[View, Any], View] = outer._once if outer is not None else {}
         self.outer = outer
         self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
@@ -153,11 +157,21 @@ class Lowering:
     def packed(self, x: View, layout: Any, pack: Callable[[], View]) -> View:
         """Return the panels of an array in a layout, filled lately or by the steps that `pack` adds."""
         key = (x, layout)
+        if self.is_free_to_pack(x):
+            if key not in self._once:
+                now, self.plan.steps = self.plan.steps, self.plan.first
+                self._once[key] = pack()
+                self.plan.steps = now
+            return self._once[key]
         found = self._packed.pop(key, None) or pack()
         self._packed[key] = found
         if len(self._packed) > PACKED:
             del self._packed[next(iter(self._packed))]
         return found
+
+    def is_free_to_pack(self, x: View) -> bool:
+        """Return whether an array is packed once for all calls: a constant, also where a loop reads it."""
+        return x.buffer.kind == "constant" and self.prepares
 
     def is_in_range(self, index: View, size: int) -> bool:
         """Return whether a step has checked an index array against a size.

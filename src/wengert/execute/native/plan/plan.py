@@ -28,9 +28,9 @@ class Buffer:
     """A piece of memory of the program.
 
     `input` and `output` buffers are given at every call (`index` counts them); a `constant` holds
-    `array`; a `temp` gets its place in the arena by `arrange`, a `spill` stands at its place in a file. A `window` is a
-    piece of another buffer, `of`, that steps move while the program runs. `donated` inputs may be written to once
-    nothing reads them any more.
+    `array`, once it is known; a `temp` gets its place in the arena by `arrange`, a `spill` stands at its place in a
+    file. A `window` is a piece of another buffer, `of`, that steps move while the program runs. `donated` inputs may be
+    written to once nothing reads them any more.
     """
 
     __slots__ = ("kind", "nbytes", "index", "array", "place", "donated", "of")
@@ -241,11 +241,14 @@ class Plan:
 
     `inputs` and `outputs` are the arrays that calls pass. An output may be an input's buffer
     (written in place, where the input was donated) or a view of one (`aliases` says which), which
-    the caller then copies or hands over.
+    the caller then copies or hands over. The `preparation` is a plan without inputs that runs once, when the program is
+    made, and whose outputs are the contents of the constants `prepared`.
     """
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        # Steps on constants alone that are for the preparation, wherever their results are read.
+        self.first: list[Step] = []
         self.inputs: list[View] = []
         self.outputs: list[View] = []
         self.constants: list[Buffer] = []
@@ -255,12 +258,15 @@ class Plan:
         self.arena = 0
         # The bytes of the file for values that memory has no room for.
         self.spill = 0
+        self.preparation: Plan | None = None
+        self.prepared: list[Buffer] = []
         # True once every buffer has its place.
         self.is_arranged = False
 
     def __str__(self) -> str:
         """Return the plan as a table: every step, its work, the arrays that it reads and (marked =) writes."""
-        lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
+        lines = [] if self.preparation is None else [f"once:\n{self.preparation}\nevery call:"]
+        lines.append(f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays")
         for i, step in enumerate(self.steps):
             arrays = " ".join(_shown(w, step) for w in step.words if isinstance(w, View))
             name = f"{step.label} (Python)" if isinstance(step.kernel, HostCall) else step.label

@@ -120,6 +120,8 @@ class Program:
             plan.arrange()
         self.plan = plan
         self._driver: Driver = driver()
+        if plan.preparation is not None:
+            _fill(plan.preparation, plan.prepared)
         prepare(step.kernel for step in plan.steps if isinstance(step.kernel, Kernel))
         # The function that makes the array of each output; None where it is copied from elsewhere.
         self._makers: list[Any] = [
@@ -708,6 +710,14 @@ def _give_back(block: _Block, used: int) -> None:
     block.spared = block.spared + 1 if used * 4 < block.memory.nbytes else 0
     if block.spared < SPARED_CALLS and len(_blocks) < IDLE:
         _blocks.append(block)
+
+
+def _fill(preparation: Plan, prepared: Sequence[Buffer]) -> None:
+    """Run a plan's preparation, whose results are the contents of constants."""
+    arrays = [threads.aligned(buffer.nbytes, ALIGN) for buffer in prepared]
+    Program(preparation).run([], arrays)
+    for buffer, array in zip(prepared, arrays, strict=True):
+        buffer.array = array
 
 
 def least_time(step: Step) -> float:

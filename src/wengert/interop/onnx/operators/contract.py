@@ -12,6 +12,8 @@ import numpy as np
 import wengert as wg
 
 from ....core.dims import Dim
+from ....core.ops.op import TABLE
+from ....core.ops.record import bind
 from ....core.spec import category
 from ....core.tensor import Tensor
 from ..errors import refuse
@@ -145,10 +147,14 @@ class Windows:
             after.append(max(end - n - self.before[i], 0))
         return self.before, tuple(after)
 
-    def offsets(self, x: Any) -> Iterator[Any]:
-        """Yield for each place in a window the elements there, of a tensor that is padded."""
+    def check_places(self) -> None:
+        """Refuse windows of so many elements that going through them one by one would not end."""
         if math.prod(self.kernel) > _MOST_PLACES:
             refuse(f"a window of {self.kernel} has more than {_MOST_PLACES:,} elements")
+
+    def offsets(self, x: Any) -> Iterator[Any]:
+        """Yield for each place in a window the elements there, of a tensor that is padded."""
+        self.check_places()
         for place in np.ndindex(*self.kernel):
             index = tuple(
                 slice(p * d, p * d + (o - 1) * s + 1, s)
@@ -302,13 +308,12 @@ def _max_pool(
     windows = Windows(_spatial(x), kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
     windows.fits(context.run, x.shape[0] * x.shape[1])
     ndim = len(windows.size)
-    before, after = windows.padding()
-    simple = before == after and all(2 * p <= k for p, k in zip(before, windows.kernel))
     if not context.wants(1):
-        if simple and ndim <= 2 and category(x.dtype) == 2 and not ceil_mode:
-            pool = F.max_pool1d if ndim == 1 else F.max_pool2d
-            return pool(x, windows.kernel, windows.strides, before, windows.dilations)
-        return reduce(wg.maximum, windows.offsets(_over(x, windows, _lowest(x))))
+        windows.check_places()
+        pads = tuple(zip(*windows.padding()))
+        attrs = {"kernel": windows.kernel, "stride": windows.strides, "padding": pads, "dilation": windows.dilations}
+        found: Tensor = bind(TABLE["max_pool"], (x,), attrs)
+        return found
     places = wg.arange(math.prod(windows.size)).reshape(windows.size)
     if storage_order:
         places = wg.permute_dims(

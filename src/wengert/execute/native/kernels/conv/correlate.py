@@ -20,6 +20,7 @@ from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
 from ...plan.record import Record
 from ..gemm.finish import Finish
+from .depthwise import block_width, depthwise
 from .finish import Spot, Store
 from .geometry import Axes, tap_runs
 from .region import Part, fields, placed, reading
@@ -29,6 +30,10 @@ from .tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two
 REGION_BYTES = 128 << 10
 # The least number of pieces of work, where the outputs allow it.
 PIECES = 16
+# A kernel of more bytes does not stay in the second cache while rows of outputs go by: each piece has many rows then,
+# and some panels, of about so many bytes together, but more than one, for which its image is copied.
+KERNEL_BYTES = 256 << 10
+LEAST_PANELS = 2
 
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
@@ -100,6 +105,8 @@ _CORRELATE = Record(
     fields("x") + " *panels step_y step_x "
     # The order of summation: runs of taps, elements of each; panels, those of a group; a group's channels.
     "runs run panels_all panels_each group_in group_out "
+    # The panels of a piece; the images, times planes, times pieces of a plane.
+    "panels_piece places "
     # The outputs: planes, tiles along y and x, tiles of a piece, pieces of a plane; their rows in the result.
     "planes tiles_y larger_y tiles_x larger_x tiles_piece pieces row row_n row_z row_y row_x"
 )
@@ -133,7 +140,9 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
     panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width))
     store = Store(b, finish, _CORRELATE.end, type, shape.rows, shape.columns, shape.nv)
     with b.loop(b.lo, b.hi) as unit:
-        t, piece = b.udiv(unit.index, r["pieces"]), b.urem(unit.index, r["pieces"])
+        # Neighbouring pieces of work read the same panels.
+        panels, place = b.udiv(unit.index, r["places"]), b.urem(unit.index, r["places"])
+        t, piece = b.udiv(place, r["pieces"]), b.urem(place, r["pieces"])
         n, plane = b.udiv(t, r["planes"]), b.urem(t, r["planes"])
         first = b.mul(piece, r["tiles_piece"])
         last = b.imin(b.add(first, r["tiles_piece"]), r["tiles_y"])
@@ -141,7 +150,9 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
         part = Part(n, one, plane, y0, b.sub(tile_start(b, last, shape.rows, r["larger_y"]), y0))
         start = placed(b, type, shape.layout, "x", r, part, b.scratch())
         row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
-        with b.loop(0, r["panels_all"]) as each:
+        from_panel = b.mul(panels, r["panels_piece"])
+        to_panel = b.imin(b.add(from_panel, r["panels_piece"]), r["panels_all"])
+        with b.loop(from_panel, to_panel) as each:
             group, block = b.udiv(each.index, r["panels_each"]), b.urem(each.index, r["panels_each"])
             weights = b.offset(r["panels"], b.mul(each.index, panel), type)
             inputs = b.offset(start, b.mul(group, r["group_in"]), type)
@@ -205,13 +216,20 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     count = x.shape[0]
     if not count * channels * groups * prod(axes.outputs):
         return
+    if channels == depth == 1 and groups > 1:
+        # The channels of all groups side by side.
+        every = w._replace(shape=(1, groups, 1, *w.shape[3:]), strides=(0, w.strides[0], 0, *w.strides[3:]))
+        width = block_width(target.lanes(type), groups)
+        depthwise(low, x, packed(low, every, axes, width, node), axes, epilogue, size, node)
+        return
     nv = vectors(target, type, channels)
     panels = packed(low, w, axes, nv * target.lanes(type), node)
     tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
-    per_piece = _tiles_per_piece(x, axes, tiles_y, count)
+    per_piece, panels_piece = _shares(x, axes, tiles_y, panels)
     source = reading("x", x, axes, min(per_piece * tiles_y.tile, axes.y.outputs))
     offsets, run = tap_runs(axes, source.strides, groups, depth)
     pieces = -(-tiles_y.tiles // per_piece)
+    places = count * axes.z.outputs * pieces
     varying = tiles_y if tiles_y.tile > 1 else tiles_x
     shape = Shape(type, source.layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
     given = _CORRELATE.words(
@@ -225,6 +243,8 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         panels_each=panels.shape[0] // groups,
         group_in=depth,
         group_out=channels,
+        panels_piece=panels_piece,
+        places=places,
         planes=axes.z.outputs,
         tiles_y=tiles_y.tiles,
         larger_y=tiles_y.larger,
@@ -244,7 +264,7 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         [*given, *finish.words(), *(o * type.size for o in offsets)],
         reads=[x, panels, *epilogue.operands],
         writes=epilogue.outputs,
-        units=count * axes.z.outputs * pieces,
+        units=places * -(-panels.shape[0] // panels_piece),
         scratch=source.nbytes,
         flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * groups * channels,
         nodes=[node, *epilogue.nodes],
@@ -252,11 +272,20 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     )
 
 
-def _tiles_per_piece(x: View, axes: Axes, tiles_y: Split, count: int) -> int:
-    """Return how many rows of tiles make a piece: it reads what the cache keeps, and all threads get some."""
+def _shares(x: View, axes: Axes, tiles_y: Split, panels: View) -> tuple[int, int]:
+    """Return how many rows of tiles, and how many panels, make a piece of work.
+
+    It reads what the cache keeps, and all threads get some.
+    """
     line = axes.z.span(1) * axes.x.span(axes.x.outputs) * x.shape[1] * x.type.size
     most = tiles_y.tiles
     while most > 1 and axes.y.span(most * tiles_y.tile) * line > REGION_BYTES:
         most = -(-most // 2)
-    pieces = max(-(-tiles_y.tiles // most), min(tiles_y.tiles, -(-PIECES // (count * axes.z.outputs))))
-    return -(-tiles_y.tiles // pieces)
+    pieces = -(-tiles_y.tiles // most)
+    planes, kept = x.shape[0] * axes.z.outputs, panels.shape[0]
+    if panels.size * x.type.size <= KERNEL_BYTES:
+        pieces = max(pieces, min(tiles_y.tiles, -(-PIECES // planes)))
+    else:
+        of_cache = max(LEAST_PANELS, KERNEL_BYTES * kept // (panels.size * x.type.size))
+        kept = min(kept, of_cache, max(LEAST_PANELS, kept // -(-PIECES // (planes * pieces))))
+    return -(-tiles_y.tiles // pieces), kept

@@ -53,12 +53,13 @@ class Split(NamedTuple):
 
 
 def split(size: int, most: int) -> Split:
-    """Cut an axis into tiles of at most `most` elements: few of them, but rather some more that are all of one size.
+    """Cut an axis into tiles of at most `most` elements: few of them, but rather an eighth more that are of one size.
 
-    Tiles of one size need one loop body, and common sizes then share it.
+    Tiles of one size need one loop body, and common sizes then share it; but a tile of fewer outputs reads the weights
+    for less.
     """
     fewest = max(1, -(-size // most))
-    even = (n for n in range(fewest, 2 * fewest) if size % n == 0)
+    even = (n for n in range(fewest, fewest + fewest // 8 + 1) if size % n == 0)
     count = next(even, fewest)
     return Split(size, count, max(1, -(-size // count)))
 

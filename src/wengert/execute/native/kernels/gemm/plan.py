@@ -3,7 +3,7 @@
 What decides is measured: B is read from where it lies if its columns are side by side, unless many
 rows read it and it lies on many pages; otherwise it is packed, as a step of its own. A is packed where
 each step along its inner axis lies on a page of its own, or where its lines would push each other out
-of the cache. Small products are one step and nothing else.
+of the cache. A constant B is packed always, once for all calls. Small products are one step and nothing else.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _gemm(
     kinds, counts = heights(target), share_rows(rows, target)
     a, a_place, a_row, a_inner = _left(low, x, type, columns)
     across = (*range(len(batch)), -1, -2)
-    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_packed(y, rows, width, kinds[0]):
+    is_in_place = y.type == type and (y.strides[-1] == 1 or columns <= 1)
+    if not is_in_place or low.is_free_to_pack(y) or _is_packed(y, rows, width, kinds[0]):
         b = pack(low, y.permute(across), type, (width,), (panels,))
         b_panel, b_inner = width * inner, width
         tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
