@@ -114,7 +114,7 @@ def _size(a: Any, axis: Any = None) -> Any:
 
 
 @own(np.pad)
-def _pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", constant_values: Any = 0) -> Any:
     x = as_operand(array)
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise Unlike(f"mode={mode!r}")
