@@ -10,16 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browserchecks import document, opened, settle
-
-AXE = Path(__file__).parents[3] / "explorer" / "node_modules" / "axe-core" / "axe.min.js"
-
-# Without one rule of axe's that is an experiment: rows of the tree are named by more than the numbers they show.
-RUN_AXE = """async () => {
-  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-  const rules = { "label-content-name-mismatch": { enabled: false } };
-  return (await axe.run({ runOnly: tags, rules, resultTypes: ["violations"] })).violations;
-}"""
+from browserchecks import AXE, RUN_AXE, document, opened, settle
 
 
 def chosen_tab(page: Page) -> str:

@@ -17,6 +17,7 @@ from fuzz_onnx import mutated
 from onnx import TensorProto, helper, numpy_helper
 
 import wengert as wg
+from wengert.cli import main
 from wengert.explorer import open_file
 from wengert.explorer.opened.live import Opened, asked
 from wengert.explorer.recording.scopes import node_of
@@ -318,3 +319,27 @@ def test_what_is_no_question_is_said_to_be_none(tmp_path: Path, message: dict[st
     posts: list[Any] = []
     Opened(mlp(tmp_path), Wanted()).open(posts.append).receive(message)
     assert posts[-1].header["type"] == "error"
+
+
+# -- on the command line
+
+
+def test_options_stand_before_or_behind_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page, x = str(mlp(tmp_path)), tmp_path / "page.html", tmp_path / "x.npy"
+    assert main(["explore", path, "--save", str(page), "--size", "batch=3", "--seed", "2"]) == 0
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    np.save(x, np.ones((2, 4), np.float32))
+    assert main(["explore", "--check", path, "--input", f"x={x}"]) == 0
+    assert main(["explore", "--structure", "--save", str(page), path]) == 0
+    assert "11 nodes, 5 operations" in capsys.readouterr().out
+    assert main(["explore", path, "--check", "--size", "rows=3"]) == 2
+    assert "no size 'rows'" in capsys.readouterr().err
+
+
+def test_options_of_models_are_refused_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import wengert as wg\n")
+    assert main(["explore", "--check", "--live", str(script)]) == 2
+    assert "--live is for a model" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["explore", "model.onnx", "--size", "batch"])

@@ -36,10 +36,23 @@ export function WeightsView() {
     const wanted = filter.value.trim().toLowerCase();
     return ordered(wanted === "" ? all : all.filter((row) => row.path.toLowerCase().includes(wanted)), order.value);
   }, [all, order.value, filter.value]);
+  // The row of what is selected elsewhere comes into sight.
+  const selected = store.selection.value;
+  useLayoutEffect(() => {
+    const el = box.current;
+    const at = selected?.kind === "node" ? rows.findIndex((row) => row.node === selected.row) : -1;
+    if (el === null || at < 0) return;
+    if (at * ROW < el.scrollTop || (at + 1) * ROW > el.scrollTop + el.clientHeight) el.scrollTop = Math.max(0, (at - 2) * ROW);
+  }, [selected]);
+  // Another order, or fewer rows, begin at the top.
+  const settled = useRef(rows);
+  useLayoutEffect(() => {
+    if (settled.current !== rows && box.current !== null) box.current.scrollTop = 0;
+    settled.current = rows;
+  }, [rows]);
   const first = Math.max(0, Math.floor(top.value / ROW) - MARGIN);
   const last = Math.min(rows.length, Math.ceil((top.value + height.value) / ROW) + MARGIN);
   const bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
-  const selected = store.selection.value;
   return (
     <div class="wg-view wg-weights">
       <div class="wg-weights-head">
