@@ -65,6 +65,7 @@ FAST: dict[str, tuple[str, ...]] = {
     "core/test_taken": (),
     "distribute/test_agreement": ("test_what_is_no_mesh_and_no_placement", "test_checksums_see_one_bit_and_the_order"),
     "distribute/test_collectives": (),
+    "distribute/test_crossings": ("test_losses_are_those_of_one_process[batches-data pipeline]",),
     "distribute/test_partition": (
         "test_parts",
         "test_ranks_that_run_different_programs_are_told",

@@ -117,6 +117,31 @@ def test_stages_are_cut_where_it_costs_least() -> None:
     assert "<table>" in program._repr_html_()
 
 
+@pytest.mark.parametrize("kind", ["gpt", "block", "mlp"])
+def test_the_backward_pass_is_where_the_forward_pass_was(kind: str) -> None:
+    wg.manual_seed(0)
+    model = meshes.MODELS[kind]()
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    made = dist.jit(step, mesh=dist.Mesh(pipe=2), in_specs=(None, None), pipeline=dist.Pipeline("pipe", 2))
+    rows = meshes.SHAPES[kind]
+    is_text = kind in meshes.TOKENS
+    x = wg.spec(rows, "int64") if is_text else wg.spec(rows)
+    program = made.lowered(x, wg.spec((rows[0] * rows[1] if is_text else rows[0],), "int64"))
+    found: dict[Phase, dict[str, set[int]]] = {Phase.FORWARD: {}, Phase.BACKWARD: {}}
+    for task in program.tasks.tasks:
+        for node in task.graph.computations if task.turn is not None else ():
+            if node.op.name in ("linear", "matmul"):
+                found[task.phase].setdefault(node.path, set()).add(task.place)
+    assert len(found[Phase.FORWARD]) > 1
+    assert set().union(*found[Phase.FORWARD].values()) == {0, 1}
+    assert found[Phase.BACKWARD] == found[Phase.FORWARD]
+
+
 def test_stages_that_are_named() -> None:
     step = trained(chain(), dist.Mesh(pipe=2), dist.Pipeline("pipe", 2, stages=["0", ["1", "2", "3.*"]]))
     step(wg.randn(8, 16))

@@ -265,7 +265,7 @@ def predict(
 
 
 class _Measured(NamedTuple):
-    """What one rank's run of a graph takes: its parts one after the other, and the bytes of its arena."""
+    """A run of a graph by one rank: its parts one after the other, and the bytes of its arena."""
 
     parts: tuple[Part, ...]
     memory: int

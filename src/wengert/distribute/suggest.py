@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """What to write."""
+        """The code to write."""
         more = "".join(
             f", {name}={value!r}" for name, value in (("zero", self.zero), ("pipeline", self.pipeline)) if value
         )

@@ -35,7 +35,7 @@ _SAMPLES = 64
 
 
 class Agreement:
-    """What a rank tells of a program's runs, and how ranks compare it.
+    """The agreement of ranks on a program's runs: what each tells of them, and how it is compared.
 
     A digest has the program, every value that is new since the last run (a batch, a rate, a parameter that was set from
     outside) and, in every hundredth run, all state. What the last run left is the same on all ranks if its inputs were.

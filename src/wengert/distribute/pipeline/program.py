@@ -167,7 +167,7 @@ class Pipelined:
 
     @cached_property
     def identity(self) -> str:
-        """What ranks must agree on beside the graph: the acts of all places."""
+        """A hash of what ranks must agree on beside the graph: the acts of all places."""
         graphs = [t.graph.structural_hash for t in self.tasks.tasks]
         rows = [[(a.what, a.value, a.other) for a in acts] for acts in self.lists]
         return hashlib.sha256(repr((rows, graphs)).encode()).hexdigest()

@@ -2,7 +2,8 @@
 
 What the batch goes through on its way to the loss (the *forward* nodes) is cut where it costs, or where the user says.
 The backward pass follows: a node runs where what it needs of the forward pass is at hand. Updates run where their
-gradients come out. What the batch does not touch has no stage: it is computed where it is used.
+gradients come out. What the batch does not touch, or what follows from it at next to no cost, has no stage: it is
+computed where it is used.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ..placing.rules import specs_of_results
 
 # A processor's operations and bytes for a second, of which only the ratio counts.
 FLOPS, BYTES = 4e10, 1e10
-# A node of less than this share of all work may move to where it is used.
-_SLIGHT = 0.01
+# What takes less than this share of the forward pass is computed wherever it is used.
+_SLIGHT = 0.005
 # At most so many places are looked at as cuts: those that the fewest bytes cross.
 _PLACES = 256
 
@@ -37,19 +38,35 @@ class Phase(IntEnum):
 
 
 class Stages:
-    """The stages of a graph: `of` has those of the nodes that the batch touches, `phase` their part of the step."""
+    """The stages of a graph: `of` has those of the nodes that have one, `phase` their part of the step."""
 
     def __init__(self, graph: Graph, batch: Sequence[Node], count: int, patterns: Sequence[Sequence[str]]) -> None:
         self.graph, self.count = graph, count
         self.batch = frozenset(batch)
-        self.phase = _phases(graph, self.batch)
         self.seconds = _seconds(graph)
+        self.phase = _phases(graph, self.batch)
+        for node in self._slight():
+            del self.phase[node]
         chain = self._chain()
         self.of: dict[Node, int] = {}
         for node, stage in (self._said(chain, patterns) if patterns else self._cut(chain)).items():
             # What picks one of several results is where these are.
             self.of[node] = self.of[node.inputs[0]] if node.op is OUTPUT else stage
         self._follow()
+
+    def _slight(self) -> list[Node]:
+        """Return the nodes that the batch alone leads to, at next to no cost: masks, targets, looked-up rows."""
+        whole = sum(self.seconds[n] for n, p in self.phase.items() if p is Phase.FORWARD)
+        spent: dict[Node, float] = {}
+        for node, phase in self.phase.items():
+            given = [e for e in node.inputs if isinstance(e, Node) and e in self.phase]
+            is_plain = isinstance(node.spec, Spec) and node.op is not OUTPUT and "collective" not in node.op.facets
+            if phase is Phase.UPDATE or not is_plain or not all(e in spent for e in given):
+                continue
+            total = self.seconds[node] + sum(spent[e] for e in given)
+            if total < _SLIGHT * whole:
+                spent[node] = total
+        return list(spent)
 
     def _chain(self) -> list[Node]:
         """Return the forward nodes that gradients depend on; all of them where there are none."""
@@ -137,7 +154,6 @@ class Stages:
         for i, node in enumerate(chain):
             stage += i in chosen[2]
             found[node] = stage
-        self._sink(chain, found)
         return found
 
     def _crossing(self, chain: Sequence[Node]) -> list[int]:
@@ -158,19 +174,6 @@ class Stages:
             total += c
             found.append(total)
         return found
-
-    def _sink(self, chain: Sequence[Node], found: dict[Node, int]) -> None:
-        """Move what costs nothing and needs no other stage to where it is used: masks, targets."""
-        users: dict[Node, list[int]] = {}
-        whole = sum(self.seconds[n] for n in chain)
-        for node in reversed(chain):
-            used = users.get(node)
-            is_slight = self.seconds[node] < _SLIGHT * whole and not any(e in found for e in node.inputs)
-            if used and min(used) > found[node] and is_slight:
-                found[node] = min(used)
-            for e in node.inputs:
-                if isinstance(e, Node):
-                    users.setdefault(e, []).append(found[node])
 
     # -- what follows from the cuts
 

@@ -2,8 +2,8 @@
 
 A task is what one stage does with one microbatch in one phase. Where microbatches meet (statistics of a whole batch,
 gradients that are added up, the update) another task begins, so that tasks wait for each other without circles. What
-the batch does not touch is computed where it is used: by the task itself, or, where that would be done for every
-microbatch, once at the start.
+has no stage is computed where it is used: by the task itself, or, where that would be done for every microbatch, once
+at the start.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Cutting:
         self.rank |= {n: (-1, i) for i, n in enumerate(self.graph.inputs)}
 
     def _untouched(self) -> frozenset[Node]:
-        """Return the nodes that no microbatch has computed: what the batch does not touch, and the batch's parts."""
+        """Return the nodes without a stage: what the batch does not touch, its parts, and what follows from these."""
         found: set[Node] = set(self.graph.inputs)
         for node in self.graph.nodes:
             if node.op is CONSTANT:
@@ -317,9 +317,9 @@ class _Cutting:
         )
         if node not in self.free:
             return is_view
-        if micro is not None and (of.op in LEAVES or of.op is c.own_part):
-            return False  # another part for every microbatch: graphs are to be equal
-        return shared or is_view or (node.op.kind == "elementwise" and (micro is not None or node.spec.size <= _FEW))
+        if micro is not None:  # another part for every microbatch is cut before: graphs are to be equal
+            return of.op not in LEAVES and of.op is not c.own_part
+        return shared or is_view or (node.op.kind == "elementwise" and node.spec.size <= _FEW)
 
     # -- what every place is to have
 
