@@ -64,6 +64,7 @@ FAST: dict[str, tuple[str, ...]] = {
     "core/test_numbers": ("test_states_that_are_functions_of_numbers_take_the_dtype_of_the_equation",),
     "core/test_taken": (),
     "distribute/test_agreement": ("test_what_is_no_mesh_and_no_placement", "test_checksums_see_one_bit_and_the_order"),
+    "distribute/test_checkpoints": ("test_all_ranks_write_a_share_of_what_all_have", "test_what_is_refused"),
     "distribute/test_collectives": (),
     "distribute/test_crossings": ("test_losses_are_those_of_one_process[batches-data pipeline]",),
     "distribute/test_partition": (

@@ -6,6 +6,7 @@
 [0, 1]
 """
 
+from .checkpoints import load_checkpoint, save_checkpoint
 from .collectives import (
     all_gather,
     all_reduce,
@@ -47,6 +48,7 @@ __all__ = [
     "broadcast",
     "jit",
     "launch",
+    "load_checkpoint",
     "measure",
     "own_part",
     "partition",
@@ -57,6 +59,7 @@ __all__ = [
     "rank",
     "reduce_scatter",
     "run",
+    "save_checkpoint",
     "shard",
     "shard_map",
     "simulate",

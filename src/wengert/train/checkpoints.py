@@ -18,7 +18,7 @@ import socket
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +28,11 @@ from ..core.errors import DataError, WengertError, fail, first_line, warn
 from ..ops.random.generator import get_rng_state, set_rng_state
 from ..storage.files import Path, not_written, sync
 from ..storage.safetensors_files import load, save
+from .pieces import Reader
 
 FORMAT, VERSION = "wengert checkpoint", 1
+# The version of checkpoints that several processes wrote: arrays in pieces, see `pieces`.
+IN_PIECES = 2
 MANIFEST, LATEST = "manifest.json", "latest"
 _NAME = re.compile(r"checkpoint-(\d{6,18})")
 _STAGED = ".staged-"
@@ -44,7 +47,7 @@ _SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "python": (python_random.getstate, python_random.setstate),
     "numpy": (np.random.get_state, np.random.set_state),
 }
-_RANDOM = "random."
+RANDOM = "random."
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,10 @@ def save_checkpoint(
     """
     if keep < 1:
         fail(DataError, f"keep={keep}", "At least one checkpoint is kept.")
-    states = {name: _state(name, part) for name, part in parts.items()}
-    states |= {_RANDOM + name: state for name, state in random_states(random).items()}
+    states = {name: state_of(name, part) for name, part in parts.items()}
+    states |= {RANDOM + name: state for name, state in random_states(random).items()}
     where = os.path.abspath(os.fspath(folder))
-    staged = _staged(where)
+    staged = staged_name(where)
     try:
         os.makedirs(where, exist_ok=True)
         try:
@@ -127,7 +130,8 @@ def set_random_states(states: Mapping[str, Any]) -> None:
         _SHARED[name][1](state)
 
 
-def _state(name: str, part: Any) -> Any:
+def state_of(name: str, part: Any) -> Any:
+    """Return the state of a part: plain data, or what an object tells of itself. Raises DataError for its name."""
     if not name.isidentifier():
         fail(DataError, f"a part with the name {name!r}", "Names of parts are identifiers.")
     if hasattr(part, "state_dict"):
@@ -164,13 +168,53 @@ def _write(staged: str, states: Mapping[str, Any], step: int | None) -> None:
     for name, state in states.items():
         file = os.path.join(staged, f"{name}.safetensors")
         save(file, state)
-        nbytes, crc = _checksum(file)
+        nbytes, crc = checksum(file)
         files[name] = {"file": os.path.basename(file), "bytes": nbytes, "crc32": f"{crc:08x}"}
-    manifest = {"format": FORMAT, "version": VERSION, "step": step, "parts": files}
+    _write_manifest(staged, {"format": FORMAT, "version": VERSION, "step": step, "parts": files})
+
+
+def _write_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a folder whose other files are there: it is a checkpoint from then on."""
+    sync(folder)
     text = json.dumps(manifest, indent=1)
     body = {**manifest, "crc32": f"{zlib.crc32(text.encode()):08x}"}
-    _write_text(os.path.join(staged, MANIFEST), json.dumps(body, indent=1))
-    sync(staged)
+    temporary = staged_name(folder)
+    _write_text(temporary, json.dumps(body, indent=1))
+    os.replace(temporary, os.path.join(folder, MANIFEST))
+    sync(folder)
+
+
+def stage(where: str, in_place: bool) -> str:
+    """Make the folder that a new checkpoint is written into: under another name, or `in_place` under its own."""
+    try:
+        os.makedirs(where, exist_ok=True)
+        if not in_place:
+            made = staged_name(where)
+            os.mkdir(made)
+            return made
+        number = max((n for n, _ in _present(where)), default=0)
+        while True:
+            number += 1
+            made = os.path.join(where, f"checkpoint-{number:06d}")
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(made)
+                return made
+    except OSError as e:
+        not_written(where, e)
+        raise
+
+
+def commit(where: str, folder: str, index: Mapping[str, Any], keep: int, in_place: bool) -> str:
+    """Make a folder of pieces a checkpoint: by its manifest, and by a rename where it is not `in_place`."""
+    try:
+        _write_manifest(folder, {"format": FORMAT, "version": IN_PIECES, **index})
+        path = folder if in_place else _place(folder, where)
+        _point(where, os.path.basename(path))
+    except OSError as e:
+        not_written(where, e)
+        raise
+    _prune(where, keep)
+    return path
 
 
 def _write_text(path: str, text: str) -> None:
@@ -180,7 +224,8 @@ def _write_text(path: str, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _checksum(file: str) -> tuple[int, int]:
+def checksum(file: str) -> tuple[int, int]:
+    """Return the size and the CRC-32 of a file."""
     nbytes = crc = 0
     with open(file, "rb") as opened:
         while chunk := opened.read(_CHUNK):
@@ -208,7 +253,7 @@ def _place(staged: str, where: str) -> str:
 
 
 def _point(where: str, name: str) -> None:
-    temporary = _staged(where)
+    temporary = staged_name(where)
     try:
         _write_text(temporary, name + "\n")
         os.replace(temporary, os.path.join(where, LATEST))
@@ -255,7 +300,7 @@ def _prune(where: str, keep: int) -> None:
                         os.unlink(path)
 
 
-def _staged(where: str) -> str:
+def staged_name(where: str) -> str:
     """Return a name for what is not complete, which tells whose it is."""
     return os.path.join(where, f"{_STAGED}{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
 
@@ -308,6 +353,11 @@ def load_checkpoint(folder: Path, **parts: Any) -> Checkpoint | None:
     ...     wg.train.load_checkpoint(folder)["losses"]
     [0.5, 0.25]
     """
+    return restore(folder, parts)
+
+
+def restore(folder: Path, parts: Mapping[str, Any], in_pieces: Container[str] = ()) -> Checkpoint | None:
+    """Load a checkpoint; parts that are named `in_pieces` are in its values as a :class:`Reader` of their arrays."""
     where = os.path.abspath(os.fspath(folder))
     skipped: list[tuple[str, str]] = []
     tried: set[str] = set()
@@ -318,7 +368,7 @@ def load_checkpoint(folder: Path, **parts: Any) -> Checkpoint | None:
         tried.add(name)
         path = os.path.join(where, name) if name else where
         try:
-            found = _read(path)
+            found = _read(path, in_pieces)
         except (WengertError, OSError, ValueError, KeyError, TypeError) as e:
             if os.path.exists(path):
                 skipped.append((path, first_line(e) if isinstance(e, WengertError) else f"{type(e).__name__}: {e}"))
@@ -332,12 +382,12 @@ def load_checkpoint(folder: Path, **parts: Any) -> Checkpoint | None:
         warn(f"checkpoint passed over, {os.path.basename(path)} is loaded in its place: {told}")
     missing = [name for name in parts if name not in states]
     if missing:
-        has = ", ".join(n for n in states if not n.startswith(_RANDOM))
+        has = ", ".join(n for n in states if not n.startswith(RANDOM))
         fail(DataError, f"{path} has no part {', '.join(map(repr, missing))}", f"It has: {has}.")
     values = {}
     for name, state in states.items():
-        if name.startswith(_RANDOM):
-            set_random_states({name.removeprefix(_RANDOM): state})
+        if name.startswith(RANDOM):
+            set_random_states({name.removeprefix(RANDOM): state})
         elif name not in parts or not _restore(parts[name], state):
             values[name] = state
     return Checkpoint(manifest["step"], path, values, tuple(skipped))
@@ -353,24 +403,36 @@ def _next(where: str, tried: set[str]) -> str | None:
     return next((name for name in [*first, *names] if name is not None and name not in tried), None)
 
 
-def _read(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: str, in_pieces: Container[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the manifest and the states of a checkpoint whose files are what the manifest says."""
     with open(os.path.join(path, MANIFEST), encoding="utf-8") as file:
         manifest = json.load(file)
     crc = manifest.pop("crc32", "")
     if crc != f"{zlib.crc32(json.dumps(manifest, indent=1).encode()):08x}":
         fail(DataError, f"{MANIFEST} is damaged: its checksum is another")
-    if manifest["format"] != FORMAT or manifest["version"] != VERSION:
+    if manifest["format"] != FORMAT or manifest["version"] not in (VERSION, IN_PIECES):
         fail(DataError, f"{MANIFEST} is of version {manifest['version']}, which is not known")
+    if manifest["version"] == IN_PIECES:
+        for name in manifest["files"]:
+            if not os.path.exists(os.path.join(path, os.path.basename(name))):
+                fail(DataError, f"{name} is missing")
+        reader = Reader(path, manifest, lambda name: _check(path, name, manifest["files"][name]))
+        parts = manifest["parts"]
+        return manifest, {name: reader if name in in_pieces else reader.part(name) for name in parts}
     for entry in manifest["parts"].values():
-        nbytes, found = _checksum(os.path.join(path, os.path.basename(entry["file"])))
-        if nbytes != entry["bytes"] or f"{found:08x}" != entry["crc32"]:
-            what = f"{nbytes:,} bytes of {entry['bytes']:,}" if nbytes != entry["bytes"] else "another checksum"
-            fail(DataError, f"{entry['file']} is damaged: it has {what}")
+        _check(path, entry["file"], entry)
     states = {
         name: load(os.path.join(path, os.path.basename(entry["file"]))) for name, entry in manifest["parts"].items()
     }
     return manifest, states
+
+
+def _check(path: str, name: str, entry: Mapping[str, Any]) -> None:
+    """Raise DataError unless a file is what the manifest says."""
+    nbytes, found = checksum(os.path.join(path, os.path.basename(name)))
+    if nbytes != entry["bytes"] or f"{found:08x}" != entry["crc32"]:
+        what = f"{nbytes:,} bytes of {entry['bytes']:,}" if nbytes != entry["bytes"] else "another checksum"
+        fail(DataError, f"{name} is damaged: it has {what}")
 
 
 @dataclass(frozen=True)
@@ -396,5 +458,6 @@ def survey(folder: Path) -> list[Surveyed]:
             found.append(Surveyed(name, None, (), 0, first_line(e) if isinstance(e, WengertError) else str(e)))
             continue
         parts = manifest["parts"]
-        found.append(Surveyed(name, manifest["step"], tuple(parts), sum(p["bytes"] for p in parts.values()), None))
+        files = parts if manifest["version"] == VERSION else manifest["files"]
+        found.append(Surveyed(name, manifest["step"], tuple(parts), sum(f["bytes"] for f in files.values()), None))
     return found

@@ -79,17 +79,23 @@ class _Rank(Transport):
         self.turn: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
-        if is_held_here(default_generator._turn):
-            fail(
-                GraphError,
-                f"{op.name} inside a compiled function that draws random numbers, in a simulation",
-                "All simulated ranks share one generator. Draw outside of the compiled function, or give each rank a "
-                "generator of its own.",
-            )
+        self._refuse_held(f"{op.name} inside a compiled function")
         self.job.steps.put((self.rank, "waits", Arrival(members, op, x, attrs, user_location())))
         return self.wait()
 
+    @staticmethod
+    def _refuse_held(what: str) -> None:
+        """Raise GraphError where this rank holds what others need to come to where it would wait for them."""
+        if is_held_here(default_generator._turn):
+            fail(
+                GraphError,
+                f"{what} that draws random numbers, in a simulation",
+                "All simulated ranks share one generator. Draw outside of the compiled function, or give each rank a "
+                "generator of its own. Outside of wg.distribute.simulate a step on a mesh draws as one process would.",
+            )
+
     def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
+        self._refuse_held(what())
         members = tuple(range(self.size))
         self.job.steps.put((self.rank, "waits", Arrival(members, None, np.frombuffer(digest, np.uint8), {}, what())))
         return bool(self.wait())

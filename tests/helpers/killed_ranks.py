@@ -1,0 +1,165 @@
+"""Jobs of which a rank is killed or frozen, in any phase: `python killed_ranks.py FOLDER KILLS SEED` runs many.
+
+Each job trains on two ranks and saves a checkpoint after every step. One rank is sent SIGKILL or SIGSTOP somewhere
+between the start and the exit. The job must end by itself, in bounded time, with a status that is not 0, and leave no
+process. The next job goes on from the last checkpoint. When training is done, its losses must be, bit for bit, those of
+a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+from wengert import distribute as dist
+from wengert.train import checkpoints
+
+STEPS = 6
+PHASES = ("start", "restore", "compile", "collective", "save", "commit", "exit")
+# How long a rank may say nothing, and how long a job may take in all.
+WATCHDOG, LIMIT = 4, 120
+SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
+
+
+def reached(phase: str, step: int = 0) -> None:
+    """Send this rank the signal that is meant for it here, at once or while it goes on."""
+    told = os.environ.get("KILLED_RANK", "")
+    if not told:
+        return
+    rank, where, at, kind, delay = told.split(":")
+    if (int(rank), where, int(at)) != (dist.rank(), phase, step):
+        return
+    send = lambda: os.kill(os.getpid(), SIGNALS[kind])
+    if float(delay):
+        threading.Timer(float(delay), send).start()
+    else:
+        send()
+
+
+def trained(folder: str, stop: int, plan: str) -> list[float]:
+    """Train from the last checkpoint on; return the losses from the first step on."""
+    wg.manual_seed(0)
+    reached("start")
+    mesh = dist.Mesh(data=dist.size())
+    model = wg.nn.Sequential(wg.nn.Linear(6, 8), wg.nn.Tanh(), wg.nn.Linear(8, 4))
+    optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
+    dist.shard(model, mesh, fsdp="data" if plan == "fsdp" else None)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = dist.jit(step, mesh=mesh, in_specs=("data",), zero="data" if plan == "zero" else None)
+    reached("restore")
+    found = dist.load_checkpoint(folder, model=model, optimizer=optimizer)
+    losses: list[float] = list(found["losses"]) if found is not None else []
+    for i in range(len(losses), stop):
+        reached("compile" if compiled.cache_info().traces == 0 else "collective", i)
+        losses.append(float(compiled(wg.tensor(np.random.default_rng(i).normal(size=(8, 6)).astype(np.float32)))))
+        reached("save", i)
+        dist.save_checkpoint(folder, step=i + 1, model=model, optimizer=optimizer, losses=losses)
+    reached("exit")
+    return losses
+
+
+def job(folder: Path, plan: str, kill: str) -> tuple[int | None, str]:
+    """Run a job; return its exit status, None where it had to be ended, and what it printed of errors."""
+    env = {**os.environ, "KILLED_RANK": kill, "WENGERT_WATCHDOG": str(WATCHDOG)}
+    command = [sys.executable, "-m", "wengert", "launch", "-n", "2", __file__, "rank", str(folder), plan]
+    started = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    try:
+        _, errors = started.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        started.terminate()
+        return None, ""
+    return started.returncode, errors
+
+
+def left(folder: Path) -> list[str]:
+    """Return the command lines of processes that belong to a job's folder, after a moment for them to end."""
+    for _ in range(50):
+        listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True).stdout.splitlines()
+        found = [line for line in listed if f"wengert.distribute script {__file__} rank {folder}" in line]
+        found = [line for line in found if not line.startswith("Z")]
+        if not found:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def losses_in(folder: Path) -> list[float]:
+    """Return the losses that the last checkpoint has."""
+    found = checkpoints.load_checkpoint(folder)
+    return [] if found is None else list(found["losses"])
+
+
+def main(folder: str, kills: int, seed: int) -> Counter[str]:
+    """Kill ranks of jobs until so many signals were sent; return how many by signal and phase."""
+    rng, where, counts = random.Random(seed), Path(folder), Counter[str]()
+    plans = ("", "zero", "fsdp")
+    expected = {}
+    for plan in plans:
+        status, errors = job(where / f"alone{plan}", plan, "")
+        assert status == 0, errors
+        expected[plan] = losses_in(where / f"alone{plan}")
+        assert len(expected[plan]) == STEPS
+    sent, run = 0, 0
+    while sent < kills:
+        plan, run = rng.choice(plans), run + 1
+        disturbed = where / f"run-{run}"
+        while sent < kills and len(losses_in(disturbed)) < STEPS:
+            done = len(losses_in(disturbed))
+            phase, kind = rng.choice(PHASES), rng.choice(tuple(SIGNALS))
+            at = 0 if phase in ("start", "restore", "exit") else rng.randrange(done, STEPS)
+            delay = rng.choice((0.0, 0.0, rng.random() * 0.02, rng.random() * 0.3))
+            start = time.monotonic()
+            status, errors = job(disturbed, plan, f"{rng.randrange(2)}:{phase}:{at}:{kind}:{delay}")
+            taken = time.monotonic() - start
+            told = f"{kind} in {phase} {at} after {delay:.3f} s, plan {plan!r}"
+            assert status is not None, f"{told}: the job did not end in {LIMIT} s"
+            assert not (orphans := left(disturbed)), f"{told}: {orphans}"
+            if status == 0:  # the phase was not reached, or the rank had ended before its signal
+                assert losses_in(disturbed) == expected[plan], told
+                counts["not reached"] += 1
+                continue
+            now = losses_in(disturbed)
+            assert now == expected[plan][: len(now)], told
+            assert len(now) >= done, told
+            sent += 1
+            counts[f"{kind} {phase}"] += 1
+            print(f"{sent}: {told}: status {status} after {taken:.1f} s, {len(now)} steps saved", flush=True)
+        status, errors = job(disturbed, plan, "")
+        assert status == 0, errors
+        assert losses_in(disturbed) == expected[plan]
+        shutil.rmtree(disturbed)
+    return counts
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "rank":
+        whole = checkpoints.commit
+
+        def committed(*given: Any) -> str:
+            reached("commit", given[2]["step"] - 1)
+            return whole(*given)
+
+        checkpoints.commit = committed  # type: ignore[assignment]
+        trained(sys.argv[2], STEPS, sys.argv[3] if len(sys.argv) > 3 else "")
+    else:
+        print(json.dumps(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])), indent=1))
