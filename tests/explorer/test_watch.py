@@ -196,7 +196,7 @@ def test_errors() -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 @pytest.mark.skipif(
-    not resources.files("wengert.explorer").joinpath("static", "server.js").is_file(), reason="needs the built page"
+    not resources.files("wengert.explorer").joinpath("static", "watch.js").is_file(), reason="needs the built page"
 )
 def test_the_page(watch: Watch) -> None:
     sync_api = pytest.importorskip("playwright.sync_api")
@@ -240,8 +240,7 @@ def test_the_page(watch: Watch) -> None:
     assert wrong == []
     assert {url.split("?")[0] for url in asked if not url.startswith("data:")} == {
         address,
-        address + "server.js",
-        address + "server.css",
+        *(address + name for name in ("explorer.js", "explorer.css", "server.js", "watch.js", "common.js")),
         address + "stream",
         address + "messages",
     }

@@ -7,7 +7,8 @@ import type { Host } from "../../hosts/host";
 import { CLOSED, type Received } from "../../hosts/stream";
 import { Mark, ThemeToggle } from "../../panels/header";
 import { followTheme, preferredTheme, type Theme } from "../../state";
-import { plainNumber } from "../play/numbers";
+import { plainNumber } from "../../plot/numbers";
+import styles from "../../styles/watch.css?inline";
 import { Chart, type Curve } from "./chart";
 import { clock, frameOf, othersOf, paceOf, welcomeOf, type Frame, type Other, type Pace, type Row, type Welcome } from "./messages";
 
@@ -47,6 +48,7 @@ function Page({ watched, theme }: { watched: Watched; theme: Signal<Theme> }) {
   document.documentElement.dataset.wgTheme = theme.value;
   return (
     <div class="wg-app wg-watch" data-wg-theme={theme.value}>
+      <style>{styles}</style>
       <header class="wg-header">
         <div class="wg-brand">
           <Mark />
