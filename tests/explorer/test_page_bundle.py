@@ -79,7 +79,9 @@ def test_a_page_carries_what_it_can_ask_for() -> None:
     """Parts that the bundle and other parts name are there, and no file is in the package for nothing."""
     folder = ROOT / "src" / "wengert" / "explorer" / "static"
     assert {p.name for p in folder.iterdir()} == {"explorer.js", "explorer.css", "parts.json", *parts()}
-    named = {name for file in ("explorer.js", *parts()) for name in re.findall(r'"(\w+\.js)","[0-9a-f]{12}"', asset(file))}
+    named = {
+        name for file in ("explorer.js", *parts()) for name in re.findall(r'"(\w+\.js)","[0-9a-f]{12}"', asset(file))
+    }
     assert named == {"about.js", "alone.js", "help.js", "later.js", "playground.js", "server.js", "watch.js"}
     assert not set(PLAYING) & set(parts(*EXPLORING)) - {"help.js"}
     assert not {"server.js", "watch.js"} & {*parts(*EXPLORING), *parts(*PLAYING)}

@@ -150,7 +150,7 @@ def test_the_opening_address_works_once() -> None:
     serving(test)
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/explorer.js", "/explorer.css", "/later.js", "/stream", "/x"])
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/explorer.js", "/explorer.css", "/stream", "/x"])
 def test_nothing_without_the_token(path: str) -> None:
     async def test(server: Server) -> None:
         status, headers, body = await get(server, path)
