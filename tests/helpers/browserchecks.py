@@ -26,6 +26,7 @@ from wengert.explorer import Exploration, explore
 from wengert.explorer.page import page as page_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FIREFOX = shutil.which("firefox") or shutil.which("firefox-esr")
 # The same picture on every machine, and no sandbox, which containers lack the rights for.
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--font-render-hinting=none", "--force-color-profile=srgb")
 
