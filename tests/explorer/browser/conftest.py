@@ -1,8 +1,7 @@
-"""One Chromium for a file of tests, or one Firefox with `WENGERT_TESTS_BROWSER=firefox`; where there is none, or no playwright to steer it, these tests are skipped."""
+"""One Chromium for a file of tests; where there is none, or no playwright to steer it, these tests are skipped."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from browserchecks import ARGUMENTS, CHROMIUM, FIREFOX, html
+from browserchecks import ARGUMENTS, CHROMIUM, html
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +21,6 @@ def browser() -> Iterator[Browser]:
     """Not for the session: while it is steered, the thread has an event loop, and tests with one of their own fail."""
     from playwright.sync_api import sync_playwright
 
-    # Firefox asks another protocol of playwright, in which it can be steered as systems package it.
-    if os.environ.get("WENGERT_TESTS_BROWSER") == "firefox":
-        if FIREFOX is None:
-            pytest.skip("no Firefox on the PATH")
-        with sync_playwright() as playwright:
-            started = playwright.firefox.launch(channel="moz-firefox", executable_path=FIREFOX)
-            yield started
-            started.close()
-        return
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH")
     with sync_playwright() as playwright:
