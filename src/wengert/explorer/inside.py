@@ -1,4 +1,4 @@
-"""What a watched training is looked at inside: activations, one step recorded, checkpoints to go back to.
+"""The inside of a watched training: activations, one step recorded, checkpoints to go back to.
 
 All of it happens in the training thread, between steps or around one. What is kept has a bound, however long the run.
 """
