@@ -1,28 +1,39 @@
 import { defineConfig } from "vite";
+import { parts } from "./parts.plugin.ts";
 
 /**
- * Bundles that travel inside the Python package, each one script and one style sheet, so that pages ask for nothing else:
- * `explorer` of pages by themselves, with `--mode server` that of the local server, which brings the playground, and with
- * `--mode play` the playground by itself.
+ * What travels inside the Python package: one bundle with one style sheet, `explorer`, which shows a small graph by
+ * itself, and parts of it, for which it asks when they are needed (`parts.plugin.ts`).
  */
-export default defineConfig(({ mode }) => {
-  const name = mode === "server" || mode === "play" ? mode : "explorer";
-  const entry = name === "explorer" ? "src/main.ts" : `src/${name}.ts`;
-  return {
-    oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
-    build: {
-      outDir: "../src/wengert/explorer/static",
-      emptyOutDir: name === "explorer",
-      target: "es2022",
-      cssCodeSplit: false,
-      modulePreload: false,
-      reportCompressedSize: true,
-      // Not Vite's library mode, which leaves white space in ES modules.
-      rolldownOptions: {
-        input: entry,
-        preserveEntrySignatures: "strict",
-        output: { format: "es", entryFileNames: `${name}.js`, assetFileNames: `${name}[extname]` },
+export default defineConfig({
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  plugins: [parts()],
+  build: {
+    outDir: "../src/wengert/explorer/static",
+    emptyOutDir: true,
+    target: "es2022",
+    cssCodeSplit: false,
+    modulePreload: false,
+    reportCompressedSize: true,
+    // A library, so that what is imported later is left to the plugin.
+    lib: { entry: { explorer: "src/main.ts" }, formats: ["es"], cssFileName: "explorer" },
+    rolldownOptions: {
+      preserveEntrySignatures: "allow-extension",
+      output: {
+        // Libraries keep their white space otherwise.
+        minify: true,
+        comments: false,
+        entryFileNames: "[name].js",
+        chunkFileNames: "[name].js",
+        // All that the entry imports stands in it, also what parts share with it.
+        codeSplitting: {
+          groups: [
+            { name: "bundle", tags: ["$initial"], priority: 1 },
+            // A few lines each, which several parts share.
+            { name: "common", test: /src\/(plot|engine\/(points|bowl)|scalar\/special|panels\/dialog)/, includeDependenciesRecursively: false },
+          ],
+        },
       },
     },
-  };
+  },
 });

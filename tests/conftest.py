@@ -179,7 +179,7 @@ FAST: dict[str, tuple[str, ...]] = {
     "explorer/test_questions": ("test_without_gradients_nothing_is_replayed",),
     "explorer/test_runs": ("test_a_folder_that_is_not_there",),
     "explorer/test_server": ("test_nothing_without_the_token",),
-    "explorer/test_watch": ("test_how_it_ended",),
+    "explorer/test_watch": ("test_how_it_ended", "test_histograms_count_what_is_finite", "test_going_back_is_exact"),
     "interop/onnx/test_backend_suite": (
         "test_a_case_of_every_family",
         "test_a_case_of_every_family[dft]",

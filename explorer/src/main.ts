@@ -1,14 +1,18 @@
-/** The bundle of pages by themselves and of notebooks: `start`, the default export for anywidget, `mount` for anybody. */
+/** The bundle of every page and of notebooks: `start`, the default export for anywidget, `mount` for anybody. */
 import "./styles/base";
-import "./styles/tints.css";
 import { widget } from "./hosts/widget";
+import { loadPart } from "./hosts/load";
 import { mount, type Mounted } from "./mount";
 import { pageTrace } from "./trace/page";
 
-export { mount, widget as default };
+export { loadPart, mount, widget as default };
 
 /** A page by itself holds `<div id="wengert">` and `<script type="application/wengert-trace">` with the packed trace. */
-export async function start(root: Document = document): Promise<Mounted | null> {
+export async function start(root: Document = document): Promise<Pick<Mounted, "unmount"> | null> {
+  const told = (name: string) => root.querySelector<HTMLMetaElement>(`meta[name="wengert-${name}"]`)?.content;
+  const server = told("server");
+  if (server !== undefined) return (await import("./server")).startServed(root, server);
+  if (told("page") === "playground") return (await import("./alone")).startAlone(root);
   const found = await pageTrace(root);
   return found === null ? null : mount(found.element, found.trace);
 }

@@ -4,7 +4,7 @@ import { App } from "./app";
 import { pageHost, type Host } from "./hosts/host";
 import { listenForKeys } from "./keys";
 import { followLocation } from "./location";
-import { recompute } from "./scalar/recompute";
+import { about } from "./parts";
 import { createStore, followTheme, runClock, StoreContext, type Store, type Tab } from "./state";
 import { isWeights, modelOf } from "./trace/model";
 import type { Trace } from "./trace/types";
@@ -15,7 +15,7 @@ export interface Mounted {
 }
 
 export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost, tab: Tab = "graph"): Mounted {
-  const store = createStore(modelOf(trace), host, recompute);
+  const store = createStore(modelOf(trace), host, (model, moved) => about.module.value?.recompute(model, moved) ?? null);
   store.tab.value = isWeights(store.model.value) ? "weights" : tab;
   const ends = [runClock(store), followTheme(store), listenForKeys(store, element)];
   // A widget shares its page's address with others.

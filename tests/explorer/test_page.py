@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.explorer import Exploration, explore
 from wengert.explorer.document.stats import num
-from wengert.explorer.page import asset, packed
+from wengert.explorer.page import EXPLORING, asset, packed, parts
 
 
 @pytest.fixture
@@ -48,14 +48,15 @@ def test_nothing_is_asked_of_elsewhere(found: Exploration) -> None:
     assert not re.search(r"@import|url\(\s*['\"]?(?:https?:)?//", outside)
 
 
-def test_the_policy_names_the_one_script(found: Exploration) -> None:
+def test_the_policy_names_the_script_and_its_parts(found: Exploration) -> None:
     text = found.to_html()
     rules = policy(text)
     script = re.search(r'<script type="module">(.*)</script>', text, re.S)
     assert script is not None
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
     assert rules["default-src"] == ["'none'"]
-    assert rules["script-src"] == [f"'sha256-{digest}'"]
+    later = [base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode() for name in parts(*EXPLORING)]
+    assert rules["script-src"] == [f"'sha256-{known}'" for known in (digest, *later)]
     assert "connect-src" not in rules
 
 

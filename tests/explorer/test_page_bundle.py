@@ -1,11 +1,17 @@
-"""The guides to explorer and playground say what is there: rules and their severity, keys, tabs, experiments."""
+"""The built page, and what the guides say of it.
+
+A lesson is a small script, and the rest comes when it is asked for. The guides to explorer and playground say what is
+there: rules and their severity, keys, tabs, experiments.
+"""
 
 from __future__ import annotations
 
 import ast
+import gzip
 import re
 from pathlib import Path
 
+from wengert.explorer.page import EXPLORING, PLAYING, asset, parts
 from wengert.explorer.playground import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,3 +63,25 @@ def test_tabs_are_the_pages() -> None:
 def test_experiments_are_those_of_the_playground() -> None:
     page = (ROOT / "docs" / "playground.md").read_text(encoding="utf-8")
     assert [row[0] for row in table("experiment", page)] == [run.title for run in EXPERIMENTS.values()]
+
+
+def compressed(*names: str) -> int:
+    return sum(len(gzip.compress(asset(name).encode(), 9)) for name in names)
+
+
+def test_a_lesson_is_small() -> None:
+    """Bytes, compressed, of what runs before a small graph is drawn; the whole page had 115,000 in one piece."""
+    assert compressed("explorer.js") <= 60 << 10
+    assert compressed("explorer.js", "explorer.css") <= 64 << 10
+
+
+def test_a_page_carries_what_it_can_ask_for() -> None:
+    """Parts that the bundle and other parts name are there, and no file is in the package for nothing."""
+    folder = ROOT / "src" / "wengert" / "explorer" / "static"
+    assert {p.name for p in folder.iterdir()} == {"explorer.js", "explorer.css", "parts.json", *parts()}
+    named = {
+        name for file in ("explorer.js", *parts()) for name in re.findall(r'"(\w+\.js)","[0-9a-f]{12}"', asset(file))
+    }
+    assert named == {"about.js", "alone.js", "help.js", "later.js", "playground.js", "server.js", "watch.js"}
+    assert not set(PLAYING) & set(parts(*EXPLORING)) - {"help.js"}
+    assert not {"server.js", "watch.js"} & {*parts(*EXPLORING), *parts(*PLAYING)}

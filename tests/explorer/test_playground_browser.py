@@ -18,7 +18,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
     pytest.mark.skipif(
-        not resources.files("wengert.explorer").joinpath("static", "server.js").is_file(),
+        not resources.files("wengert.explorer").joinpath("static", "playground.js").is_file(),
         reason="needs the built page: npm run build in explorer/",
     ),
 ]

@@ -102,6 +102,20 @@ def test_the_same_paths_as_a_small_document_tells(found: Exploration) -> None:
     assert one["list"]["share"][start : start + shown] == whole["list"]["share"][first : first + shown]
 
 
+def test_a_page_carries_the_replays_of_its_errors() -> None:
+    """Without the program behind it the page tells what it would be told there."""
+
+    def f(x: Any) -> Any:
+        return (x.exp() * 2).sum()
+
+    found = explore(f, wg.tensor([1.0, 100.0], dtype="float32"))
+    (error,) = [f for f in found.document["findings"] if f["severity"] == "error"]
+    told = found.document["replays"]
+    assert told == {str(error["node"]): ask(found, "float64", error["node"])}
+    assert told[str(error["node"])]["value"]["inf"] == 0
+    assert "replays" not in explore(f, wg.tensor([1.0, 2.0])).document
+
+
 def test_it_is_compiled_when_asked(found: Exploration) -> None:
     assert "kernels" not in found.document
     told = ask(found, "kernels")

@@ -51,7 +51,8 @@ class _Echoing:
 @pytest.fixture(autouse=True)
 def built(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page of a few bytes in the place of the built one."""
-    monkeypatch.setattr(module, "asset", lambda name: f"/* {name} */")
+    monkeypatch.setattr(module.page, "asset", lambda name: f"/* {name} */")
+    monkeypatch.setattr(module.page, "parts", lambda: ("later.js",))
 
 
 def serving(test: Callable[[Server], Awaitable[None]], app: Any = None) -> None:
@@ -149,7 +150,7 @@ def test_the_opening_address_works_once() -> None:
     serving(test)
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/server.js", "/server.css", "/stream", "/x"])
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/explorer.js", "/explorer.css", "/stream", "/x"])
 def test_nothing_without_the_token(path: str) -> None:
     async def test(server: Server) -> None:
         status, headers, body = await get(server, path)
@@ -166,7 +167,7 @@ def test_nothing_without_the_token(path: str) -> None:
 def test_wrong_cookies_are_refused(cookie: str) -> None:
     async def test(server: Server) -> None:
         given = cookie.format(port=server.port)
-        assert (await get(server, "/server.js", Cookie=given))[0] == 403
+        assert (await get(server, "/explorer.js", Cookie=given))[0] == 403
 
     serving(test)
 
@@ -180,7 +181,7 @@ def test_other_hosts_are_refused(host: str) -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)
         name = host.format(port=server.port)
-        assert (await get(server, "/server.js", Cookie=cookie, Host=name))[0] == 403
+        assert (await get(server, "/explorer.js", Cookie=cookie, Host=name))[0] == 403
         assert (await get(server, "/", Cookie=cookie, Host=name))[0] == 403
 
     serving(test)
@@ -285,8 +286,9 @@ def test_headers_keep_the_page_to_itself() -> None:
 def test_assets_and_nothing_else() -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)
-        assert (await get(server, "/server.js", Cookie=cookie))[2] == "/* server.js */"
-        for path in ("/explorer.py", "/../server.py", "/static/explorer.js", "/%2e%2e/page.py"):
+        for name in ("explorer.js", "explorer.css", "later.js"):
+            assert (await get(server, f"/{name}", Cookie=cookie))[2] == f"/* {name} */"
+        for path in ("/explorer.py", "/parts.json", "/../server.py", "/static/explorer.js", "/%2e%2e/page.py"):
             assert (await get(server, path, Cookie=cookie))[0] == 404
         assert (await get(server, "/x", method="POST", Cookie=cookie))[0] == 405
 

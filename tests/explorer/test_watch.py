@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import re
 import shutil
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
@@ -15,6 +20,7 @@ import pytest
 
 import wengert as wg
 from wengert.core.errors import DTypeError, ShapeError
+from wengert.explorer.inside import Checkpoints, distribution
 from wengert.explorer.server import Message
 from wengert.explorer.watch import Series, Watched, Watcher, resident
 from wengert.train import Callback, Run, Watch, fit
@@ -181,6 +187,197 @@ def test_a_step_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(failing.watcher.watched.frame())[0]["state"] == "failed"
 
 
+def test_activations_are_those_of_the_step(watch: Watch) -> None:
+    """For a loop of one's own they are of the step itself; in `fit` of one more pass, which changes nothing."""
+    model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Dropout(0.5), wg.nn.Linear(8, 1))
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        return mse(model(x), x[:, :1])
+
+    x = wg.asarray(X)
+    watched = wg.explore.watch(step, model, every=1, open=False)
+    for _ in range(11):
+        watched(x)
+    watched.watcher.close()
+    header, arrays = told(watched.watcher.watched._activations)
+    assert (header["step"], header["names"]) == (10, ["0", "1", "2", "3"])
+    first = model[0](x).detach().numpy()
+    counts = arrays["counts"].reshape(4, 32)
+    np.testing.assert_array_equal(counts[0], np.histogram(first, 32, (first.min(), first.max()))[0])
+    np.testing.assert_allclose([arrays["mean"][0], arrays["std"][0]], [first.mean(), first.std()], rtol=1e-4)
+    np.testing.assert_allclose(arrays["zeros"][1], (first <= 0).mean())
+    one = trained(watch, epochs=3)
+    assert watch.watcher is not None
+    state = watch.watcher.watched
+    watch.close()
+    assert told(state._activations)[0]["names"] == ["0", "1", "2"]
+    assert one.steps["loss"].tolist() == trained(epochs=3).steps["loss"].tolist()
+
+
+def test_histograms_count_what_is_finite() -> None:
+    found = distribution(np.float32([0, 0, 1, 2, math.nan, math.inf]))
+    assert (found.low, found.high, found.zeros, found.bad) == (0.0, 2.0, 0.5, 2)
+    assert found.counts[[0, 16, 31]].tolist() == [2, 1, 1]
+    for none in (np.float32([]), np.float32([math.nan])):
+        assert distribution(none).counts.sum() == 0
+    assert distribution(np.float32(3.0)).counts.sum() == 1
+    assert distribution(np.ones((300, 300), np.float16)[::2, ::-3]).counts[0] > 4000
+
+
+def test_norms_of_modules() -> None:
+    """A module's gradient is as long as those of its parameters; many modules are told of by what holds them."""
+    watched = Watched("x", [(name, wg.ones(2)) for name in ("a.0.weight", "a.0.bias", "b.weight", "scale")], 1)
+    watched._queue.append(("sample", 5, [3.0, 4.0, math.nan, 1.0], [1.0, 1.0, 2.0, 0.0], [0.1, 0.1, 0.2, 0.0]))
+    watched.tick()
+    header, arrays = told(watched._modules_message())
+    assert header["names"] == ["a.0", "b", "scale"]
+    assert [arrays[f"norm{i}"].item() for i in (0, 2)] == [5.0, 1.0]
+    np.testing.assert_allclose([arrays["ratio0"].item(), arrays["ratio1"].item()], [0.1, 0.1])
+    assert np.isnan(arrays["norm1"]).all()
+    assert np.isnan(arrays["ratio2"]).all()
+    many = Watched("x", [(f"layer.{i}.weight", wg.ones(1)) for i in range(30)], 1)
+    assert told(many._modules_message())[0]["names"] == ["layer"]
+
+
+def own_training() -> tuple[Any, Any, Any]:
+    wg.manual_seed(1)
+    model = wg.nn.Linear(4, 1)
+    optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = mse(model(x), x[:, :1])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, model, optimizer
+
+
+def test_going_back_is_exact() -> None:
+    """What follows a return is what followed that step before, the optimiser's averages included."""
+    step, model, optimizer = own_training()
+    watched = wg.explore.watch(step, model, every=1, open=False, optimizer=optimizer)
+    state, x = watched.watcher.watched, wg.asarray(X)
+    losses = [watched(x).item() for _ in range(25)]
+    assert state._checkpoints.steps == [1, 10, 20]
+    state.open(lambda message: None).receive({"type": "back", "step": 10})
+    watched(x)
+    header, _ = told(state.frame())
+    assert (header["returns"], header["checkpoints"]) == ([[26, 10]], [1, 10])
+    again = [watched(x).item() for _ in range(10)]
+    watched.watcher.close()
+    np.testing.assert_allclose(again, losses[10:20], rtol=1e-6)
+
+
+def test_as_many_states_are_kept_as_fit() -> None:
+    model = wg.nn.Linear(2, 2)
+    kept = Checkpoints(model, None)
+    for at in range(100):
+        kept.keep(at)
+        assert kept.steps[0] == 0
+        assert kept.steps[-1] == at
+        assert len(kept.steps) <= 12
+    assert not kept.back(1)
+    large = Checkpoints(wg.nn.Linear(1, 1), None)
+    large._bytes = 1 << 28
+    large.keep(1)
+    assert large.steps == []
+    assert not Checkpoints(None, None).can_keep
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_pause_look_and_go_on(fits: bool, watch: Watch) -> None:
+    """A paused training waits, makes single steps, shows one, and goes on; nothing of it changes what is computed."""
+    heard: list[Message] = []
+    order: list[str] = []
+    made: list[float] = []
+    threads: list[threading.Thread] = []
+
+    def page(state: Watched) -> None:
+        """What a reader does, in a thread of its own."""
+        talk = state.open(heard.append)
+
+        def reading() -> None:
+            try:
+                until(lambda: told(state.frame())[0]["paused"])
+                at = len(made)
+                talk.receive({"type": "step"})
+                until(lambda: len(made) == at + 1)
+                order.append("paused")
+                talk.receive({"type": "look"})
+                until(lambda: any(m.header["type"] == "inside" for m in heard))
+                order.append("seen")
+            finally:
+                talk.receive({"type": "pause", "on": False})
+
+        talk.receive({"type": "pause", "on": True})
+        threads.append(threading.Thread(target=reading))
+        threads[0].start()
+
+    def until(there: Any) -> None:
+        end = time.monotonic() + 20
+        while not there():
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    if fits:
+
+        class Opening(Callback):
+            def on_step_start(self, run: Run) -> None:
+                if run.step == 2:
+                    page(watch.watcher.watched)
+
+            def on_step_end(self, run: Run) -> None:
+                made.append(run.values["loss"])
+
+        losses = trained(watch, Opening(), compile=True).steps["loss"]
+        expected = trained(compile=True).steps["loss"]
+    else:
+        step, model, optimizer = own_training()
+        watched = wg.explore.watch(step, model, open=False, optimizer=optimizer)
+        x = wg.asarray(X)
+        made.append(watched(x).item())
+        page(watched.watcher.watched)
+        for _ in range(7):
+            made.append(watched(x).item())
+        watched.watcher.close()
+        losses = made
+        step, *_ = own_training()
+        expected = [step(x).item() for _ in range(8)]
+    threads[0].join()
+    assert order == ["paused", "seen"]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    (shown,) = [m for m in heard if m.header["type"] == "inside"]
+    document = json.loads(gzip.decompress(base64.b64decode(shown.header["document"])))
+    assert document["meta"]["step"] == shown.header["step"]
+    names = [document["strings"][n] for n in document["nodes"]["name"]]
+    assert any("weight" in name for name in names)
+    assert {1} <= set(document["events"]["phase"])
+
+
+def test_a_paused_training_goes_on_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[Watched.__module__], "ALONE", 0.2)
+    watched = wg.explore.watch(lambda: 1.0, open=False)
+    talk = watched.watcher.watched.open(lambda message: None)
+    talk.receive({"type": "pause", "on": True})
+    talk.close()
+    watched()
+    assert not told(watched.watcher.watched.frame())[0]["paused"]
+    watched.watcher.close()
+
+
+@pytest.mark.parametrize(
+    "message", [None, [], {"type": "pause"}, {"type": "pause", "on": 1}, {"type": "back"}, {"type": "x"}]
+)
+def test_messages_that_mean_nothing(message: object) -> None:
+    heard: list[Message] = []
+    Watched("x", [], 1).open(heard.append).receive(message)
+    assert heard[-1].header["type"] == "error"
+
+
 def test_errors() -> None:
     with pytest.raises(ShapeError, match="every=0"):
         wg.explore.watch(len, every=0, open=False)
@@ -196,7 +393,7 @@ def test_errors() -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 @pytest.mark.skipif(
-    not resources.files("wengert.explorer").joinpath("static", "server.js").is_file(), reason="needs the built page"
+    not resources.files("wengert.explorer").joinpath("static", "watch.js").is_file(), reason="needs the built page"
 )
 def test_the_page(watch: Watch) -> None:
     sync_api = pytest.importorskip("playwright.sync_api")
@@ -240,8 +437,7 @@ def test_the_page(watch: Watch) -> None:
     assert wrong == []
     assert {url.split("?")[0] for url in asked if not url.startswith("data:")} == {
         address,
-        address + "server.js",
-        address + "server.css",
+        *(address + name for name in ("explorer.js", "explorer.css", "server.js", "watch.js", "common.js")),
         address + "stream",
         address + "messages",
     }

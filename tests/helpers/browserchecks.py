@@ -35,6 +35,7 @@ RUN_AXE = """async () => {
 }"""
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FIREFOX = shutil.which("firefox") or shutil.which("firefox-esr")
 # The same picture on every machine, and no sandbox, which containers lack the rights for.
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--font-render-hinting=none", "--force-color-profile=srgb")
 

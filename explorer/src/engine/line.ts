@@ -1,6 +1,6 @@
 /** The experiment of fitting a line: the twin of `playground/line.py`. */
 import type { Options } from "../views/play/messages";
-import { leastSquares, meanSquare, sharpness } from "../views/play/bowl";
+import { leastSquares, meanSquare, sharpness } from "./bowl";
 import { copied, MOMENTUM, takeStep } from "./optimizer";
 import { Run, told, type GraphNumbers, type Shown } from "./runs";
 

@@ -1,13 +1,5 @@
 /** Where the explorer runs: a file by itself, a notebook cell with a kernel, a page of the local server, or the playground by itself. */
-import type { Details, Kernels, Num, Parallel, TensorPaths } from "../trace/types";
-
-/** A node's value and gradient in float64, and how far the recorded ones are from them, as parts of their size. */
-export interface InFloat64 {
-  readonly value: Details | null;
-  readonly gradient: Details | null;
-  readonly valueError: Num | null;
-  readonly gradientError: Num | null;
-}
+import type { Details, InFloat64, Kernels, Parallel, TensorPaths } from "../trace/types";
 
 /** What takes the process behind the page some time to tell. */
 export interface Answers {

@@ -1,8 +1,8 @@
+import { From, later } from "../parts";
 import { useStore } from "../state";
-import { SurveyBottom } from "./survey/bottom";
 import { LessonBottom } from "./lesson/bottom";
 
 /** Small scalar graphs get a lesson, everything else a survey. */
 export function Bottom() {
-  return useStore().small.value ? <LessonBottom /> : <SurveyBottom />;
+  return useStore().small.value ? <LessonBottom /> : <From part={later}>{({ SurveyBottom }) => <SurveyBottom />}</From>;
 }

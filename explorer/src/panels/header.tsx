@@ -1,7 +1,7 @@
 /** Name, what is shown, tabs, find, theme. */
 import { shownPlural } from "../format";
 import { isWeights, text } from "../trace/model";
-import { playOf } from "../views/play/session";
+import { From, play } from "../parts";
 import type { Signal } from "@preact/signals";
 import { TABS, useStore, type Store, type Tab, type Theme } from "../state";
 
@@ -70,16 +70,7 @@ export function Header() {
 /** What is looked at: a recording, or in the playground what runs behind the page. */
 function Title() {
   const store = useStore();
-  if (store.tab.value === "play") {
-    return (
-      <div class="wg-title">
-        <span>playground</span>
-        <span aria-hidden="true"> / </span>
-        <b>{inSentence(playOf(store).experiment.value?.title ?? "")}</b>
-        <span class="wg-muted"> · live, running in {store.host.kind === "local" ? "this page" : "Python"}</span>
-      </div>
-    );
-  }
+  if (store.tab.value === "play") return <From part={play}>{({ PlayTitle }) => <PlayTitle />}</From>;
   const { trace, nodes } = store.model.value;
   const { script, title, step } = trace.meta;
   const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
@@ -100,10 +91,6 @@ function Title() {
       </span>
     </div>
   );
-}
-
-function inSentence(title: string): string {
-  return title.slice(0, 1).toLowerCase() + title.slice(1);
 }
 
 function ThemeButton() {

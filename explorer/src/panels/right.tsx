@@ -1,8 +1,8 @@
+import { From, later } from "../parts";
 import { useStore } from "../state";
-import { SurveyRight } from "./survey/right";
 import { LessonRight } from "./lesson/right";
 
 /** Small scalar graphs get a lesson, everything else a survey. */
 export function Right() {
-  return useStore().small.value ? <LessonRight /> : <SurveyRight />;
+  return useStore().small.value ? <LessonRight /> : <From part={later}>{({ SurveyRight }) => <SurveyRight />}</From>;
 }

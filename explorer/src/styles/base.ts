@@ -1,8 +1,7 @@
-/** What every page wears. */
+/** What every page wears from its first moment; parts bring what else they need. */
 import "./tokens.css";
 import "./app.css";
 import "./graph.css";
 import "./panels.css";
 import "./clock.css";
-import "./tape.css";
-import "./views.css";
+import "./tints.css";

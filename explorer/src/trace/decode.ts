@@ -97,7 +97,7 @@ function unfold(table: Record<string, unknown>): void {
   }
 }
 
-async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+export async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }

@@ -69,6 +69,8 @@ export interface Trace {
   native?: Parallel;
   /** Where tensors are on the way and there are few nodes. */
   paths?: TensorPaths;
+  /** What float64 makes of the nodes that errors name, by row. */
+  replays?: Readonly<Record<string, InFloat64>>;
   /** What the program took out of the graph as numbers before its last operation; absent where it did not. */
   reads?: ValueRead[];
   memory?: MemoryFacts;
@@ -76,6 +78,14 @@ export interface Trace {
   origins?: Origins;
   checkpoint?: CheckpointWhatIf;
   diff?: TraceDiff;
+}
+
+/** A node's value and gradient in float64, and how far the recorded ones are from them, as parts of their size. */
+export interface InFloat64 {
+  readonly value: Details | null;
+  readonly gradient: Details | null;
+  readonly valueError: Num | null;
+  readonly gradientError: Num | null;
 }
 
 export interface Meta {

@@ -4,7 +4,7 @@ import { shownNumber } from "../format";
 import { plainName, namePart } from "../formula/expression";
 import { Formula } from "../formula/view";
 import { useAsked, type Asked } from "../panels/asking";
-import { NudgeResult, Product } from "../panels/lesson/paths_section";
+import { NudgeResult, Product } from "../panels/lesson/about/paths_section";
 import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";

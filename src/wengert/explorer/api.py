@@ -53,7 +53,9 @@ class Exploration:
             self.run_again()
 
     def run_again(self) -> None:
-        """Add what other ways to run it tell: the compiler's plan and its run, the scheduler's lives."""
+        """Add what other ways to run it tell: float64, the compiler's plan and its run, the scheduler's lives."""
+        if replays := questions.carried(self):
+            self.document["replays"] = replays
         run = of_recording(self.recording)
         if run is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,24 @@ def answer(message: object, exploration: Explored) -> dict[str, Any] | None:
         return {"id": number, "answer": _ANSWERS[message["ask"]](exploration, at)}
     except WengertError as e:
         return {"id": number, "answer": None, "error": str(e)}
+
+
+# Places whose numbers in float64 a page by itself carries: those of its first errors.
+CARRIED = 4
+
+
+def carried(exploration: Explored) -> dict[str, Any]:
+    """Return by rows, as words, what float64 makes of the places that the errors of a run name.
+
+    A page without the program behind it can then show the difference there. Empty where the run cannot be repeated.
+    """
+    errors = [f["node"] for f in exploration.document["findings"] if f["severity"] == "error" and f["node"] >= 0]
+    found: dict[str, Any] = {}
+    for node in list(dict.fromkeys(errors))[:CARRIED]:
+        with suppress(WengertError):
+            if (told := _float64(exploration, node)) is not None:
+                found[str(node)] = told
+    return found
 
 
 def _float64(exploration: Explored, node: int) -> dict[str, Any] | None:

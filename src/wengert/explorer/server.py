@@ -33,10 +33,9 @@ from typing import Any, Literal, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from ..core.state import locks
-from . import questions
+from . import page, questions
 from .api import Exploration
 from .http import Listener, Request, Response
-from .page import asset, packed
 
 HOST = "127.0.0.1"
 # Frames on their way to a page that it has not painted yet.
@@ -47,10 +46,7 @@ WAITING = 256
 # Pages that are served at a time: a browser has six connections to a server, of which each page holds one.
 MOST_CLIENTS = 4
 
-_ASSETS = {
-    "/server.js": ("server.js", "text/javascript; charset=utf-8"),
-    "/server.css": ("server.css", "text/css; charset=utf-8"),
-}
+_SCRIPT, _STYLE = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +259,9 @@ class Server:
             return self._stream() if parts.path == "/stream" else self._receive(request, parts.query)
         if request.method != "GET":
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", "There is nothing to send here.")
-        if parts.path in _ASSETS:
-            name, kind = _ASSETS[parts.path]
-            return _response(HTTPStatus.OK, kind, asset(name))
+        name = parts.path.removeprefix("/")
+        if name in ("explorer.js", "explorer.css", *page.parts()):
+            return _response(HTTPStatus.OK, _STYLE if name.endswith(".css") else _SCRIPT, page.asset(name))
         return _response(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
 
     def _may_open(self, request: Request, query: str) -> bool:
@@ -291,10 +287,10 @@ class Server:
                 f'<meta name="wengert-server" content="{self.application.kind}">\n',
                 f"<title>{escape(self.application.title)} · wengert</title>\n",
                 "<style>html, body, #wengert { height: 100%; margin: 0; }</style>\n",
-                '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/server.css">\n</head>\n<body>\n',
+                '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/explorer.css">\n</head>\n<body>\n',
                 '<div id="wengert"><noscript>This page draws a computational graph with JavaScript.</noscript></div>\n',
-                f'<script type="application/wengert-trace">{packed(self.application.document)}</script>\n',
-                '<script type="module" src="/server.js"></script>\n</body>\n</html>\n',
+                f'<script type="application/wengert-trace">{page.packed(self.application.document)}</script>\n',
+                '<script type="module" src="/explorer.js"></script>\n</body>\n</html>\n',
             )
         )
 

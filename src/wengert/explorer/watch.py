@@ -8,7 +8,15 @@ protocol `wengert.watch/1`:
 | --- | --- |
 | `welcome` | `protocol`, `title`, `parameters`: name, shape and size of each, `every` |
 | `frame` | `frame`, `state`, `note`, `step`, `epoch`, `epochs`, `seconds`, `rate` (steps a second), `memory` (bytes), |
-| | `values`: of the last step, `rows`: the table of epochs; `sampled`: the step of the last sample; arrays |
+| | `values`: of the last step, `rows`: the table of epochs; `sampled`: the step of the last sample; `paused`; |
+| | `checkpoints`: steps to go back to, `returns`: pairs of steps, at which and to which it went back; arrays |
+| `modules` | `names`; arrays `steps`, and for each `norm0`, `ratio0`, ...: gradient norms, updates by weights |
+| `activations` | `step`, `names`; arrays `counts` (histograms), `low`, `high`, `mean`, `std`, `zeros`, `bad` |
+| `inside` | `step`, `document`: one step as a recording, packed as pages carry them |
+| `error` | `text` |
+
+From the page: `pause` (`on`), `step` (make one and pause again), `look` (record the next step), `back` (`step`: put the
+state of a checkpoint back). Where nobody looks on any more, a paused training goes on.
 
 The arrays: `steps`, `mean`, `low`, `high`, `smooth` of the loss; `norm_steps`, `norm` of all gradients; and of the
 parameters, in their order, `gradient` and `weight` (norms) and `ratio` of the last sample. Where runs are kept in a
@@ -38,19 +46,29 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.tensor import Tensor
+from .inside import Activation, Activations, Checkpoints, Look
+from .page import packed as packed_document
 from .playground.protocol import packed
 from .runs import SUFFIX, keep, runs_in
 from .server import Conversation, Message, Post, Server
 
 VERSION = "wengert.watch/1"
-# Seconds between two frames; points of a curve; rows of the table; parameters that are told of.
+# Seconds between two frames, and between looks at what was told where no page is open; points of a curve; rows of the
+# table; parameters that are told of.
 FRAME = 0.25
+UNSEEN = 1.0
 POINTS = 600
 ROWS = 200
 PARAMETERS = 300
 # Seconds between two writings of a history; other runs that are shown.
 KEEPING = 5.0
 OTHERS = 12
+# Modules whose norms are drawn, and points of each; samples between two looks at activations and states that are kept;
+# seconds that a paused training waits for a page to come back.
+MODULES = 24
+MODULE_POINTS = 120
+RARELY = 10
+ALONE = 20.0
 
 State = Literal["training", "validating", "finished", "stopped", "failed"]
 
@@ -69,18 +87,31 @@ class Series:
 
     def add(self, step: int, value: float) -> None:
         """Add the value of a step."""
-        if self._counts and self._counts[-1] < self._width:
-            self._sums[-1] += value
-            self._counts[-1] += 1
-            self._low[-1] = min(self._low[-1], value)
-            self._high[-1] = max(self._high[-1], value)
-            return
-        if len(self._steps) >= 2 * self._points:
-            self._merge()
-        for column, x in zip(
-            (self._steps, self._sums, self._counts, self._low, self._high), (step, value, 1, value, value)
-        ):
-            column.append(x)
+        self.extend([step], [value])
+
+    def extend(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        """Add the values of steps."""
+        firsts, sums, counts, lows, highs = self._steps, self._sums, self._counts, self._low, self._high
+        width, full = self._width, 2 * self._points
+        for step, value in zip(steps, values):
+            if counts and counts[-1] < width:
+                sums[-1] += value
+                counts[-1] += 1
+                # As `min` and `max` have it where one of them is NaN.
+                if value < lows[-1]:
+                    lows[-1] = value
+                if value > highs[-1]:
+                    highs[-1] = value
+                continue
+            if len(firsts) >= full:
+                self._merge()
+                firsts, sums, counts, lows, highs = self._steps, self._sums, self._counts, self._low, self._high
+                width = self._width
+            firsts.append(step)
+            sums.append(value)
+            counts.append(1)
+            lows.append(value)
+            highs.append(value)
 
     def _merge(self) -> None:
         """Make one point of every two."""
@@ -110,10 +141,24 @@ class Watched:
         parameters: Sequence[tuple[str, Tensor]],
         every: int,
         history: str | os.PathLike[str] | None = None,
+        model: Any = None,
+        optimizer: Any = None,
     ) -> None:
         if every < 1:
             fail(ShapeError, f"every={every}", "Gradients are sampled every so many steps, at least 1.")
         self.title = title
+        self._model = model
+        self.activations = Activations(model)
+        self._checkpoints = Checkpoints(model, optimizer)
+        self._groups = _modules([name for name, _ in list(parameters)[:PARAMETERS]])
+        self._module_series = [(Series(MODULE_POINTS), Series(MODULE_POINTS)) for _ in self._groups]
+        self._activations: Message | None = None
+        # What the page has asked for, and what of it holds.
+        self._wishes: deque[tuple[str, Any]] = deque()
+        self._wished = threading.Event()
+        self._paused = self._looks = False
+        self._look: Look | None = None
+        self._returns: list[tuple[int, int]] = []
         self.document: Mapping[str, Any] = {}
         self.every = every
         self._parameters = list(parameters)[:PARAMETERS]
@@ -135,10 +180,11 @@ class Watched:
         self._before: list[Array] | None = None
         self._gradients: list[float] = []
         self._takes: dict[str, Callable[..., None]] = {
-            "step": self._take_step,
             "row": self._rows.append,
             "state": self._take_state,
             "sample": self._take_sample,
+            "activations": self._take_activations,
+            "inside": self._take_inside,
         }
 
     # -- from the training thread
@@ -158,6 +204,74 @@ class Watched:
     def is_due(self, step: int) -> bool:
         """Return whether the parameters are sampled in this step, counted from 1."""
         return step == 1 or step % self.every == 0
+
+    def is_rare(self, step: int) -> bool:
+        """Return whether this step, counted from 1, is one whose activations are looked at and whose state is kept."""
+        return step == 1 or step % (RARELY * self.every) == 0
+
+    @property
+    def is_watched(self) -> bool:
+        """True while a page is open."""
+        return bool(self._posts)
+
+    @property
+    def is_asked(self) -> bool:
+        """True where the page wants something of the next step, or between this one and that."""
+        return bool(self._wishes or self._paused or self._looks)
+
+    def begin_step(self) -> None:
+        """Begin to record a step, where the page has asked for one."""
+        if self._looks:
+            self._looks = False
+            self._look = Look(self.title, self._model)
+            self._look.begin()
+
+    def end_step(self, step: int, stopped: Callable[[], bool] = lambda: False, failed: bool = False) -> None:
+        """End a step: tell what was recorded of it, keep its state now and then, and do what the page has asked for.
+
+        Returns when the training is to go on. `stopped` says whether it is to end.
+        """
+        look, self._look = self._look, None
+        if look is not None:
+            document = {**look.end(failed).document}
+            document["meta"] = {**document["meta"], "step": step}
+            self._queue.append(("inside", step, packed_document(document)))
+        if failed:
+            return
+        if self.is_rare(step):
+            self._checkpoints.keep(step)
+        if self._wishes or self._paused:
+            self._attend(step, stopped)
+
+    def see(self, step: int, found: Mapping[str, Activation]) -> None:
+        """Tell of activations."""
+        self._queue.append(("activations", step, found))
+
+    def release(self) -> None:
+        """Let a training that was paused go on, for nobody will ask for it."""
+        self._wish("pause", False)
+
+    def _attend(self, step: int, stopped: Callable[[], bool]) -> None:
+        alone = time.monotonic()
+        while True:
+            while self._wishes:
+                kind, value = self._wishes.popleft()
+                if kind == "pause":
+                    self._paused = value
+                elif kind == "back":
+                    if self._checkpoints.back(value):
+                        self._returns.append((step, value))
+                else:
+                    self._looks = kind == "look"
+                    if self._paused:
+                        return  # one step is made, and then it is asked again
+            if self._posts:
+                alone = time.monotonic()
+            if not self._paused or stopped() or time.monotonic() - alone > ALONE:
+                self._paused = self._paused and not stopped() and time.monotonic() - alone <= ALONE
+                return
+            self._wished.wait(0.1)
+            self._wished.clear()
 
     def before(self, gradients: bool) -> None:
         """Take the gradients' norms, where they are there, and copies of the weights, before an update."""
@@ -191,15 +305,29 @@ class Watched:
         post(Message({**header, "every": self.every}))
         if self._folder is not None:
             post(self._others(self._folder))
+        post(self._modules_message())
+        if self._activations is not None:
+            post(self._activations)
         post(self.frame())
         self._posts.append(post)
-        return _Listening(self._posts, post)
+        return _Listening(self._posts, post, self._wish)
+
+    def _wish(self, kind: str, value: Any) -> None:
+        self._wishes.append((kind, value))
+        self._wished.set()
 
     def tick(self) -> None:
         """Take what was told, and show it to the open pages."""
+        steps: list[tuple[Any, ...]] = []
         while self._queue:
-            kind, *told = self._queue.popleft()
-            self._takes[kind](*told)
+            told = self._queue.popleft()
+            if told[0] == "step":
+                steps.append(told)
+                continue
+            self._take_steps(steps)
+            steps = []
+            self._takes[told[0]](*told[1:])
+        self._take_steps(steps)
         now = time.monotonic()
         if self._state in ("training", "validating"):
             self._ended = now
@@ -230,16 +358,27 @@ class Watched:
         with np.errstate(over="ignore"):
             return packed({"type": "runs", "titles": [run.title for run in runs]}, arrays)
 
-    def _take_step(self, step: int, values: Mapping[str, float], epoch: int, epochs: int) -> None:
+    def _take_steps(self, told: Sequence[tuple[Any, ...]]) -> None:
+        """Take steps as they were told: a hundred at a time where they are fast, and so in one loop."""
+        if not told:
+            return
+        steps, losses, smooth = [], [], []
+        average, weight = self._average, self._weight
+        for _, step, values, _, _ in told:
+            loss = values["loss"]
+            if math.isfinite(loss):
+                # An exponential average over about fifty steps, without the pull of its beginning.
+                average += 0.04 * (loss - average)
+                weight += 0.04 * (1 - weight)
+            steps.append(step)
+            losses.append(loss)
+            smooth.append(average / weight if weight else math.nan)
+        self._average, self._weight = average, weight
+        self._loss.extend(steps, losses)
+        self._smooth.extend(steps, smooth)
+        _, step, values, epoch, epochs = told[-1]
         self._last = {"step": step, "epoch": epoch, "epochs": epochs, "values": dict(values)}
         self._state = "training"
-        loss = values["loss"]
-        self._loss.add(step, loss)
-        if math.isfinite(loss):
-            # An exponential average over about fifty steps, without the pull of its beginning.
-            self._average += 0.04 * (loss - self._average)
-            self._weight += 0.04 * (1 - self._weight)
-        self._smooth.add(step, self._average / self._weight if self._weight else math.nan)
 
     def _take_state(self, state: State, note: str) -> None:
         self._state, self._note = state, note
@@ -255,6 +394,38 @@ class Watched:
         self._sampled = step
         if not np.isnan(gradient).all():
             self._norm.add(step, math.sqrt(float(np.nansum(gradient * gradient))))
+        with np.errstate(all="ignore"):
+            for (_, rows), (norms, ratios) in zip(self._groups, self._module_series):
+                sizes = [float(np.sqrt(np.square(x[rows]).sum())) for x in (gradient, change, weight)]
+                norms.add(step, sizes[0])
+                ratios.add(step, float(np.float64(sizes[1]) / sizes[2]))
+        self._tell(self._modules_message())
+
+    def _tell(self, message: Message) -> None:
+        for post in tuple(self._posts):
+            post(message)
+
+    def _modules_message(self) -> Message:
+        """Return the norms and updates of modules over the steps as a message."""
+        arrays: dict[str, Array] = {}
+        for i, (norms, ratios) in enumerate(self._module_series):
+            steps, arrays[f"norm{i}"] = norms.arrays()[:2]
+            arrays["steps"], arrays[f"ratio{i}"] = steps, ratios.arrays()[1]
+        return packed({"type": "modules", "names": [name for name, _ in self._groups]}, arrays, kind="modules")
+
+    def _take_activations(self, step: int, found: Mapping[str, Activation]) -> None:
+        if not found:
+            return
+        columns = ("low", "high", "mean", "std", "zeros", "bad")
+        with np.errstate(over="ignore"):
+            arrays = {name: np.array([getattr(a, name) for a in found.values()], np.float32) for name in columns}
+        arrays["counts"] = np.stack([a.counts for a in found.values()])
+        header = {"type": "activations", "step": step, "names": list(found)}
+        self._activations = packed(header, arrays, kind="activations")
+        self._tell(self._activations)
+
+    def _take_inside(self, step: int, document: str) -> None:
+        self._tell(Message({"type": "inside", "step": step, "document": document}))
 
     def frame(self) -> Message:
         """Return the newest state as a message; an older one that waits is dropped for it."""
@@ -273,6 +444,9 @@ class Watched:
             "seconds": round(self._ended - self._begun, 2),
             "rate": round(rate, 3),
             "memory": resident(),
+            "paused": self._paused,
+            "checkpoints": self._checkpoints.steps,
+            "returns": self._returns[-20:],
         }
         steps, mean, low, high = self._loss.arrays()
         norm_steps, norm, _, _ = self._norm.arrays()
@@ -283,16 +457,38 @@ class Watched:
 
 
 class _Listening:
-    """The conversation with a page that only listens."""
+    """The conversation with a page: it listens, and may ask the training to pause, to be looked into, to go back."""
 
-    def __init__(self, posts: list[Post], post: Post) -> None:
-        self._posts, self._post = posts, post
+    def __init__(self, posts: list[Post], post: Post, wish: Callable[[str, Any], None]) -> None:
+        self._posts, self._post, self._wish = posts, post, wish
 
     def receive(self, message: object) -> None:
-        self._post(Message({"type": "error", "text": "this page has nothing to ask"}))
+        asked = message if isinstance(message, dict) else {}
+        kind, on, step = (asked.get(key) for key in ("type", "on", "step"))
+        if kind == "pause" and isinstance(on, bool):
+            self._wish("pause", on)
+        elif kind in ("step", "look"):
+            self._wish(kind, None)
+        elif kind == "back" and type(step) is int:
+            self._wish("back", step)
+        else:
+            text = "a message is one of pause (on), step, look, back (step)"
+            self._post(Message({"type": "error", "text": text}))
 
     def close(self) -> None:
         self._posts.remove(self._post)
+
+
+def _modules(names: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Return the modules that parameters belong to, each with their places: as deep as few enough go."""
+    paths = [name.split(".")[:-1] or [name] for name in names]
+    for depth in range(max(map(len, paths), default=1), 0, -1):
+        found: dict[str, list[int]] = {}
+        for i, path in enumerate(paths):
+            found.setdefault(".".join(path[:depth]), []).append(i)
+        if len(found) <= MODULES:
+            break
+    return list(found.items())[:MODULES] if names else []
 
 
 class Watcher:
@@ -332,7 +528,7 @@ class Watcher:
             while not self._over.is_set():
                 self.watched.tick()
                 try:
-                    await asyncio.wait_for(self._over.wait(), FRAME)
+                    await asyncio.wait_for(self._over.wait(), FRAME if self.watched.is_watched else UNSEEN)
                 except TimeoutError:
                     continue
             # The last word, and a moment to send it.
@@ -342,6 +538,7 @@ class Watcher:
 
     def close(self) -> None:
         """End the server. A second call does nothing."""
+        self.watched.release()
         if self._thread.is_alive() and self._loop is not None and self._over is not None:
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join(2)
@@ -352,11 +549,12 @@ def watch(
     step: Callable[..., Any],
     parameters: Any = (),
     *,
-    every: int = 100,
+    every: int = 200,
     port: int = 0,
     open: bool = True,
     title: str = "training",
     history: str | os.PathLike[str] | None = None,
+    optimizer: Any = None,
 ) -> Any:
     """Return a step function that shows in the browser what comes of it: `step = wg.explore.watch(step, model)`.
 
@@ -371,31 +569,61 @@ def watch(
     title: what the page is called.
     history: a folder in which the loss is kept, in a file whose size does not grow with the run. The page shows the
         other runs there beside this one, also those that TensorBoard's event files hold.
+    optimizer: whose state is put back with the weights, when the page goes back to an earlier step.
 
-    The page shows the loss, gradient norms where the step leaves `.grad`, how large updates are beside weights, steps
-    per second and memory. Only this machine's browser can see it. `step.watcher.close()` or the process's
-    end ends it.
+    The page shows the loss, gradient norms where the step leaves `.grad`, by module too, how large updates are beside
+    weights, histograms of what the modules of a model give, steps per second and memory. It can pause the training,
+    record one step to be looked into, and put back the state of an earlier one, of which up to a dozen are kept where
+    three fit into 256 MB. In every tenth sample, and where a step is recorded, a compiled step runs as it is written,
+    whose last bits may be others. Only this machine's browser can see it. `step.watcher.close()` or the process's end
+    ends it.
 
     Raises OSError where the port is taken, DTypeError for a step that returns no loss.
     """
-    watched = Watched(title, named_parameters(parameters), every, history)
+    model = parameters if hasattr(parameters, "named_modules") else None
+    watched = Watched(title, named_parameters(parameters), every, history, model, optimizer)
     watcher = Watcher(watched, port, open)
     count = 0
 
-    @wraps(step)
-    def watching(*args: Any, **kwargs: Any) -> Any:
+    def made_step(args: Any, kwargs: Any) -> Any:
+        if not watched.activations.modules or not watched.is_rare(count + 1):
+            return step(*args, **kwargs)
+        with watched.activations.seen() as seen:
+            found = step(*args, **kwargs)
+        watched.see(count + 1, seen)
+        return found
+
+    def looked_at(args: Any, kwargs: Any) -> Any:
+        """Make a step that is sampled, or of which the page wants something."""
         nonlocal count
         is_due = watched.is_due(count + 1)
         if is_due:
             watched.before(gradients=False)
+        watched.begin_step()
         try:
+            found = made_step(args, kwargs)
+        except BaseException:
+            watched.end_step(count + 1, failed=True)
+            raise
+        count += 1
+        if is_due:
+            watched.after(count, gradients=True)
+        watched.step(count, _numbers(found))
+        watched.end_step(count)
+        return found
+
+    @wraps(step)
+    def watching(*args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        try:
+            # Most steps are only told of.
+            if watched.is_due(count + 1) or watched.is_asked:
+                return looked_at(args, kwargs)
             found = step(*args, **kwargs)
         except BaseException as e:
             watched.state("failed", f"{type(e).__name__}: {e}")
             raise
         count += 1
-        if is_due:
-            watched.after(count, gradients=True)
         watched.step(count, _numbers(found))
         return found
 
@@ -418,6 +646,8 @@ def named_parameters(given: Any) -> list[tuple[str, Tensor]]:
 
 def _numbers(found: Any) -> dict[str, float]:
     """Return what a step function gave as numbers by name."""
+    if isinstance(found, Tensor) and found.shape == () and found.dtype.kind != "c":
+        return {"loss": found.item()}
     if isinstance(found, tuple) and found:
         found = found[0]
     if not isinstance(found, Mapping):

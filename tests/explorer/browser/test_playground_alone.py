@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from browserchecks import opened
+from browserchecks import PHONE, opened
 from wengert.explorer.page import playground_page
 
 
@@ -81,6 +81,13 @@ def test_a_weight_is_set_by_hand_and_keys_work_after_a_click(browser: Browser, f
             page.keyboard.press("ArrowRight")
             page.wait_for_timeout(50)
             assert int(step.input_value()) == before + 1
+
+
+def test_on_a_phone_the_buttons_stay_in_reach(browser: Browser, file: Path) -> None:
+    with opened(browser, file, "play=line", PHONE) as (page, heard):
+        expect(page.get_by_role("button", name="Reset")).to_be_in_viewport(ratio=1)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert heard.complaints == []
 
 
 def test_it_says_where_it_diverged(browser: Browser, file: Path) -> None:

@@ -1,18 +1,13 @@
 /** The selected node in full: its numbers, its paths to the loss, where it came from, what the loss would do if it moved. */
 import { select, useStore } from "../../state";
 import { shownNumber, shownShape, subscript } from "../../format";
-import { calledOf, localOf, namePart, numbersOf, plain, recordOf } from "../../formula/expression";
+import { calledOf, namePart, recordOf } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
-import { consumersOf, dtypeOf, edgesAt, kindOf, opOf, shapeOf, symbolOf, type Model } from "../../trace/model";
+import { about, From } from "../../parts";
+import { dtypeOf, edgesAt, kindOf, opOf, shapeOf, symbolOf, type Model } from "../../trace/model";
 import type { NodeKind } from "../../trace/types";
-import { placeOf, Source, spanOf } from "../source";
 import { KindBadge } from "../glyph";
-import { Tensor } from "../tensor";
-import { CurveSection } from "./curve";
-import { canGuess, Guess } from "./guess";
-import { LeafValue } from "./leaf_value";
-import { PathsSection } from "./paths_section";
-import { carries, edgeGradient, hasGradient, hasHanded, hasValue } from "./progress";
+import { hasGradient, hasValue } from "./progress";
 import { keptBy, lossPart } from "./telling";
 
 export function LessonRight() {
@@ -22,7 +17,7 @@ export function LessonRight() {
   if (at?.kind === "edge") {
     return (
       <aside class="wg-right" aria-label="Selected edge">
-        <EdgePanel edge={at.row} />
+        <From part={about}>{({ EdgePanel }) => <EdgePanel edge={at.row} />}</From>
       </aside>
     );
   }
@@ -42,15 +37,10 @@ function shownNode(model: Model, selected: number, last: number): number {
 }
 
 function NodeSections({ node }: { node: number }) {
-  const store = useStore();
-  const guessing = store.guessing.value && canGuess(store.model.value, node);
   return (
     <>
       <Head node={node} />
-      <Guess node={node} />
-      {!guessing && <PathsSection node={node} />}
-      <SourceSection node={node} />
-      {!guessing && <CurveSection node={node} />}
+      <From part={about}>{({ AboutNode }) => <AboutNode node={node} />}</From>
     </>
   );
 }
@@ -106,7 +96,15 @@ function Head({ node }: { node: number }) {
           <div>
             <dt>value</dt>
             <dd>
-              {leaf ? <LeafValue node={node} /> : hasValue(model, node, cursor) ? shownNumber(number) : <NotYet />}
+              {leaf ? (
+                <From part={about} until={shownNumber(number)}>
+                  {({ LeafValue }) => <LeafValue node={node} />}
+                </From>
+              ) : hasValue(model, node, cursor) ? (
+                shownNumber(number)
+              ) : (
+                <NotYet />
+              )}
             </dd>
           </div>
         )}
@@ -136,21 +134,25 @@ function Head({ node }: { node: number }) {
         <Kept node={node} />
       </dl>
       {!single && (
-        <>
-          <Tensor node={node} gradient={false} />
-          {model.gradientCode[node] !== 0 && (
+        <From part={about}>
+          {({ Tensor }) => (
             <>
-              <h3 class="wg-grad">gradient</h3>
-              <Tensor node={node} gradient={true} />
+              <Tensor node={node} gradient={false} />
+              {model.gradientCode[node] !== 0 && (
+                <>
+                  <h3 class="wg-grad">gradient</h3>
+                  <Tensor node={node} gradient={true} />
+                </>
+              )}
             </>
           )}
-        </>
+        </From>
       )}
     </section>
   );
 }
 
-function NotYet() {
+export function NotYet() {
   return <span class="wg-muted">not yet</span>;
 }
 
@@ -175,116 +177,5 @@ function Kept({ node }: { node: number }) {
         ))}
       </dd>
     </div>
-  );
-}
-
-function SourceSection({ node }: { node: number }) {
-  const store = useStore();
-  const model = store.model.value;
-  const own = spanOf(model, node);
-  const used = own >= 0 ? [] : consumersOf(model, node);
-  const live = store.last.value >= 0 ? model.trace.events.node[store.last.value] : -1;
-  const user = used.find((row) => row === live) ?? used.find((row) => spanOf(model, row) >= 0);
-  const span = own >= 0 ? own : user === undefined ? -1 : spanOf(model, user);
-  const place = placeOf(model.trace, span);
-  if (place === "") return null;
-  return (
-    <section class="wg-section">
-      <h2>
-        {own >= 0 ? "Where it came from" : "Where it is used"} <small>{place}</small>
-      </h2>
-      <Source trace={model.trace} span={span} />
-    </section>
-  );
-}
-
-// -- edges
-
-function EdgePanel({ edge }: { edge: number }) {
-  const store = useStore();
-  const model = store.model.value;
-  const numbers = store.numbers.value;
-  const cursor = store.cursor.value;
-  const [source, node, slot] = [model.src[edge] as number, model.dst[edge] as number, model.slot[edge] as number];
-  const value = numbers.value(source);
-  const slope = numbers.slope(edge);
-  const back = edgeGradient(model, numbers, edge);
-  const local = localOf(model, node, slot);
-  const filled = localOf(model, node, slot, (row) => shownNumber(numbers.value(row) ?? Number.NaN));
-  return (
-    <>
-      <section class="wg-section wg-node-head">
-        <header>
-          <div>
-            <h1>
-              <Formula parts={[namePart(model, source)]} /> → <Formula parts={[namePart(model, node)]} />
-            </h1>
-            <p class="wg-muted">
-              <Formula parts={[namePart(model, node)]} /> = <Formula parts={recordOf(model, node)} />
-            </p>
-          </div>
-        </header>
-        <dl class="wg-facts">
-          <div>
-            <dt>value, out</dt>
-            <dd>
-              {value === null ? (
-                shownShape(shapeOf(model, source))
-              ) : hasValue(model, source, cursor) ? (
-                shownNumber(value)
-              ) : (
-                <NotYet />
-              )}
-            </dd>
-          </div>
-          {slope !== null && (
-            <div>
-              <dt>
-                local derivative{" "}
-                <span class="wg-derivative">
-                  ∂<Formula parts={[namePart(model, node)]} />
-                  /∂
-                  <Formula parts={[namePart(model, source)]} />
-                </span>
-              </dt>
-              <dd>
-                {local !== null && plain(local) !== shownNumber(slope) && (
-                  <>
-                    <Formula parts={local} /> ={" "}
-                  </>
-                )}
-                {filled !== null && plain(filled) !== shownNumber(slope) && plain(filled) !== plain(local ?? []) && (
-                  <>
-                    <Formula parts={filled} /> ={" "}
-                  </>
-                )}
-                {shownNumber(slope)}
-              </dd>
-            </div>
-          )}
-          <div>
-            <dt>gradient, home</dt>
-            <dd class="wg-grad">
-              {!carries(model, edge) ? (
-                "none flows here"
-              ) : back === null ? (
-                ""
-              ) : hasHanded(model, edge, cursor) ? (
-                shownNumber(back)
-              ) : (
-                <NotYet />
-              )}
-            </dd>
-          </div>
-        </dl>
-        {value !== null && slope !== null && numbersOf(model, node, () => "").length > 0 && (
-          <p class="wg-aside">
-            What arrives at <Formula parts={[namePart(model, node)]} /> is multiplied by the local derivative on its way
-            to <Formula parts={[namePart(model, source)]} />.
-          </p>
-        )}
-      </section>
-      <SourceSection node={node} />
-    </>
   );
 }

@@ -1,4 +1,4 @@
-import { judged } from "./guess";
+import { judged } from "./about/guess";
 import { swiped } from "./narrator";
 import { expect, test } from "vitest";
 import { ADD, MULTIPLY, traceOf } from "../../fixtures/graph";

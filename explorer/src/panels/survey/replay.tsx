@@ -1,25 +1,25 @@
 /** What can be asked about a place: its numbers in float64, and the debugger's way there. */
 import { useState } from "preact/hooks";
-import type { InFloat64 } from "../../hosts/host";
 import { num, optionalNum } from "../../trace/decode";
 import { detailsOf, type Model } from "../../trace/model";
-import type { Details } from "../../trace/types";
+import type { Details, InFloat64 } from "../../trace/types";
 import { useStore } from "../../state";
 import { shownNumber } from "../../format";
-import { useAsked } from "../asking";
+import { canAsk, useAsked } from "../asking";
 import { Said } from "./said";
 
 export function Replay({ node, span }: { node: number; span: number }) {
   const store = useStore();
   const model = store.model.value;
   const [replay, ask] = useAsked("float64", node);
+  const carried = Object.keys(model.trace.replays ?? {}).length;
   const command = breakCommand(model, span);
   const [copied, setCopied] = useState(false);
   if ((node < 0 || model.events === 0) && command === "") return null;
   return (
     <section class="wg-section wg-replay">
       <div class="wg-replay-buttons">
-        {node >= 0 && store.host.ask !== undefined && (
+        {node >= 0 && canAsk(store, "float64", node) && (
           <button type="button" class="wg-button" disabled={replay.state === "waits"} onClick={ask}>
             {replay.state === "waits" ? "Replaying…" : "Replay in float64"}
           </button>
@@ -36,9 +36,9 @@ export function Replay({ node, span }: { node: number; span: number }) {
         )}
       </div>
       {command !== "" && <code class="wg-command">{command}</code>}
-      {node >= 0 && store.host.ask === undefined && (
+      {node >= 0 && !canAsk(store, "float64", node) && (
         <p class="wg-muted">
-          <Said text="With the program behind the page (`wengert.explorer.serve(found)`, `found.show(live=True)`) this place can be replayed in float64." />
+          <Said text={`${carried > 0 ? "This page carries float64 for the places that its errors name. " : ""}To replay this one takes the program behind the page: \`wengert.explorer.serve(found)\`, in a notebook \`found.show(live=True)\`.`} />
         </p>
       )}
       {replay.state === "failed" && <p class="wg-bad">{replay.reason}</p>}

@@ -12,10 +12,10 @@ import { Formula } from "../../formula/view";
 import { Narrator } from "../../panels/lesson/narrator";
 import { useWidth } from "../../panels/lesson/strip";
 import { litNode, tellingOf } from "../../panels/lesson/telling";
-import { canMove } from "../../scalar/run";
-import { otherwise, programFor } from "../../scalar/recompute";
+import { about } from "../../parts";
 import { moveLeaf, select, useStore, type Store } from "../../state";
 import type { Model } from "../../trace/model";
+import type { ValueRead } from "../../trace/types";
 import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
 import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Stage } from "./lesson_picture";
 
@@ -44,7 +44,7 @@ export function LessonGraph() {
     moved: store.moved.value,
   });
   const moving = store.playing.value && !reducedMotion();
-  const stale = otherwise(model, store.moved.value).length > 0;
+  const stale = otherwise(store).length > 0;
   return (
     <div class={stale ? "wg-graph is-stale" : "wg-graph"} ref={frame}>
       <Picture
@@ -139,9 +139,11 @@ function selectionAt(stage: Stage, target: Target | null) {
 
 /** The leaf that a drag from a target would move, or -1. */
 export function movableAt(stage: Stage, target: Target): number {
-  if ("reason" in programFor(stage.model)) return -1;
+  // What moves leaves comes with the panel that tells of them.
+  const again = about.module.value;
+  if (again === null || "reason" in again.programFor(stage.model)) return -1;
   const node = target.kind === "item" ? nodeOf(stage, target.item) : target.kind === "chip" && target.lane === "value" ? sourceOf(stage, target.edge) : -1;
-  return node >= 0 && canMove(stage.model, node) ? node : -1;
+  return node >= 0 && again.canMove(stage.model, node) ? node : -1;
 }
 
 export function leafDrag(store: Store, stage: Stage, target: Target): Drag | null {
@@ -225,11 +227,16 @@ function FormulaLine() {
   );
 }
 
+/** What the program took out of the graph and would find otherwise, where leaves were moved. */
+function otherwise(store: Store): readonly ValueRead[] {
+  return about.module.value?.otherwise(store.model.value, store.moved.value) ?? [];
+}
+
 /** Said where leaves were moved so far that the program might have recorded another graph. */
 function Otherwise() {
   const store = useStore();
   const model = store.model.value;
-  const [read, ...more] = otherwise(model, store.moved.value);
+  const [read, ...more] = otherwise(store);
   if (read === undefined) return null;
   const { line0, file } = model.trace.spans;
   const path = model.trace.files[file[read.span] ?? -1]?.path;

@@ -1,7 +1,7 @@
 /** The chain rule along one path, step by step: what comes from above, times the local derivative, is handed on. */
 import { shownNumber } from "../../format";
 import { Formula } from "../../formula/view";
-import { factorsOf } from "../../panels/lesson/paths_section";
+import { factorsOf } from "../../panels/lesson/about/paths_section";
 import { slopeOf } from "../../scalar/recompute";
 import { useStore, type Numbers } from "../../state";
 import type { Path } from "./paths";

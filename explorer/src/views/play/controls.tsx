@@ -1,7 +1,7 @@
 /** What can be set: the step size with the zone in which it diverges, and every other control by its kind. */
 import { useState } from "preact/hooks";
 import { change, type Play } from "./session";
-import { plainNumber } from "./numbers";
+import { plainNumber } from "../../plot/numbers";
 import type { Control, Experiment, NumberControl, Options, OptionValue } from "./messages";
 
 /** Positions of a slider from end to end. */

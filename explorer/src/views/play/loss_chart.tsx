@@ -1,8 +1,8 @@
 /** Series over the steps, on a logarithmic scale where they are losses: what has been, and dashed what is known to come. */
 import { optionalNum } from "../../trace/decode";
-import { extent, linear, logarithmic } from "./scale";
-import { fixed, plainNumber } from "./numbers";
-import { useSize, type Size } from "./size";
+import { extent, linear, logarithmic } from "../../plot/scale";
+import { fixed, plainNumber } from "../../plot/numbers";
+import { useSize, type Size } from "../../plot/size";
 import type { Frame } from "./messages";
 
 export interface Curve {

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import fc from "fast-check";
 import book from "../../engine/play.json";
-import { areaOf } from "./line";
+import { areaOf } from "./experiments/line";
 import { linkedRun, linkText } from "./onward/link";
 import type { Experiment, LineScene } from "./messages";
 import { decoded, splitter } from "../../hosts/stream";
-import { bowlLevels, contour } from "./contours";
-import { link, networkLayout } from "./network_layout";
-import { fixed, signedNumber } from "./numbers";
-import { extent, linear, logarithmic, roundTicks } from "./scale";
+import { bowlLevels, contour } from "../../plot/contours";
+import { link, networkLayout } from "./experiments/network_layout";
+import { fixed, signedNumber } from "../../plot/numbers";
+import { extent, linear, logarithmic, roundTicks } from "../../plot/scale";
 
 describe("scales", () => {
   it("go there and back", () => {

@@ -1,6 +1,6 @@
 /** Play, pause, step, begin anew, and the run's steps on a line that can be dragged back. */
-import { roundTicks } from "./scale";
-import { plainNumber } from "./numbers";
+import { roundTicks } from "../../plot/scale";
+import { plainNumber } from "../../plot/numbers";
 import { reset, seekTo, stepBy, togglePlaying, type Play } from "./session";
 import type { Frame } from "./messages";
 

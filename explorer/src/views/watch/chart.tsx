@@ -1,7 +1,7 @@
 /** Curves over the steps of a training. */
-import { extent, linear, logarithmic, type Scale } from "../play/scale";
-import { plainNumber } from "../play/numbers";
-import { useSize, type Size } from "../play/size";
+import { extent, linear, logarithmic, type Scale } from "../../plot/scale";
+import { plainNumber } from "../../plot/numbers";
+import { useSize, type Size } from "../../plot/size";
 
 export interface Curve {
   readonly label: string;

@@ -29,6 +29,11 @@ export interface Frame {
   readonly rate: number;
   readonly memory: number;
   readonly sampled: number;
+  readonly paused: boolean;
+  /** Steps whose state can be put back. */
+  readonly checkpoints: readonly number[];
+  /** At which steps it went back, and to which. */
+  readonly returns: readonly (readonly [at: number, to: number])[];
   readonly values: Row;
   readonly rows: readonly Row[];
   /** Points of the loss: first steps, means, and how far the values under a point reach. */
@@ -52,8 +57,61 @@ export interface Other {
   readonly loss: Float32Array;
 }
 
+/** Gradient norms, and updates by weights, of modules over the steps. */
+export interface Modules {
+  readonly names: readonly string[];
+  readonly steps: Float32Array;
+  readonly norm: readonly Float32Array[];
+  readonly ratio: readonly Float32Array[];
+}
+
+/** How what a module gave is distributed: bars of equal width from `low` to `high`. */
+export interface Activation {
+  readonly name: string;
+  readonly counts: Float32Array;
+  readonly low: number;
+  readonly high: number;
+  readonly mean: number;
+  readonly std: number;
+  /** Share of zeros, and how many elements were no finite numbers. */
+  readonly zeros: number;
+  readonly bad: number;
+}
+
+export interface Activations {
+  readonly step: number;
+  readonly list: readonly Activation[];
+}
+
+const arrayOf = (message: Received, name: string) => (message.arrays[name] as Float32Array | undefined) ?? new Float32Array();
+
+export function modulesOf(message: Received): Modules {
+  const names = message.names as string[];
+  const all = (kind: string) => names.map((_, i) => arrayOf(message, `${kind}${i}`));
+  return { names, steps: arrayOf(message, "steps"), norm: all("norm"), ratio: all("ratio") };
+}
+
+export function activationsOf(message: Received): Activations {
+  const names = message.names as string[];
+  const counts = arrayOf(message, "counts");
+  const bars = counts.length / Math.max(1, names.length);
+  const column = (name: string) => arrayOf(message, name);
+  const columns = { low: column("low"), high: column("high"), mean: column("mean"), std: column("std"), zeros: column("zeros"), bad: column("bad") };
+  const list = names.map((name, i) => ({
+    name,
+    counts: counts.subarray(i * bars, (i + 1) * bars),
+    low: columns.low[i] as number,
+    high: columns.high[i] as number,
+    mean: columns.mean[i] as number,
+    std: columns.std[i] as number,
+    zeros: columns.zeros[i] as number,
+    bad: columns.bad[i] as number,
+  }));
+  return { step: Number(message.step), list };
+}
+
 export function othersOf(message: Received): Other[] {
-  const array = (name: string) => (message.arrays[name] as Float32Array | undefined) ?? new Float32Array();
+  const array = (name: string) => arrayOf(message, name);
   return (message.titles as string[]).map((title, i) => ({ title, steps: array(`steps${i}`), loss: array(`loss${i}`) }));
 }
 
@@ -66,7 +124,7 @@ export function welcomeOf(message: Received): Welcome {
 
 export function frameOf(message: Received): Frame {
   const told = message as unknown as Frame;
-  const array = (name: string) => (message.arrays[name] as Float32Array | undefined) ?? new Float32Array();
+  const array = (name: string) => arrayOf(message, name);
   return {
     ...told,
     values: numbers(told.values),

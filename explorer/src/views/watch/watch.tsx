@@ -1,15 +1,35 @@
 /** A training under way: its loss, its gradients, its updates beside its weights, its pace. */
 import { signal, type Signal } from "@preact/signals";
 import { render } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { shownBytes, shownNumber, shownPlural, shownShape } from "../../format";
 import type { Host } from "../../hosts/host";
 import { CLOSED, type Received } from "../../hosts/stream";
+import { mount } from "../../mount";
 import { Mark, ThemeToggle } from "../../panels/header";
+import { unpack } from "../../trace/decode";
+import type { Trace } from "../../trace/types";
 import { followTheme, preferredTheme, type Theme } from "../../state";
-import { plainNumber } from "../play/numbers";
+import { plainNumber } from "../../plot/numbers";
+import styles from "../../styles/watch.css?inline";
 import { Chart, type Curve } from "./chart";
-import { clock, frameOf, othersOf, paceOf, welcomeOf, type Frame, type Other, type Pace, type Row, type Welcome } from "./messages";
+import {
+  activationsOf,
+  clock,
+  frameOf,
+  modulesOf,
+  othersOf,
+  paceOf,
+  welcomeOf,
+  type Activations,
+  type Frame,
+  type Modules as ModuleSeries,
+  type Other,
+  type Pace,
+  type Row,
+  type Welcome,
+} from "./messages";
+import { Histogram, SmallCurves } from "./small";
 
 interface Watched {
   readonly welcome: Signal<Welcome | null>;
@@ -17,16 +37,43 @@ interface Watched {
   readonly isLost: Signal<boolean>;
   /** Other runs, to be compared with. */
   readonly others: Signal<readonly Other[]>;
+  readonly modules: Signal<ModuleSeries | null>;
+  /** What modules gave, the newest last. */
+  readonly activations: Signal<readonly Activations[]>;
+  /** One step, to be looked into; null while the training is looked at. */
+  readonly inside: Signal<{ readonly step: number; readonly trace: Trace } | null>;
+  /** Whether a step is being recorded for the page. */
+  readonly asked: Signal<boolean>;
+  send(message: unknown): void;
 }
+
+/** Looks at activations that the page remembers. */
+const REMEMBERED = 60;
 
 export function mountWatch(element: HTMLElement, host: Host): { unmount(): void } {
   const theme = signal<Theme>(preferredTheme());
-  const watched: Watched = { welcome: signal(null), frame: signal(null), isLost: signal(false), others: signal([]) };
+  const watched: Watched = {
+    welcome: signal(null),
+    frame: signal(null),
+    isLost: signal(false),
+    others: signal([]),
+    modules: signal(null),
+    activations: signal([]),
+    inside: signal(null),
+    asked: signal(false),
+    send: (message) => host.send?.(message),
+  };
   const end = host.receive?.((given) => {
     const message = given as Received;
     if (message.type === "welcome") watched.welcome.value = welcomeOf(message);
     if (message.type === "frame") watched.frame.value = frameOf(message);
     if (message.type === "runs") watched.others.value = othersOf(message);
+    if (message.type === "modules") watched.modules.value = modulesOf(message);
+    if (message.type === "activations") watched.activations.value = [...watched.activations.value, activationsOf(message)].slice(-REMEMBERED);
+    if (message.type === "inside" && watched.asked.value) {
+      watched.asked.value = false;
+      void unpack(String(message.document)).then((trace) => (watched.inside.value = { step: Number(message.step), trace }));
+    }
     if (message.type === CLOSED) watched.isLost.value = true;
   });
   const unfollow = followTheme({ theme });
@@ -43,10 +90,12 @@ export function mountWatch(element: HTMLElement, host: Host): { unmount(): void 
 }
 
 function Page({ watched, theme }: { watched: Watched; theme: Signal<Theme> }) {
-  const [welcome, frame] = [watched.welcome.value, watched.frame.value];
+  const [welcome, frame, inside] = [watched.welcome.value, watched.frame.value, watched.inside.value];
+  if (inside !== null) return <Inside step={inside.step} trace={inside.trace} theme={theme.peek()} back={() => (watched.inside.value = null)} />;
   document.documentElement.dataset.wgTheme = theme.value;
   return (
     <div class="wg-app wg-watch" data-wg-theme={theme.value}>
+      <style>{styles}</style>
       <header class="wg-header">
         <div class="wg-brand">
           <Mark />
@@ -57,18 +106,93 @@ function Page({ watched, theme }: { watched: Watched; theme: Signal<Theme> }) {
           <span aria-hidden="true"> / </span>
           <b>{welcome?.title ?? ""}</b>
         </div>
+        {frame !== null && !watched.isLost.value && <Controls watched={watched} frame={frame} />}
         {frame !== null && <StateWord frame={frame} isLost={watched.isLost.value} />}
         <ThemeToggle theme={theme} />
       </header>
-      {welcome !== null && frame !== null ? <Body welcome={welcome} frame={frame} others={watched.others.value} /> : <p class="wg-watch-wait">Waiting for the first step …</p>}
+      {welcome !== null && frame !== null ? <Body watched={watched} welcome={welcome} frame={frame} /> : <p class="wg-watch-wait">Waiting for the first step …</p>}
+    </div>
+  );
+}
+
+const isUnderWay = ({ state }: Frame) => state === "training" || state === "validating";
+
+/** Pause, one step, a look inside one, and back to a step whose state was kept. */
+function Controls({ watched, frame }: { watched: Watched; frame: Frame }) {
+  if (!isUnderWay(frame)) return null;
+  const { paused, checkpoints } = frame;
+  const asked = watched.asked.value;
+  return (
+    <div class="wg-watch-controls" role="group" aria-label="The training">
+      <button class="wg-button" type="button" onClick={() => watched.send({ type: "pause", on: !paused })}>
+        {paused ? "Go on" : "Pause"}
+      </button>
+      {paused && (
+        <button class="wg-button" type="button" onClick={() => watched.send({ type: "step" })}>
+          One step
+        </button>
+      )}
+      <button
+        class="wg-button"
+        type="button"
+        disabled={asked}
+        title="Records the next step, and opens it"
+        onClick={() => {
+          watched.asked.value = true;
+          watched.send({ type: "look" });
+        }}
+      >
+        {asked ? "Recording …" : "Look inside a step"}
+      </button>
+      {checkpoints.length > 0 && (
+        <select
+          class="wg-button"
+          aria-label="Back to a step"
+          title="Puts weights and optimiser of an earlier step back; the data go on"
+          value=""
+          onChange={(event) => {
+            watched.send({ type: "back", step: Number(event.currentTarget.value) });
+            event.currentTarget.value = "";
+          }}
+        >
+          <option value="" disabled>
+            Back to …
+          </option>
+          {checkpoints.toReversed().map((step) => (
+            <option key={step} value={step}>
+              step {step.toLocaleString("en")}
+            </option>
+          ))}
+        </select>
+      )}
+    </div>
+  );
+}
+
+/** One step of the training in the explorer, and the way back to it. */
+function Inside({ step, trace, theme, back }: { step: number; trace: Trace; theme: Theme; back: () => void }) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const at = place.current;
+    if (at === null) return undefined;
+    const mounted = mount(at, trace, { kind: "widget" });
+    mounted.store.theme.value = theme;
+    return () => mounted.unmount();
+  }, [trace]);
+  return (
+    <div class="wg-watch-inside">
+      <style>{styles}</style>
+      <button class="wg-watch-back" type="button" onClick={back}>
+        ← Back to the training <span>(this was step {step.toLocaleString("en")})</span>
+      </button>
+      <div ref={place} />
     </div>
   );
 }
 
 function StateWord({ frame, isLost }: { frame: Frame; isLost: boolean }) {
-  const isUnderWay = frame.state === "training" || frame.state === "validating";
-  const state = isLost && isUnderWay ? "lost" : frame.state;
-  const words = { training: "training", validating: "validating", finished: "finished", stopped: "stopped", failed: "failed", lost: "the process has gone" };
+  const state = isLost && isUnderWay(frame) ? "lost" : frame.paused && isUnderWay(frame) ? "paused" : frame.state;
+  const words = { paused: "paused", training: "training", validating: "validating", finished: "finished", stopped: "stopped", failed: "failed", lost: "the process has gone" };
   return (
     <p class={`wg-watch-state is-${state}`} role="status" title={frame.note}>
       <i aria-hidden="true" />
@@ -77,15 +201,17 @@ function StateWord({ frame, isLost }: { frame: Frame; isLost: boolean }) {
   );
 }
 
-function Body({ welcome, frame, others }: { welcome: Welcome; frame: Frame; others: readonly Other[] }) {
+function Body({ watched, welcome, frame }: { watched: Watched; welcome: Welcome; frame: Frame }) {
   return (
     <main class="wg-watch-body">
       <Facts frame={frame} />
       {frame.note !== "" && <pre class={`wg-watch-note is-${frame.state}`}>{frame.note}</pre>}
       <div class="wg-watch-charts">
-        <LossCard frame={frame} others={others} />
+        <LossCard frame={frame} others={watched.others.value} />
         <NormCard frame={frame} every={welcome.every} />
       </div>
+      <Modules modules={watched.modules.value} />
+      <ActivationsCard looks={watched.activations.value} />
       <div class="wg-watch-tables">
         <Parameters welcome={welcome} frame={frame} />
         <Epochs rows={frame.rows} />
@@ -96,12 +222,12 @@ function Body({ welcome, frame, others }: { welcome: Welcome; frame: Frame; othe
 
 function Facts({ frame }: { frame: Frame }) {
   const rate = frame.rate >= 1 || frame.rate === 0 ? shownNumber(frame.rate, 3) : `1 in ${shownNumber(1 / frame.rate, 2)} s`;
-  const isOver = frame.state !== "training" && frame.state !== "validating";
+  const isOver = !isUnderWay(frame);
   const mean = frame.seconds > 0 ? shownNumber(frame.step / frame.seconds, 3) : "–";
   const facts: (readonly [string, string, string])[] = [
     ["loss", shownNumber(frame.values.loss ?? Number.NaN), "of the last step"],
     ["step", frame.step.toLocaleString("en"), frame.epochs > 0 ? `epoch ${Math.min(frame.epoch, frame.epochs)} of ${frame.epochs}` : "so far"],
-    isOver ? ["steps / s", mean, "over all"] : ["steps / s", rate, "over three seconds"],
+    isOver ? ["steps / s", mean, "over all"] : ["steps / s", rate, frame.rate > 0 ? `${shownNumber(1000 / frame.rate, 3)} ms a step` : "over three seconds"],
     ["time", clock(frame.seconds), "since it began"],
     ["memory", frame.memory > 0 ? shownBytes(frame.memory) : "–", "of the process"],
   ];
@@ -116,6 +242,60 @@ function Facts({ frame }: { frame: Frame }) {
         </div>
       ))}
     </dl>
+  );
+}
+
+/** A small curve for each module: gradient norms, or updates by weights. */
+function Modules({ modules }: { modules: ModuleSeries | null }) {
+  const [what, setWhat] = useState<"norm" | "ratio">("norm");
+  if (modules === null || modules.names.length < 2 || modules.steps.length === 0) return null;
+  return (
+    <section class="wg-watch-card is-small-charts">
+      <h2>
+        By module <small>{what === "norm" ? "gradient norms" : "updates by weights"}, logarithmic, one scale for all</small>
+        <span class="wg-watch-choice" role="group" aria-label="What is shown">
+          {(["norm", "ratio"] as const).map((kind) => (
+            <button key={kind} type="button" aria-pressed={what === kind} onClick={() => setWhat(kind)}>
+              {kind === "norm" ? "gradient" : "update / weight"}
+            </button>
+          ))}
+        </span>
+      </h2>
+      <SmallCurves names={modules.names} steps={modules.steps} values={modules[what]} />
+    </section>
+  );
+}
+
+/** Histograms of what modules gave; earlier looks can be chosen. */
+function ActivationsCard({ looks }: { looks: readonly Activations[] }) {
+  const [at, setAt] = useState(-1);
+  const shown = looks[at < 0 ? looks.length - 1 : Math.min(at, looks.length - 1)];
+  if (shown === undefined) return null;
+  return (
+    <section class="wg-watch-card is-small-charts">
+      <h2>
+        Activations <small>what modules gave in step {shown.step.toLocaleString("en")}</small>
+        {looks.length > 1 && (
+          <input
+            type="range"
+            min={0}
+            max={looks.length - 1}
+            value={at < 0 ? looks.length - 1 : at}
+            aria-label="Step of the activations"
+            aria-valuetext={`step ${shown.step}`}
+            onInput={(event) => {
+              const to = event.currentTarget.valueAsNumber;
+              setAt(to === looks.length - 1 ? -1 : to);
+            }}
+          />
+        )}
+      </h2>
+      <div class="wg-watch-grid">
+        {shown.list.map((activation) => (
+          <Histogram key={activation.name} activation={activation} />
+        ))}
+      </div>
+    </section>
   );
 }
 

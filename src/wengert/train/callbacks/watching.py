@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from ...core.mode import no_grad
 from ..run import Callback, Run
+from ..snapshot import Snapshot
 
 
 class Watch(Callback):
@@ -20,9 +22,11 @@ class Watch(Callback):
     title: what the page is called.
     history: a folder in which the loss is kept; the page shows the other runs there, and those of event files.
 
-    The page shows the loss and the validation's values, gradient norms, how large updates are beside weights, parameter
-    by parameter, steps per second and memory. It shows the last state when the run is over, until the process ends or
-    :meth:`close` is called. For a loop of one's own there is `wg.explore.watch(step, model)`.
+    The page shows the loss and the validation's values, gradient norms by module, how large updates are beside weights,
+    parameter by parameter, histograms of what modules give (by one more forward pass in every tenth sample, which
+    changes nothing), steps per second and memory. It can pause the run, record one step to be looked into, and put back
+    parameters and optimiser of an earlier step; data and schedule go on. It shows the last state when the run is over,
+    until the process ends or :meth:`close` is called. For a loop of one's own there is `wg.explore.watch(step, model)`.
 
     Raises OSError where the port is taken, ShapeError for `every` below 1.
 
@@ -34,7 +38,7 @@ class Watch(Callback):
     rank = 1
 
     def __init__(
-        self, *, every: int = 100, port: int = 0, open: bool = True, title: str = "", history: str | None = None
+        self, *, every: int = 200, port: int = 0, open: bool = True, title: str = "", history: str | None = None
     ) -> None:
         self.every, self.port, self.title, self.history, self._open = every, port, title, history, open
         self.watcher: Any = None
@@ -46,10 +50,24 @@ class Watch(Callback):
         self.close()
         given = run.model if hasattr(run.model, "named_parameters") else run.parameters
         title = self.title or type(run.model).__name__
-        watched = watching.Watched(title, watching.named_parameters(given), self.every, self.history)
+        watched = watching.Watched(
+            title, watching.named_parameters(given), self.every, self.history, run.model, run.optimizer
+        )
         for row in map(run.history.epochs.row, range(run.history.epochs.rows)):
             watched.row(row)
         self.watcher = watching.Watcher(watched, self.port, self._open)
+
+    def on_step_start(self, run: Run) -> None:
+        """Begin to record the step, where the page has asked for one."""
+        watched = self.watcher.watched
+        if watched.activations.modules and watched.is_rare(run.step + 1) and run.batches:
+            # Buffers and generators are as if it had not been.
+            before = Snapshot(run.model, parameters=False)
+            with no_grad(), watched.activations.seen() as seen:
+                run.loss_of(run.batches[0])
+            before.restore()
+            watched.see(run.step + 1, seen)
+        watched.begin_step()
 
     def needs_gradients(self, run: Run) -> bool:
         """Return whether this step is one of those that are looked at."""
@@ -64,6 +82,7 @@ class Watch(Callback):
         watched = self.watcher.watched
         watched.after(run.step)
         watched.step(run.step, run.values, run.epoch + 1, run.epochs)
+        watched.end_step(run.step, lambda: run.stopped)
 
     def on_validation_start(self, run: Run) -> None:
         """Tell that the model is validated."""
@@ -78,6 +97,7 @@ class Watch(Callback):
         if self.watcher is None:
             return
         if run.error is not None:
+            self.watcher.watched.end_step(run.step + 1, failed=True)
             self.watcher.watched.state("failed", f"{type(run.error).__name__}: {run.error}")
         elif run.stopped:
             self.watcher.watched.state("stopped", run.history.stopped or "")

@@ -1,6 +1,6 @@
 /** Pictures of values over the plane: blue above zero, orange below, the ground's colour at zero. */
-import { PALETTES } from "../../draw/palette";
-import type { Theme } from "../../state";
+import { PALETTES } from "../draw/palette";
+import type { Theme } from "../state";
 
 const tables = new Map<Theme, Uint8ClampedArray>();
 

@@ -1,13 +1,13 @@
 /** The graph behind a step, in the same two lanes as on the Graph tab: what was recorded of the step shown. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { PALETTES } from "../../draw/palette";
-import { recordedNumbers, select, useStore } from "../../state";
-import { Picture } from "../graph/canvas";
-import { measuring } from "../graph/lesson_graph";
-import { described, nodeOf, picture, stageOf } from "../graph/lesson_picture";
-import { Card } from "./parts";
-import { playOf } from "./session";
-import { useSize } from "./size";
+import { PALETTES } from "../../../draw/palette";
+import { recordedNumbers, select, useStore } from "../../../state";
+import { Picture } from "../../graph/canvas";
+import { measuring } from "../../graph/lesson_graph";
+import { described, nodeOf, picture, stageOf } from "../../graph/lesson_picture";
+import { Card } from "../parts";
+import { playOf } from "../session";
+import { useSize } from "../../../plot/size";
 
 const INSETS = { top: 34, bottom: 12, side: 12 };
 /** Below this width, in pixels, things stand closer together. */

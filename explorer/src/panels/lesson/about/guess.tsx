@@ -1,13 +1,13 @@
 /** Guess the gradient: the way back is covered until the reader has said what will arrive, and is checked. */
 import { useState } from "preact/hooks";
-import { shownNumber } from "../../format";
-import { namePart } from "../../formula/expression";
-import { Formula } from "../../formula/view";
-import { seek, useStore } from "../../state";
-import { recordedGradient, type Model } from "../../trace/model";
+import { shownNumber } from "../../../format";
+import { namePart } from "../../../formula/expression";
+import { Formula } from "../../../formula/view";
+import { seek, useStore } from "../../../state";
+import { recordedGradient, type Model } from "../../../trace/model";
 import { factorsOf } from "./paths_section";
-import { pathsBetween } from "../../views/paths/paths";
-import { lossPart } from "./telling";
+import { pathsBetween } from "../../../views/paths/paths";
+import { lossPart } from "../telling";
 
 /** Share of the gradient that a guess may be off: two digits are enough. */
 const CLOSE = 0.01;

@@ -1,15 +1,15 @@
 /** Fit a line: the data with the line, the loss seen from above, and the graph behind both. */
-import { num } from "../../trace/decode";
-import { meanSquare } from "./bowl";
-import { bowlLevels, contour } from "./contours";
-import { extent, linear } from "./scale";
-import { fixed, plainNumber, signedNumber } from "./numbers";
-import { useSize, type Size } from "./size";
+import { num } from "../../../trace/decode";
+import { meanSquare } from "../../../engine/bowl";
+import { bowlLevels, contour } from "../../../plot/contours";
+import { extent, linear } from "../../../plot/scale";
+import { fixed, plainNumber, signedNumber } from "../../../plot/numbers";
+import { useSize, type Size } from "../../../plot/size";
 import { GraphPanel } from "./graph_panel";
-import { Card } from "./parts";
-import type { Frame, LineFrame, LineScene, Scene } from "./messages";
-import { edit, type Play } from "./session";
-import type { Num } from "../../trace/types";
+import { Card } from "../parts";
+import type { Frame, LineFrame, LineScene, Scene } from "../messages";
+import { edit, type Play } from "../session";
+import type { Num } from "../../../trace/types";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 /** Earlier lines that are still seen, faintly. */

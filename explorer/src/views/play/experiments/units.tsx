@@ -1,8 +1,8 @@
 /** Dead ReLUs: every unit as a gauge of how often it is above zero, layer by layer. */
-import { Chart } from "./loss_chart";
-import { num } from "../../trace/decode";
-import { Card } from "./parts";
-import type { Frame, UnitsFrame } from "./messages";
+import { Chart } from "../loss_chart";
+import { num } from "../../../trace/decode";
+import { Card } from "../parts";
+import type { Frame, UnitsFrame } from "../messages";
 
 export function UnitsCenter({ frame }: { frame: Frame<UnitsFrame> }) {
   const { active, dead, leak } = frame.values;

@@ -1,14 +1,14 @@
 /** If only this one moved: the loss along it, with the tangent whose slope is the gradient. Leaves can be dragged. */
 import { useMemo, useRef } from "preact/hooks";
-import { shownNumber, subscript } from "../../format";
-import { calledOf, namePart, plain, plainName } from "../../formula/expression";
-import { Formula } from "../../formula/view";
-import { canMove, lossAlong } from "../../scalar/run";
-import { programFor } from "../../scalar/recompute";
-import { moveLeaf, useStore } from "../../state";
-import { kindOf, recordedValue } from "../../trace/model";
+import { shownNumber, subscript } from "../../../format";
+import { calledOf, namePart, plain, plainName } from "../../../formula/expression";
+import { Formula } from "../../../formula/view";
+import { canMove, lossAlong } from "../../../scalar/run";
+import { programFor } from "../../../scalar/recompute";
+import { moveLeaf, useStore } from "../../../state";
+import { kindOf, recordedValue } from "../../../trace/model";
 import { along, canBeDrawn, roundName, sample, stretchOf, type Samples } from "./sampling";
-import { lossPart } from "./telling";
+import { lossPart } from "../telling";
 
 const WIDE = 280;
 const HIGH = 126;

@@ -1,6 +1,6 @@
 /** What is pinned: the weights into a neuron, to be set by hand, and how the result is shown. */
-import { edit, type Play } from "./session";
-import type { Frame, NetworkFrame, NetworkScene, Scene } from "./messages";
+import { edit, type Play } from "../session";
+import type { Frame, NetworkFrame, NetworkScene, Scene } from "../messages";
 
 export function Weights({ play, scene, frame }: { play: Play; scene: Scene<NetworkScene>; frame: Frame<NetworkFrame> }) {
   const pinned = play.pinned.value;

@@ -1,5 +1,5 @@
 /** The loss along one node, sampled for a curve: where to look, the lowest or highest points, round names for numbers. */
-import { shownNumber } from "../../format";
+import { shownNumber } from "../../../format";
 
 export type Curve = (at: number) => number;
 

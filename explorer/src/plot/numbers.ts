@@ -1,5 +1,5 @@
 /** How the playground writes numbers: two decimals where they are compared from step to step. */
-import { shownNumber } from "../../format";
+import { shownNumber } from "../format";
 
 /** Two decimals; two digits of what is smaller, a power of ten where neither says anything. */
 export function fixed(value: number): string {

@@ -1,11 +1,11 @@
 /** A leaf's value as a field: type another number, or step it with the arrow keys, and everything is computed again. */
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { shownNumber } from "../../format";
-import { canMove } from "../../scalar/run";
-import { programFor } from "../../scalar/recompute";
-import { moveLeaf, useStore } from "../../state";
-import { dtypeOf, recordedValue } from "../../trace/model";
-import { plainName } from "../../formula/expression";
+import { shownNumber } from "../../../format";
+import { canMove } from "../../../scalar/run";
+import { programFor } from "../../../scalar/recompute";
+import { moveLeaf, useStore } from "../../../state";
+import { dtypeOf, recordedValue } from "../../../trace/model";
+import { plainName } from "../../../formula/expression";
 
 export function LeafValue({ node }: { node: number }) {
   const store = useStore();

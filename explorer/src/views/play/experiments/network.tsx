@@ -1,16 +1,16 @@
 /** Two classes in the plane: the network neuron by neuron, and the surface that it makes. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useStore, type Theme } from "../../state";
-import { FEATURES, REACH } from "../../engine/points";
-import type { Pinned, Play } from "./session";
-import { Chart } from "./loss_chart";
-import { heat } from "./heat";
+import { useStore, type Theme } from "../../../state";
+import { FEATURES, REACH } from "../../../engine/points";
+import type { Pinned, Play } from "../session";
+import { Chart } from "../loss_chart";
+import { heat } from "../../../plot/heat";
 import { link, networkLayout, type Box, type NetworkLayout } from "./network_layout";
-import { plainNumber } from "./numbers";
-import { Card } from "./parts";
-import { useSize, type Size } from "./size";
-import type { Frame, LabelledPoint, NetworkFrame, NetworkScene, PointsScene, Scene } from "./messages";
-import { num } from "../../trace/decode";
+import { plainNumber } from "../../../plot/numbers";
+import { Card } from "../parts";
+import { useSize, type Size } from "../../../plot/size";
+import type { Frame, LabelledPoint, NetworkFrame, NetworkScene, PointsScene, Scene } from "../messages";
+import { num } from "../../../trace/decode";
 
 export interface NetworkProps {
   readonly play: Play;

@@ -1,10 +1,10 @@
 /** Vanishing gradients: the sizes of values and of gradients, a bar for each layer. */
-import { num } from "../../trace/decode";
-import { extent, logarithmic } from "./scale";
-import { plainNumber } from "./numbers";
-import { Card } from "./parts";
-import { useSize, type Size } from "./size";
-import type { FlowFrame, Frame } from "./messages";
+import { num } from "../../../trace/decode";
+import { extent, logarithmic } from "../../../plot/scale";
+import { plainNumber } from "../../../plot/numbers";
+import { Card } from "../parts";
+import { useSize, type Size } from "../../../plot/size";
+import type { FlowFrame, Frame } from "../messages";
 
 export function FlowCenter({ frame }: { frame: Frame<FlowFrame> }) {
   const gradients = frame.values.gradients.map(num);

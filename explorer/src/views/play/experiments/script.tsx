@@ -1,12 +1,12 @@
 /** The reader's own script: its loss, its parameters, and what went wrong with the line at which it did. */
-import { num } from "../../trace/decode";
-import { useStore } from "../../state";
-import { Chart } from "./loss_chart";
-import { Code } from "./code";
-import { plainNumber } from "./numbers";
-import { Card } from "./parts";
-import type { Play } from "./session";
-import type { Fault, Frame, ScriptFrame } from "./messages";
+import { num } from "../../../trace/decode";
+import { useStore } from "../../../state";
+import { Chart } from "../loss_chart";
+import { Code } from "../code";
+import { plainNumber } from "../../../plot/numbers";
+import { Card } from "../parts";
+import type { Play } from "../session";
+import type { Fault, Frame, ScriptFrame } from "../messages";
 
 export function ScriptCenter({ play, frame }: { play: Play; frame: Frame<ScriptFrame> }) {
   const store = useStore();

@@ -1,15 +1,15 @@
 /** From a node to the loss: the product along every path, their sum, and that it is the gradient. */
-import { shownNumber, shownQuotient } from "../../format";
-import { namePart, type Part } from "../../formula/expression";
-import { Formula } from "../../formula/view";
-import type { Model } from "../../trace/model";
-import { useStore, type Numbers } from "../../state";
-import { nudge, type Quotient } from "../../scalar/run";
-import { programFor, slopeOf } from "../../scalar/recompute";
-import { agree, pathsBetween, shownPaths, type Path } from "../../views/paths/paths";
-import { tensorPathsOf } from "../../views/paths/tensor_paths";
-import { Contribution, TensorCheck, Way } from "../../views/paths/tensors";
-import { lossPart } from "./telling";
+import { shownNumber, shownQuotient } from "../../../format";
+import { namePart, type Part } from "../../../formula/expression";
+import { Formula } from "../../../formula/view";
+import type { Model } from "../../../trace/model";
+import { useStore, type Numbers } from "../../../state";
+import { nudge, type Quotient } from "../../../scalar/run";
+import { programFor, slopeOf } from "../../../scalar/recompute";
+import { agree, pathsBetween, shownPaths, type Path } from "../../../views/paths/paths";
+import { tensorPathsOf } from "../../../views/paths/tensor_paths";
+import { Contribution, TensorCheck, Way } from "../../../views/paths/tensors";
+import { lossPart } from "../telling";
 
 /** Paths shown here, and steps of each between tensors; the Paths tab has more. */
 const SHOWN = 3;
