@@ -140,6 +140,7 @@ FAST: dict[str, tuple[str, ...]] = {
     "explain/test_precision": (),
     "explain/test_programs": ("test_every_answer",),
     "explorer/test_compare": (),
+    "explorer/test_debugger": ("test_without_a_terminal_it_is_refused",),
     "explorer/test_findings": ("test_a_planted_fault_is_found",),
     "explorer/test_names": (),
     "explorer/test_notebook": (),

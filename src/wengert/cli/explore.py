@@ -61,6 +61,12 @@ def add_parser(commands: Any) -> None:
         "--step", type=int, metavar="N", help="show step N of a training run, from 0 (default: the last whole one)"
     )
     p.add_argument("--save", type=Path, metavar="PAGE", help="write the page to this file and open nothing")
+    p.add_argument(
+        "--live",
+        action="store_true",
+        help="serve the page until Ctrl-C: whole tensors, float64, paths, the compiler's plan when asked for, and the "
+        "debugger at a line, in this terminal",
+    )
     p.set_defaults(run=run)
 
 
@@ -91,12 +97,18 @@ def _run(args: argparse.Namespace) -> int:
         found = _lesson(script)
     else:
         script, function = _parts(args.script)
-        found = explorer.Exploration(explorer.record_script(script, function, args.arguments, step=args.step))
+        recording = explorer.record_script(script, function, args.arguments, step=args.step)
+        debugger = import_module("wengert.explorer.debugger").Debugger(script, function, args.arguments)
+        found = explorer.Exploration(recording, debugger=debugger)
     if args.check:
         return check(found)
     if args.save is not None:
         found.save(args.save)
         _say(f"{found}\nwrote {args.save}")
+        return CLEAN
+    if args.live:
+        _say(str(found))
+        import_module("wengert.explorer.server").serve(found)
         return CLEAN
     page = folder / f"{script.stem}.html"
     found.save(page)

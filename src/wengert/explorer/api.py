@@ -22,6 +22,7 @@ from ..execute.interpreter import feed
 from ..explain.observing.arguments import parameter_names, tensors_of
 from ..transforms.derivatives import reverse
 from . import notebook, questions
+from .debugger import Debugger
 from .document.compare import compared
 from .document.document import Document, described
 from .document.tensor_paths import tensor_paths
@@ -49,8 +50,9 @@ class Exploration:
     (True, [])
     """
 
-    def __init__(self, recording: Recording, compiled: bool | None = None) -> None:
+    def __init__(self, recording: Recording, compiled: bool | None = None, debugger: Debugger | None = None) -> None:
         self.recording = recording
+        self.debugger = debugger
         self.document: Document
         self.findings: list[Finding]
         self.document, self.findings = described(recording)

@@ -1,5 +1,4 @@
 /** What can be asked about a place: its numbers in float64, and the debugger's way there. */
-import { useState } from "preact/hooks";
 import type { InFloat64 } from "../../hosts/host";
 import { num, optionalNum } from "../../trace/decode";
 import { detailsOf, type Model } from "../../trace/model";
@@ -7,6 +6,7 @@ import type { Details } from "../../trace/types";
 import { useStore } from "../../state";
 import { shownNumber } from "../../format";
 import { useAsked } from "../asking";
+import { BreakButton, BreakTold } from "./break_here";
 import { Said } from "./said";
 
 export function Replay({ node, span }: { node: number; span: number }) {
@@ -14,7 +14,7 @@ export function Replay({ node, span }: { node: number; span: number }) {
   const model = store.model.value;
   const [replay, ask] = useAsked("float64", node);
   const command = breakCommand(model, span);
-  const [copied, setCopied] = useState(false);
+  const [stop, stopHere] = useAsked("break", span);
   if (node < 0 && command === "") return null;
   return (
     <section class="wg-section wg-replay">
@@ -24,18 +24,9 @@ export function Replay({ node, span }: { node: number; span: number }) {
             {replay.state === "waits" ? "Replaying…" : "Replay in float64"}
           </button>
         )}
-        {command !== "" && (
-          <button
-            type="button"
-            class="wg-button"
-            title="Copies the command that runs the script to this line, in the debugger"
-            onClick={() => void navigator.clipboard?.writeText(command).then(() => setCopied(true))}
-          >
-            {copied ? "Copied" : "Break here"}
-          </button>
-        )}
+        {command !== "" && <BreakButton command={command} stop={stop} ask={stopHere} />}
       </div>
-      {command !== "" && <code class="wg-command">{command}</code>}
+      {command !== "" && <BreakTold command={command} stop={stop} />}
       {node >= 0 && store.host.ask === undefined && (
         <p class="wg-muted">
           <Said text="With the program behind the page (`wengert.explorer.serve(found)`, `found.show(live=True)`) this place can be replayed in float64." />
