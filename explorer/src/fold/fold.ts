@@ -148,6 +148,7 @@ function findRuns(model: Model, scope: number): number[][] {
     else out.push([s]);
     last = s;
   }
+  agreement?.done();
   return out;
 }
 
