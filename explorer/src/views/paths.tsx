@@ -9,6 +9,7 @@ import { programFor, slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
 import { kindOf, type Model } from "../trace/model";
+import { Arrivals } from "./paths/arrivals";
 import { Climb } from "./paths/climb";
 import { agree, pathsBetween, shownPaths, type PathSummary } from "./paths/paths";
 import { PathsPicture } from "./paths/picture";
@@ -71,6 +72,7 @@ export function PathsView() {
           onTo={(row) => choose("to", row)}
         />
       )}
+      {tensors === null && found.sum === null && found.count > 0 && to === root && <Arrivals from={from} to={to} lit={lit} onLight={setLit} />}
       {tensors === null ? (
         <List found={found} numbers={numbers} lit={lit} onLight={setLit} />
       ) : (
@@ -95,7 +97,7 @@ function AskPaths({ asked, ask }: { asked: Asked<unknown>; ask: () => void }) {
   if (host.ask === undefined) {
     return (
       <p class="wg-muted wg-ask-paths">
-        With the program behind the page (<code>wengert.explorer.serve(found)</code>, <code>found.show(live=True)</code>) the largest are told: what the gradient becomes along each alone.
+        With the program behind the page (<code>wengert explore --live</code>, <code>wengert.explorer.serve(found)</code>, <code>found.show(live=True)</code>) the largest are told: what the gradient becomes along each alone.
       </p>
     );
   }
@@ -180,8 +182,8 @@ function Sum({ found, from, to, numbers, told }: SumProps) {
     return (
       <p class="wg-paths-sum">
         <span>
-          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: there the slope
-          of an edge is a matrix, and the product along a path is no single number.
+          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}, between tensors: what a path gives is an array of {a}'s shape, the
+          gradient pulled back along it alone.
           {told !== null && (
             <>
               {" "}

@@ -178,7 +178,7 @@ function TapeRow({ node, place, kept, current, selected }: RowProps) {
             </>
           )}
         </button>
-        <small class="wg-muted">{leaf ? "" : opOf(model, node)}</small> <Copied node={node} />
+        <small class="wg-muted">{leaf ? "" : opOf(model, node)}</small> <Copied node={node} brief={true} />
       </span>
       <span role="cell" class="wg-muted">
         {shapeOf(model, node).length === 0 ? dtypeOf(model, node) : shownShape(shapeOf(model, node))}

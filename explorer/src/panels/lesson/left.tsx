@@ -137,8 +137,16 @@ function Row({ node }: { node: number }) {
 }
 
 /** Operands that are made as large as the other one, on their way into a record: "b copied → [24]". */
-export function Copied({ node }: { node: number }) {
+export function Copied({ node, brief = false }: { node: number; brief?: boolean }) {
   const model = useStore().model.value;
+  if (brief) {
+    const told = copiesInto(model, node).map(({ from, copy }) => `${plain([namePart(model, from)])} copied → ${shownShape(shapeOf(model, copy))}`);
+    return told.length === 0 ? null : (
+      <small class="wg-muted" title={told.join(", ")} aria-label={told.join(", ")}>
+        ⇉
+      </small>
+    );
+  }
   return (
     <>
       {copiesInto(model, node).map(({ from, copy }) => (

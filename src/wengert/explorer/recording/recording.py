@@ -98,7 +98,8 @@ class Recording:
     those of the optimisers that took a step in it, `optimized` those of all optimisers of the program, `passing` the
     leaves that this run made when its optimisers were there already. `learned` are the leaves that gradients came to,
     in this or another step of the program; `standing` those that had one when this step's first pass came to them,
-    which began at `standing_at`; `optimizer_at` is where the program made its last optimiser. `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
+    which began at `standing_at`; `optimizer_at` is where the program made its last optimiser.
+    `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
     `reads` are the values that the program took out as Python's or NumPy's numbers before its last operation, or to
     decide by before its backward pass, with their rows. `state_bytes` is what the optimisers keep from step to step.
     """
