@@ -37,7 +37,7 @@ class Debugger:
 
     @property
     def is_open(self) -> bool:
-        """Whether the debugger has the terminal now: then what is typed there, Ctrl-C as well, is for it."""
+        """True while the debugger has the terminal: then what is typed there, Ctrl-C as well, is for it."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, file: str, line: int) -> None:
