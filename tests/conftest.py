@@ -155,6 +155,7 @@ FAST: dict[str, tuple[str, ...]] = {
     ),
     "explorer/opened/test_weights": ("test_faults_are_found",),
     "explorer/test_compare": (),
+    "explorer/test_debugger": ("test_without_a_terminal_it_is_refused",),
     "explorer/test_findings": ("test_a_planted_fault_is_found",),
     "explorer/test_large": ("test_large_arrays_are_told_as_small_ones",),
     "explorer/test_names": (),

@@ -575,6 +575,22 @@ def test_loops_fold_by_their_turns() -> None:
     assert read.scope(read.rows("sin")[3]) == "for _ in range(3) > 1 > for _ in range(2) > 1"
 
 
+def test_turns_that_take_one_element_each_are_alike() -> None:
+    def run(x: Any) -> Any:
+        h = wg.zeros(2, dtype=wg.float64)
+        for t in range(3):
+            h = wg.tanh(x[:, t] + h)
+        for t in range(1, 3):
+            h = h + x[:, :t].sum()
+        return h.sum()
+
+    read = Read(explore(run, POINTS.reshape(2, -1)).document)
+    recurrence, *windows = read.hashes("iteration")[2:]
+    assert read.hashes("iteration")[:2] == [recurrence] * 2
+    # What is as large as the turn's number is another structure each time.
+    assert len({recurrence, *windows}) == 3
+
+
 def test_flat_code_is_split_by_line_and_length() -> None:
     lines = "\n".join(f"    x = wg.sin(x) * wg.cos(x) + {i}.0" for i in range(40))
     space: dict[str, Any] = {"wg": wg}

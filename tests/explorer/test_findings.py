@@ -31,7 +31,8 @@ def test_a_planted_fault_is_found(path: Path) -> None:
     assert wanted[0].text
     assert wanted[0].fix
     assert path.name in str(wanted[0]) or wanted[0].source is None
-    if "# here" in text:
+    # What nobody ever uses stands nowhere.
+    if expected[2] != "unused-parameter":
         (line,) = [i for i, line in enumerate(text.splitlines(), 1) if line.endswith("# here")]
         assert wanted[0].source is not None
         assert wanted[0].source.line == line

@@ -49,11 +49,13 @@ export type DisplayItem = PathItem | TextItem;
 export type Target =
   | { readonly kind: "item"; readonly item: number }
   | { readonly kind: "header"; readonly item: number }
+  /** Opens a closed part in its place, or closes it; shows an open one alone. */
+  | { readonly kind: "toggle" | "enter"; readonly item: number }
   | { readonly kind: "edge"; readonly edge: number }
   | { readonly kind: "chip"; readonly edge: number; readonly lane: "value" | "gradient" };
 
 /** Of several targets at a point that of the highest level is meant, and of these the last. */
-export const LEVEL = { frame: 0, edge: 1, header: 2, box: 3, chip: 4 } as const;
+export const LEVEL = { frame: 0, edge: 1, header: 2, box: 3, chip: 4, handle: 5 } as const;
 
 export interface HitArea {
   readonly target: Target;

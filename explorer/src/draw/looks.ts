@@ -1,6 +1,7 @@
 /** How visible things look: what views decide, and what follows from the recording alone. */
 import type { Item, VisibleEdge } from "../fold/fold";
 import type { BoxSize } from "../layout/nested";
+import { statesOf } from "../fold/recurrence";
 import { middleCut, shownCount } from "../format";
 import { FLAG } from "../trace/types";
 import { kindOf, nameOf, symbolOf, text, type Model } from "../trace/model";
@@ -41,6 +42,8 @@ export interface NodeLook {
   readonly rim?: Token | undefined;
   /** The ground of `count`, ink if not given. */
   readonly countToken?: Token | undefined;
+  /** It hands its state on to itself, turn by turn: a loop below it. */
+  readonly loop?: boolean;
   /** 0 to 1: how much of what it stands for is done. */
   readonly share?: number | undefined;
 }
@@ -63,6 +66,16 @@ export interface EdgeLook {
   readonly selected?: boolean;
   /** What happens to the value on the way: "→ [24]" where it is copied to fit. */
   readonly mark?: string | undefined;
+  /** The same as a sign on the line, where there is no room for words. */
+  readonly sign?: string | undefined;
+}
+
+/** What a turn of a recurrence hands to the next: from where it leaves back to where it comes in. */
+export interface Loop {
+  /** Items of the visible graph. */
+  readonly from: number;
+  readonly to: number;
+  readonly label: string;
 }
 
 /** Nodes drawn as one kernel. */
@@ -153,6 +166,9 @@ export const SURVEY: Metrics = {
   header: 24,
 };
 
+/** How far below its box the loop of a recurrence reaches. */
+export const LOOP = 18;
+
 export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure): BoxSize {
   const small = (width: number, height: number, outline: "circle" | "hexagon"): BoxSize => {
     const inside = fittedLabel(look, width, metrics, measure).label === look.label;
@@ -178,7 +194,8 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
     }
     default: {
       const wide = measure(look.label, "ui", metrics.labelSize, true) + metrics.labelSize * 2.2;
-      return { width: Math.max(metrics.scopeHeight * 1.3, Math.ceil(wide)), height: metrics.scopeHeight };
+      const size = { width: Math.max(metrics.scopeHeight * 1.3, Math.ceil(wide)), height: metrics.scopeHeight };
+      return look.loop === true ? { ...size, below: LOOP } : size;
     }
   }
 }
@@ -214,7 +231,7 @@ export function baseLook(model: Model, item: Item): NodeLook {
   if (item.kind === "port") return portLook(model, item);
   if (item.kind !== "node") {
     const name = scopeTitle(model, item);
-    if (item.kind === "run") return { shape: "run", label: name, font: "ui", count: `× ${item.members.length}`, params: item.params > 0 };
+    if (item.kind === "run") return { shape: "run", label: name, font: "ui", count: `× ${item.members.length}`, params: item.params > 0, loop: statesOf(model, item.members[0]!).length > 0 };
     const ops = `${shownCount(item.nodes)} ${item.nodes === 1 ? "node" : "nodes"}`;
     const many = item.members.length;
     return {

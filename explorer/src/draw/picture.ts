@@ -1,7 +1,7 @@
 /** One call from a recorded graph to what there is to draw: the visible graph, its layout, and its looks at rest. */
-import { fold, type FoldOptions, type VisibleGraph } from "../fold/fold";
+import { fold, type FoldOptions, type Item, type VisibleGraph } from "../fold/fold";
 import { nested, type LayoutCache, type NestedLayout } from "../layout/nested";
-import type { Model } from "../trace/model";
+import { opOf, type Model } from "../trace/model";
 import { baseEdge, baseLook, boxSize, type EdgeLook, type Metrics, type NodeLook } from "./looks";
 import { estimatedWidth, type TextMeasure } from "./text";
 
@@ -20,6 +20,10 @@ export interface PictureOptions extends FoldOptions {
   readonly measure?: TextMeasure;
   /** Chains wider than this go on in a new row. */
   readonly wrapWidth?: number;
+  /** Rows are broken as soon as they are wider, however high the picture becomes. */
+  readonly wrapStrictly?: boolean;
+  /** Draws what sums only add to as a bus, and ports at the borders. */
+  readonly bus?: boolean;
   /** Keep one per view: what has not changed is not laid out again. */
   readonly cache?: LayoutCache;
 }
@@ -42,9 +46,22 @@ export function pictureOf(model: Model, options: PictureOptions): Picture {
       padding,
       header,
       ...(options.wrapWidth === undefined ? {} : { wrapWidth: options.wrapWidth }),
+      ...(options.wrapStrictly === undefined ? {} : { wrapStrictly: options.wrapStrictly }),
+      ...(options.bus === true ? { isSum: (item: Item) => isSum(model, item), pin: (item: Item) => pinOf(model, item) } : {}),
       size: (item) => sizes.get(item)!,
     },
     cache,
   );
   return { graph, layout, nodes, edges: graph.edges.map((edge) => baseEdge(model, edge)), metrics, measure };
+}
+
+function isSum(model: Model, item: Item): boolean {
+  return item.kind === "node" && (model.trace.nodes.op[item.node] as number) >= 0 && opOf(model, item.node) === "add";
+}
+
+/** What other parts have computed comes in at the left border, and what goes to them leaves at the right one. */
+function pinOf(model: Model, item: Item): "first" | "last" | undefined {
+  if (item.kind !== "port") return undefined;
+  if (item.entering !== true) return "last";
+  return (model.trace.nodes.op[item.node] as number) >= 0 ? "first" : undefined;
 }

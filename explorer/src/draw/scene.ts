@@ -1,12 +1,13 @@
 /** From layout and looks to the display list. */
 import type { VisibleGraph } from "../fold/fold";
 import type { NestedLayout, Segment } from "../layout/nested";
+import { Pen } from "../layout/routes";
 import type { Rect, Route } from "../layout/types";
 import { artOf, type LaneKind, type SegmentArt } from "./art";
 import { Crowd } from "./crowd";
-import { placeAlong, type Along } from "./curves";
-import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type TextItem } from "./display";
-import { fittedLabel, isSingle, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
+import { arrowHead, pathData, placeAlong, shortened, type Along } from "./curves";
+import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type Target, type TextItem } from "./display";
+import { fittedLabel, isSingle, type EdgeLook, LOOP, type Hull, type Lane, type Loop, type Metrics, type NodeLook, type Shape } from "./looks";
 import type { Token } from "./palette";
 import { around, boxPath, circlePath, clusters, hatchPath, hexagonPath } from "./shapes";
 import { estimatedWidth, type TextMeasure } from "./text";
@@ -21,6 +22,9 @@ export interface Scene {
   readonly nodes: readonly NodeLook[];
   readonly edges: readonly EdgeLook[];
   readonly hulls?: readonly Hull[];
+  readonly loops?: readonly Loop[];
+  /** Draws handles by which parts are opened and closed. */
+  readonly handles?: boolean;
   readonly metrics: Metrics;
   readonly measure?: TextMeasure;
 }
@@ -68,7 +72,7 @@ class Builder {
   }
 
   build(): DisplayList {
-    const { graph, layout, nodes, hulls = [] } = this.scene;
+    const { graph, layout, nodes, hulls = [], loops = [] } = this.scene;
     graph.items.forEach((item, i) => {
       if (item.open) this.container(i, layout.boxes[i]!, nodes[i]!);
     });
@@ -82,6 +86,8 @@ class Builder {
       if (!item.open) this.box(i, layout.boxes[i]!, nodes[i]!);
     });
     this.chips();
+    this.loops(loops);
+    this.hullNames(hulls);
     const bounds = this.items.length === 0 ? layout.bounds : around(this.items.map((item) => item.box), 0);
     return { items: this.items, hits: this.hits, bounds };
   }
@@ -128,6 +134,11 @@ class Builder {
         minScale: READABLE.caption,
       });
     }
+    if (this.scene.handles) {
+      const right = box.x + box.width - metrics.header * 0.55;
+      this.handle("−", right, y, { kind: "toggle", item: i });
+      this.handle("⤢", right - metrics.header * 0.9, y, { kind: "enter", item: i });
+    }
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.frame, box });
     this.hits.push({ target: { kind: "header", item: i }, level: LEVEL.header, box: { ...box, height: metrics.header * 1.2 } });
   }
@@ -139,13 +150,52 @@ class Builder {
       const box = around(part, metrics.padding * 0.7);
       this.path(boxPath(box, 12), box, { fill: "kernelFill", stroke: "kernel", width: 1.6, dash: [5, 4], opacity: 0.9 });
     }
-    const box = around(parts.reduce((most, part) => (part.length > most.length ? part : most)), metrics.padding * 0.7);
-    this.text(hull.label, box.x + box.width / 2, box.y - metrics.captionSize, {
-      size: metrics.captionSize,
-      font: "ui",
-      align: "middle",
-      fill: "kernel",
-      minScale: READABLE.caption,
+  }
+
+  /** The names of kernels, where they can be read: above their frames, or below, apart from one another. */
+  private hullNames(hulls: readonly Hull[]): void {
+    const { layout, graph, metrics } = this.scene;
+    const size = metrics.captionSize;
+    const taken: Rect[] = graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)]));
+    for (const hull of hulls) {
+      const parts = hullParts(hull.items.map((i) => layout.boxes[i]!), metrics);
+      const frame = around(parts.reduce((most, part) => (part.length > most.length ? part : most)), metrics.padding * 0.7);
+      const width = this.measure(hull.label, "ui", size) + 10;
+      const at = (y: number): Rect => ({ x: frame.x + (frame.width - width) / 2, y, width, height: size * 1.5 });
+      const places = [at(frame.y - size * 1.75), at(frame.y + frame.height + size * 0.25)];
+      const box = places.find((place) => !taken.some((other) => meets(place, other)));
+      // Between neighbours there may be no room: then the frame alone tells that they are one.
+      if (box === undefined) continue;
+      taken.push(box);
+      this.label(hull.label, box, "kernel");
+    }
+  }
+
+  /** Words over what is drawn, on a ground of their own. */
+  private label(text: string, box: Rect, fill: Token): void {
+    const { metrics } = this.scene;
+    this.path(boxPath(box, box.height / 2), box, { fill: "panel", opacity: 0.9, minScale: READABLE.caption });
+    this.text(text, box.x + box.width / 2, box.y + box.height / 2, { size: metrics.captionSize, font: "ui", align: "middle", fill, minScale: READABLE.caption });
+  }
+
+  /** The way of a recurrence's state: out at the right, back below everything, in at the left. */
+  private loops(loops: readonly Loop[]): void {
+    if (loops.length === 0) return;
+    const { layout, metrics } = this.scene;
+    const all = around(this.items.map((item) => item.box), 0);
+    const reach = metrics.edgeGap;
+    loops.forEach(({ from, to, label }, k) => {
+      const [a, b] = [layout.boxes[from]!, layout.boxes[to]!];
+      const step = metrics.captionSize * 1.9 * k;
+      const route = new Pen(a.x + a.width, a.y + a.height / 2)
+        .detour(all.x + all.width + reach + step, all.y + all.height + reach + step, all.x + all.width / 2)
+        .detour(all.x - reach - step, b.y + b.height / 2, b.x)
+        .done();
+      const box = around([{ x: all.x - reach - step, y: Math.min(a.y, b.y), width: all.width + 2 * (reach + step), height: all.y + all.height + reach + step - Math.min(a.y, b.y) }], 2);
+      this.path(pathData(shortened(route, 6)), box, { stroke: "op", width: 1.6, dash: [2, 4] });
+      this.path(arrowHead(route, 9, 4), box, { fill: "op", minScale: READABLE.arrow });
+      const width = this.measure(label, "ui", metrics.captionSize) + 14;
+      this.label(label, { x: all.x + (all.width - width) / 2, y: all.y + all.height + reach + step - metrics.captionSize * 0.8, width, height: metrics.captionSize * 1.6 }, "ink");
     });
   }
 
@@ -244,7 +294,7 @@ class Builder {
       this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
       return;
     }
-    const outside = label !== look.label && shape !== "scope" && shape !== "run" && shape !== "port" && !look.below;
+    const outside = this.isOutside(look, box);
     if (!outside) {
       this.text(label, x, y, {
         size,
@@ -257,6 +307,8 @@ class Builder {
       });
     }
     if (look.params) this.badge(box);
+    if (look.loop) this.ownLoop(box, stroke);
+    if (this.scene.handles && (shape === "scope" || shape === "run")) this.handle("+", box.x + box.width - 3, box.y + box.height - 3, { kind: "toggle", item: i });
     if (look.count) this.count(look.count, box, look.countToken ?? "ink");
     const caption = (side: { text: string; token: Token } | undefined, at: number) => {
       if (side) this.text(side.text, x, at, { size: metrics.captionSize, font: "ui", bold: side.token === "grad", align: "middle", fill: side.token, minScale: READABLE.caption });
@@ -264,6 +316,13 @@ class Builder {
     caption(look.above, box.y - metrics.captionSize * 1.4);
     caption(outside ? { text: look.label, token: "ink" } : look.below, box.y + box.height + metrics.captionSize * 1.5);
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
+  }
+
+  /** Whether a name does not fit into its small shape and stands below it. */
+  private isOutside(look: NodeLook, box: Rect): boolean {
+    const { metrics } = this.scene;
+    if (!isSingle(look.shape) || look.below !== undefined || metrics.inside !== undefined) return false;
+    return fittedLabel(look, box.width, metrics, this.measure).label !== look.label;
   }
 
   /** The name, the number and the gradient, one below the other. */
@@ -286,6 +345,25 @@ class Builder {
     const size = 12;
     const badge = { x: box.x - size / 2, y: box.y - size * 0.6, width: size, height: size * 1.14 };
     this.path(hexagonPath(badge, 1.5), badge, { fill: "paramFill", stroke: "param", width: 1.4, minScale: READABLE.label });
+  }
+
+  /** A small round button. */
+  private handle(sign: string, x: number, y: number, target: Target): void {
+    const radius = this.scene.metrics.captionSize * 0.62;
+    const box = { x: x - radius, y: y - radius, width: 2 * radius, height: 2 * radius };
+    this.path(circlePath(x, y, radius), box, { fill: "raised", stroke: "lineStrong", width: 1, minScale: READABLE.label });
+    this.text(sign, x, y, { size: radius * 1.7, font: "symbol", align: "middle", fill: "muted", minScale: READABLE.label });
+    // Fingers and pointers need more room than eyes.
+    this.hits.push({ target, level: LEVEL.handle, box: around([box], 4) });
+  }
+
+  /** The loop below a box by which its state comes back. */
+  private ownLoop(box: Rect, stroke: Token): void {
+    const [left, right, foot] = [box.x + box.width * 0.25, box.x + box.width * 0.75, box.y + box.height];
+    const route = Float64Array.from([right, foot, right, foot + LOOP, left, foot + LOOP, left, foot]);
+    const around = { x: left, y: foot, width: right - left, height: LOOP };
+    this.path(pathData(shortened(route, 5)), around, { stroke, width: 1.5, minScale: READABLE.lanes });
+    this.path(arrowHead(route, 8, 3.6), around, { fill: stroke, minScale: READABLE.arrow });
   }
 
   /** A bar along the foot of a box: so much is done of what it stands for. */
@@ -312,6 +390,7 @@ class Builder {
       if (segment.to >= 0 && segment.edges.length === 1) home.set(segment.edges[0]!, segment);
     }
     const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined || edges[e]!.mark !== undefined);
+    for (const [e, segment] of home) if (edges[e]!.sign !== undefined) this.sign(edges[e]!.sign!, segment, edges[e]!.selected === true);
     if (wanted.length === 0) return;
     const crowd = new Crowd(graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)])));
     for (const [edge, { route }] of wanted.sort((a, b) => a[0] - b[0])) {
@@ -345,6 +424,15 @@ class Builder {
     this.text(text, box.x + box.width / 2, box.y + box.height / 2, { size, font: "ui", align: "middle", fill: "muted", minScale: READABLE.caption });
   }
 
+  /** A sign on the line itself. */
+  private sign(text: string, { route }: Segment, selected: boolean): void {
+    const size = this.scene.metrics.captionSize;
+    const { x, y } = placeAlong(route, 0.5);
+    const box = { x: x - size * 0.8, y: y - size * 0.7, width: size * 1.6, height: size * 1.4 };
+    this.path(boxPath(box, size * 0.7), box, { fill: "panel", stroke: selected ? "ink" : "lineStrong", width: selected ? 1.6 : 1, minScale: READABLE.arrow });
+    this.text(text, x, y, { size, font: "symbol", align: "middle", fill: "ink", minScale: READABLE.label });
+  }
+
   /** Where the texts above and below a box stand. */
   private captions(i: number): Rect[] {
     const { layout, nodes, metrics } = this.scene;
@@ -356,7 +444,7 @@ class Builder {
       const width = this.measure(side.text, "ui", size, true);
       return [{ x: box.x + (box.width - width) / 2, y: y - size * 0.7, width, height: size * 1.4 }];
     };
-    return [...at(above, box.y - size * 1.4), ...at(below, box.y + box.height + size * 1.5)];
+    return [...at(above, box.y - size * 1.4), ...at(this.isOutside(nodes[i]!, box) ? { text: nodes[i]!.label } : below, box.y + box.height + size * 1.5)];
   }
 
   private chip(text: string, box: Rect, kind: "value" | "gradient", lane: Lane): void {
@@ -374,6 +462,10 @@ class Builder {
       minScale: READABLE.chip,
     });
   }
+}
+
+function meets(a: Rect, b: Rect): boolean {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
 /** The box of a chip just beyond its lane, seen from the edge's middle. */

@@ -6,28 +6,22 @@
 import { edgesAt, kindOf, type Model } from "../trace/model";
 import { FLAG } from "../trace/types";
 
-/** The siblings in one scope: which of them a node is in, and as what: its place among the nodes there. */
-export interface Siblings {
-  readonly member: ReadonlyMap<number, number>;
-  readonly nodes: ReadonlyMap<number, Int32Array>;
-}
+/** The nodes in scopes and all below them, by scope. */
+export type Siblings = ReadonlyMap<number, Int32Array>;
 
-/** Nodes in scopes and all below them, by scope. */
 export function siblingsOf(model: Model, scopes: readonly number[]): Siblings {
-  const member = new Map<number, number>();
   const nodes = new Map<number, Int32Array>();
   for (const s of scopes) {
     const own: number[] = [];
     const stack = [s];
     while (stack.length > 0) {
       const inner = stack.pop() as number;
-      member.set(inner, s);
       own.push(...(model.childNodes[inner] as number[]));
       stack.push(...(model.childScopes[inner] as number[]));
     }
     nodes.set(s, Int32Array.from(own).sort());
   }
-  return { member, nodes };
+  return nodes;
 }
 
 /** A node seen from outside of the siblings' insides: the sibling that it is in and its place there, or itself. */
@@ -39,11 +33,27 @@ interface Place {
 export class Agreement {
   private readonly model: Model;
   private readonly siblings: Siblings;
-  private readonly places = new Map<number, Place>();
+  /** For every node the sibling that it is in, and its place there; -1 for none. */
+  private readonly siblingOf: Int32Array;
+  private readonly atOf: Int32Array;
+  // Each sibling is asked about twice: with the one before it, and with the one behind.
+  private readonly known = { users: new Map<number, Set<string>>(), entering: new Map<number, number[]>() };
 
   constructor(model: Model, siblings: Siblings) {
     this.model = model;
     this.siblings = siblings;
+    [this.siblingOf, this.atOf] = placesFor(model);
+    for (const [sibling, nodes] of siblings) {
+      for (let k = 0; k < nodes.length; k++) {
+        this.siblingOf[nodes[k] as number] = sibling;
+        this.atOf[nodes[k] as number] = k;
+      }
+    }
+  }
+
+  /** Leaves what is shared as it was found. */
+  done(): void {
+    for (const nodes of this.siblings.values()) for (const n of nodes) this.siblingOf[n] = this.atOf[n] = -1;
   }
 
   /** Whether b may stand in one box with a, which is the last of those that stand there; `first`: it is the only one. */
@@ -52,7 +62,8 @@ export class Agreement {
   }
 
   private sourcesAgree(a: number, b: number, first: boolean): boolean {
-    const [own, other] = [this.entering(a), this.entering(b)];
+    const entering = (s: number) => remembered(this.known.entering, s, () => this.entering(s));
+    const [own, other] = [entering(a), entering(b)];
     return own.length === other.length && own.every((edge, i) => this.sourceAgrees(edge, other[i] as number, a, b, first));
   }
 
@@ -70,7 +81,8 @@ export class Agreement {
   }
 
   private usersAgree(a: number, b: number): boolean {
-    const [own, other] = [this.users(a), this.users(b)];
+    const usersOf = (s: number) => remembered(this.known.users, s, () => this.users(s));
+    const [own, other] = [usersOf(a), usersOf(b)];
     const hands = (users: ReadonlySet<string>) => [...users].some((user) => user.startsWith("on "));
     // The last in a row gives to whatever comes behind it.
     if (hands(own) && !hands(other)) return true;
@@ -80,7 +92,7 @@ export class Agreement {
   /** Edges into a sibling from outside, by consumer and slot. */
   private entering(s: number): number[] {
     const out: number[] = [];
-    for (const n of this.nodesOf(s)) for (const e of edgesAt(this.model.operands, n)) if (this.placeOf(this.model.src[e] as number).sibling !== s) out.push(e);
+    for (const n of this.nodesOf(s)) for (const e of edgesAt(this.model.operands, n)) if (this.siblingOf[this.model.src[e] as number] !== s) out.push(e);
     return out;
   }
 
@@ -90,9 +102,9 @@ export class Agreement {
     for (const n of this.nodesOf(s)) {
       for (const e of edgesAt(this.model.consumers, n)) {
         const user = this.model.dst[e] as number;
+        if (this.siblingOf[user] === s) continue;
         const place = this.placeOf(user);
-        if (place.sibling === s) continue;
-        const at = this.placeOf(n).at;
+        const at = this.atOf[n];
         const like = place.sibling >= 0 ? this.hashOf(place.sibling) : -1;
         if (like >= 0 && like === this.hashOf(s)) out.add(`on ${at} ${place.at}`);
         else out.add(like < 0 ? `${at} node ${user}` : `${at} part ${like} ${place.at}`);
@@ -115,17 +127,27 @@ export class Agreement {
   }
 
   private nodesOf(s: number): Int32Array {
-    return this.siblings.nodes.get(s) as Int32Array;
+    return this.siblings.get(s) as Int32Array;
   }
 
   private placeOf(node: number): Place {
-    const found = this.places.get(node);
-    if (found !== undefined) return found;
-    const sibling = this.siblings.member.get(this.model.trace.nodes.scope[node] as number) ?? -1;
-    const place = { sibling, at: sibling < 0 ? -1 : indexIn(this.nodesOf(sibling), node) };
-    this.places.set(node, place);
-    return place;
+    return { sibling: this.siblingOf[node] as number, at: this.atOf[node] as number };
   }
+}
+
+/** Columns of a model's size, one pair for all agreements of it: they are made one after the other. */
+const columns = new WeakMap<Model, [Int32Array, Int32Array]>();
+
+function placesFor(model: Model): [Int32Array, Int32Array] {
+  let found = columns.get(model);
+  if (found === undefined) columns.set(model, (found = [new Int32Array(model.nodes).fill(-1), new Int32Array(model.nodes).fill(-1)]));
+  return found;
+}
+
+function remembered<T>(known: Map<number, T>, key: number, make: () => T): T {
+  let found = known.get(key);
+  if (found === undefined) known.set(key, (found = make()));
+  return found;
 }
 
 /** What a view shows a part of; anything else shows itself. */
@@ -137,15 +159,4 @@ function shownBy(model: Model, node: number): number {
     at = model.src[first] as number;
   }
   return at;
-}
-
-function indexIn(sorted: Int32Array, node: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle] as number) < node) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -10,6 +10,7 @@
 import { kindOf, shapeOf, type Model } from "../trace/model";
 import { NODE_KINDS } from "../trace/types";
 import { Agreement, siblingsOf } from "./agree";
+import { copiedFor, seenIn } from "./copies";
 
 export interface Item {
   readonly kind: "node" | "scope" | "run" | "port";
@@ -66,6 +67,8 @@ export interface FoldOptions {
   readonly unfold?: ReadonlySet<number>;
   /** Leaves out constants: they say little in a large graph. */
   readonly hideConstants?: boolean;
+  /** Shows copies that nobody wrote as something that happens on the way to their operation: no boxes of their own. */
+  readonly inlineCopies?: boolean;
 }
 
 /** What folding needs to know of each scope, made once per model. */
@@ -145,6 +148,7 @@ function findRuns(model: Model, scope: number): number[][] {
     else out.push([s]);
     last = s;
   }
+  agreement?.done();
   return out;
 }
 
@@ -258,6 +262,7 @@ class Folding {
     const pieces: { first: number; members: number[]; open: boolean; node: number }[] = [];
     for (const node of this.model.childNodes[scope]!) {
       if (this.options.hideConstants && kindOf(this.model, node) === "const") continue;
+      if (this.options.inlineCopies && copiedFor(this.model)[node]! >= 0) continue;
       pieces.push({ first: node, members: [], open: false, node });
     }
     const add = (members: number[], open: boolean) => pieces.push({ first: this.facts.first[members[0]!]!, members, open, node: -1 });
@@ -306,6 +311,11 @@ class Folding {
     const { parent } = this.model.trace.scopes;
     for (const s of this.facts.order) if (itemOfScope[s]! < 0 && parent[s]! >= 0) itemOfScope[s] = itemOfScope[parent[s]!]!;
     for (let n = 0; n < this.model.nodes; n++) if (this.itemOf[n]! < 0) this.itemOf[n] = itemOfScope[scopeOf[n]!]!;
+    if (this.options.inlineCopies) {
+      copiedFor(this.model).forEach((user, n) => {
+        if (user >= 0) this.itemOf[n] = this.itemOf[seenIn(this.model, n)]!;
+      });
+    }
     // Inner runs first: what is drawn for all may hold runs of its own, whose members are seen in the shown one.
     for (let i = this.facts.order.length - 1; i >= 0; i--) {
       const run = once.get(this.facts.order[i]!);

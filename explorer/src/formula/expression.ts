@@ -1,5 +1,6 @@
 /** Nodes written as formulas: names, templates filled in, brackets where binding strength asks for them. */
 import { num } from "../trace/decode";
+import { copiedFrom } from "../fold/copies";
 import { edgesAt, nameOf, opOf, recordedValue, type Model } from "../trace/model";
 import { shownNumber } from "../format";
 import { pieces, type Piece } from "./template";
@@ -58,7 +59,8 @@ function callingsOf(model: Model): readonly Called[] {
 }
 
 export function calledOf(model: Model, node: number): Called {
-  return callingsOf(model)[node] ?? { name: `v${node}`, index: "" };
+  // A copy that nobody wrote is called what it is a copy of.
+  return callingsOf(model)[copiedFrom(model, node)] ?? { name: `v${node}`, index: "" };
 }
 
 /** The same in plain text. */
@@ -68,7 +70,7 @@ export function plainName(model: Model, node: number): string {
 }
 
 export function namePart(model: Model, node: number): Part {
-  return { kind: "name", ...calledOf(model, node), node };
+  return { kind: "name", ...calledOf(model, node), node: copiedFrom(model, node) };
 }
 
 /** The node that a second name (a root without an operation) stands for. */
@@ -215,7 +217,7 @@ function dependencies(model: Model, root: number): number[] {
 /** One node's own operation over the names of its operands: "v1 + b". */
 export function recordOf(model: Model, node: number): readonly Part[] {
   if (edgesAt(model.operands, node).length === 0) return [leafPart(model, node)];
-  const name = (operand: number) => written([leafPart(model, operand)], CALL);
+  const name = (operand: number) => written([leafPart(model, copiedFrom(model, operand))], CALL);
   if ((model.trace.nodes.op[node] as number) < 0) {
     return name(model.src[edgesAt(model.operands, node)[0] as number] as number).parts;
   }

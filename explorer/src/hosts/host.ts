@@ -5,6 +5,8 @@ import type { Details, InFloat64, Kernels, Parallel, TensorPaths } from "../trac
 export interface Answers {
   readonly float64: InFloat64;
   readonly paths: TensorPaths;
+  /** The line that the debugger was sent to; asked for by a row of spans. */
+  readonly break: { readonly at: string };
   readonly kernels: { readonly parallel?: Parallel; readonly kernels?: Kernels; readonly native?: Parallel };
 }
 

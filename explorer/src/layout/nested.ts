@@ -6,6 +6,7 @@
  * opening another one leaves it as it is; equal contents are laid out once.
  */
 import type { Item, VisibleEdge, VisibleGraph } from "../fold/fold";
+import { busOf } from "./bus";
 import { layered, movedRoute } from "./layered";
 import type { Layout, LayoutEdge, LayoutNode, LayoutOptions, Outline, Rect, Route } from "./types";
 
@@ -19,6 +20,10 @@ export interface BoxSize {
 export interface NestedOptions extends Partial<LayoutOptions> {
   /** Size of a box; for an open container the least size that its header asks for. */
   readonly size: (item: Item) => BoxSize;
+  /** Whether an item is a sum, for the bus that runs through sums; none is where this is left out. */
+  readonly isSum?: (item: Item) => boolean;
+  /** Keeps a port of the picture at its left or right border. */
+  readonly pin?: (item: Item) => "first" | "last" | undefined;
   /** Room inside a container's frame, and above its contents. */
   readonly padding: number;
   readonly header: number;
@@ -47,6 +52,8 @@ export type LayoutCache = Map<string, Layout>;
 /** More values than this into or out of a container share ports with those that come from, or go to, the same part. */
 const MOST_PORTS = 8;
 const CACHE_SIZE = 400;
+/** So much of a row an open container may take, what leads into it and out of it stands beside it; and so much of that one inside it. */
+const [SHARE, INNER_SHARE] = [0.8, 0.92];
 
 interface Wire {
   readonly from: End;
@@ -222,8 +229,10 @@ function placeLevel(level: Level, container: number, graph: VisibleGraph, placed
   const outs = level.outPorts.size;
   for (let p = 0; p < ins; p++) nodes.push({ width: 0, height: 0, pin: "first" });
   for (const child of level.children) {
-    const size: BoxSize = items[child]!.open ? placed[child + 1]!.frame : options.size(items[child]!);
-    index.set(child, nodes.push(size) - 1);
+    const { width, height, ...rest }: BoxSize = items[child]!.open ? placed[child + 1]!.frame : options.size(items[child]!);
+    const pin = container < 0 ? options.pin?.(items[child]!) : undefined;
+    const size = items[child]!.open ? { width, height } : { width, height, ...rest };
+    index.set(child, nodes.push(pin === undefined ? size : { ...size, pin }) - 1);
   }
   for (let p = 0; p < outs; p++) nodes.push({ width: 0, height: 0, pin: "last" });
   const wires = [...level.wires.values()].sort(byEnd);
@@ -236,11 +245,29 @@ function placeLevel(level: Level, container: number, graph: VisibleGraph, placed
     if (to.item !== OWN && to.port !== OWN) edge.toPort = placed[to.item + 1]!.inAt[to.port]!;
     return edge;
   });
-  const layout = remembered(nodes, edges, options, cache);
+  const { isSum } = options;
+  if (isSum !== undefined) {
+    const first = ins;
+    const sum = (v: number) => v >= first && v < first + level.children.length && isSum(items[level.children[v - first]!]!);
+    for (const e of busOf(nodes.length, edges, sum)) edges[e] = { ...edges[e]!, bus: true };
+  }
+  const layout = remembered(nodes, edges, narrowed(options, graph, container), cache);
   const frame = container < 0 ? layout.bounds : frameOf(layout, ins, outs, options.size(items[container]!), options);
   const middle = frame.y + frame.height / 2;
   const at = (from: number, count: number) => Array.from({ length: count }, (_, p) => layout.y[from + p]! - middle);
   return { layout, nodes, frame, inAt: at(0, ins), outAt: at(nodes.length - outs, outs), wires };
+}
+
+/** Inside containers there is less room: their frames take some, and what stands beside them. */
+function narrowed(options: NestedOptions, graph: VisibleGraph, container: number): NestedOptions {
+  const { wrapWidth, wrapStrictly, padding, rankGap = 0 } = options;
+  if (wrapWidth === undefined || !wrapStrictly) return options;
+  let depth = 0;
+  for (let i = container; i >= 0; i = graph.items[i]!.parent) depth++;
+  let room = wrapWidth;
+  for (let d = 0; d < depth; d++) room = (room - 2 * padding) * (d === 0 ? SHARE : INNER_SHARE);
+  const most = wrapWidth - 2 * padding * depth;
+  return { ...options, wrapWidth: Math.max(4 * rankGap, Math.min(most, 10 * rankGap), room) };
 }
 
 /** By the end that a wire leads to; operands of one box keep their order, sources of one port go by theirs. */
@@ -263,11 +290,11 @@ function frameOf(layout: Layout, ins: number, outs: number, least: BoxSize, opti
 }
 
 function remembered(nodes: readonly LayoutNode[], edges: readonly LayoutEdge[], options: NestedOptions, cache: LayoutCache): Layout {
-  const { rankGap, nodeGap, edgeGap, portGap, wrapWidth } = options;
+  const { rankGap, nodeGap, edgeGap, portGap, wrapWidth, wrapStrictly } = options;
   const key = [
-    [rankGap, nodeGap, edgeGap, portGap, wrapWidth].join(),
+    [rankGap, nodeGap, edgeGap, portGap, wrapWidth, wrapStrictly].join(),
     nodes.map((n) => `${n.width}x${n.height}${n.outline?.[0] ?? ""}${n.pin?.[0] ?? ""}${n.below ?? ""}`).join(),
-    edges.map((e) => `${e.from}>${e.to}${e.fromPort ?? ""}/${e.toPort ?? ""}`).join(),
+    edges.map((e) => `${e.from}>${e.to}${e.fromPort ?? ""}/${e.toPort ?? ""}${e.bus ? "b" : ""}`).join(),
   ].join(";");
   const found = cache.get(key);
   if (found) {

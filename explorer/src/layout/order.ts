@@ -119,6 +119,7 @@ class Search {
         }
       }
     }
+    for (let v = 0; v < count; v++) if (this.graph.onBus[v]) this.key[v] = -1;
     for (let r = 0; r < rows.length; r++) {
       sortByKey(rows[r]!, 0, rows[r]!.length, this.key, this.scratch);
       this.number(r);
@@ -131,7 +132,7 @@ class Search {
       const row = this.graph.rows[r]!;
       for (const v of row) {
         state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-        this.key[v] = state;
+        this.key[v] = this.graph.onBus[v] ? -1 : state;
       }
       sortByKey(row, 0, row.length, this.key, this.scratch);
       this.number(r);
@@ -153,7 +154,8 @@ class Search {
         const share = forward ? this.tailShare : this.headShare;
         const from = side.start[v]!;
         const to = side.start[v + 1]!;
-        if (from === to) this.key[v] = this.position[v]!;
+        if (this.graph.onBus[v]) this.key[v] = -1;
+        else if (from === to) this.key[v] = this.position[v]!;
         else if (median) this.key[v] = this.medianOf(side.item, from, to, other, share);
         else {
           let sum = 0;
@@ -227,11 +229,13 @@ class Search {
   /** Moves v to the place of its rank with the fewest crossings; returns how many it saved. */
   private sift(v: number, r: number): number {
     const row = this.graph.rows[r]!;
+    const { onBus } = this.graph;
+    if (onBus[v]) return 0;
     const at = this.position[v]!;
     let best = 0;
     let place = at;
     let sum = 0;
-    for (let i = at - 1; i >= 0; i--) {
+    for (let i = at - 1; i >= 0 && !onBus[row[i]!]; i--) {
       sum += this.exchange(row[i]!, v);
       if (sum < best) {
         best = sum;

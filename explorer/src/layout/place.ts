@@ -105,7 +105,7 @@ function straightLinks(graph: Proper, depth: Depths, within: (link: number) => b
   for (let link = 0; link < links; link++) {
     const u = graph.tail[link]!;
     const v = graph.head[link]!;
-    if (u >= graph.real && v >= graph.real) length[link] = Infinity;
+    if (graph.busLink[link] || (u >= graph.real && v >= graph.real)) length[link] = Infinity;
     else if (u < graph.real && v < graph.real) length[link] = 1 + depth.before[u]! + depth.after[v]!;
     else length[link] = 0.5;
   }
@@ -131,7 +131,7 @@ function straightLinks(graph: Proper, depth: Depths, within: (link: number) => b
   keepBest(graph.into.start, graph.into.item, graph.tail);
   const order: number[] = [];
   for (let link = 0; link < links; link++) if (candidate[link] && within(link)) order.push(link);
-  order.sort((a, b) => (length[a] === length[b] ? a - b : length[a]! > length[b]! ? -1 : 1));
+  order.sort((a, b) => graph.busLink[b]! - graph.busLink[a]! || (length[a] === length[b] ? a - b : length[a]! > length[b]! ? -1 : 1));
   return withoutCrossings(graph, order);
 }
 

@@ -20,6 +20,9 @@ export interface Proper {
   readonly tailPort: Float64Array;
   readonly headPort: Float64Array;
   readonly edgeOf: Int32Array;
+  /** Which links and which nodes are part of the bus. */
+  readonly busLink: Uint8Array;
+  readonly onBus: Uint8Array;
   /** Links of edge e: `chain[e]` to `chain[e + 1]`. */
   readonly chain: Int32Array;
   readonly out: Csr;
@@ -67,6 +70,8 @@ export function properOf(
   const tailPort = new Float64Array(links);
   const headPort = new Float64Array(links);
   const edgeOf = new Int32Array(links);
+  const busLink = new Uint8Array(links);
+  const onBus = new Uint8Array(count);
   let next = real;
   for (let e = 0; e < edges; e++) {
     const first = chain[e]!;
@@ -83,6 +88,7 @@ export function properOf(
         at = next++;
       } else at = v;
       head[link] = at;
+      if (graph.edges[e]!.bus && !back[e]) busLink[link] = onBus[tail[link]!] = onBus[at] = 1;
     }
     if (back[e]) {
       tailPort[first] = below[u]! + edgeGap;
@@ -109,6 +115,8 @@ export function properOf(
     tailPort,
     headPort,
     edgeOf,
+    busLink,
+    onBus,
     chain,
     out: groupBy(count, tail),
     into: groupBy(count, head),

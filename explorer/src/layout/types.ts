@@ -23,6 +23,8 @@ export interface LayoutEdge {
   /** Fixed places on the right side of `from` and the left side of `to`, measured from their middles. */
   readonly fromPort?: number;
   readonly toPort?: number;
+  /** Part of the bus: its nodes stand above all others of their ranks, and the line between them is straight. */
+  readonly bus?: boolean;
 }
 
 export interface LayoutGraph {
@@ -40,6 +42,8 @@ export interface LayoutOptions {
   readonly portGap: number;
   /** Pictures much wider than this continue in a new row, like text. */
   readonly wrapWidth: number;
+  /** Breaks rows as soon as they are wider, however high the picture becomes: it is then moved, not made smaller. */
+  readonly wrapStrictly: boolean;
 }
 
 export const LAYOUT_DEFAULTS: LayoutOptions = {
@@ -48,6 +52,7 @@ export const LAYOUT_DEFAULTS: LayoutOptions = {
   edgeGap: 20,
   portGap: 14,
   wrapWidth: Infinity,
+  wrapStrictly: false,
 };
 
 /**

@@ -17,14 +17,14 @@ export interface Wrap {
   carriageReturn(pen: Pen, link: number, right: number, left: number, across: number): void;
 }
 
-/** Wrapping begins when the picture is this much wider than asked for. */
-const SLACK = 1.5;
+/** Wrapping begins when the picture is this much wider than asked for; rows are never wider than this where they must be broken. */
+const SLACK = [1.5, 1.2] as const;
 /** A break costs this much of a row for every line it cuts beyond the first. */
 const CUT_COST = 0.35;
 /** And every row this much, so that of equally good breaks the fewest are made. */
 const ROW_COST = 0.01;
-/** Pictures whose every break would cut more lines than this are not text. */
-const MOST_CUTS = 6;
+/** Pictures whose every break would cut more lines than this are not text; where rows must be broken, more are let pass. */
+const MOST_CUTS = [6, 24] as const;
 /** Pages are about this high for their width, and rows must make what is on them larger by this much. */
 const PAGE = 0.6;
 const GAIN = 1.1;
@@ -35,20 +35,26 @@ const GAIN = 1.1;
  */
 export function breakRows(graph: Proper, columns: Columns, options: LayoutOptions): Int32Array | null {
   const { ranks } = graph;
-  const { wrapWidth } = options;
+  const { wrapWidth, wrapStrictly, rankGap, edgeGap } = options;
+  const mostCuts = MOST_CUTS[wrapStrictly ? 1 : 0];
   const end = (r: number) => columns.left[r]! + columns.width[r]!;
-  if (ranks < 4 || end(ranks - 1) <= wrapWidth * SLACK) return null;
+  if (ranks < (wrapStrictly ? 2 : 4) || end(ranks - 1) <= wrapWidth * SLACK[wrapStrictly ? 1 : 0]) return null;
   const lines = new Int32Array(ranks);
   for (const u of graph.tail) lines[graph.rank[u]!]!++;
+  const bordered = (r: number) => graph.rows[r]!.every((v) => graph.thin[v] === 1);
   const best = new Float64Array(ranks + 1).fill(Infinity);
   const from = new Int32Array(ranks + 1).fill(-1);
   best[0] = 0;
   for (let stop = 1; stop <= ranks; stop++) {
+    // A border with its ports is no row by itself.
+    if ((stop === 1 && bordered(0)) || (stop === ranks - 1 && bordered(stop))) continue;
     const cut = stop === ranks ? 1 : lines[stop - 1]!;
-    if (cut > MOST_CUTS) continue;
+    if (cut > mostCuts) continue;
     for (let begin = stop - 1; begin >= 0; begin--) {
-      const used = (end(stop - 1) - columns.left[begin]!) / wrapWidth;
-      if (used > 1.25 && begin < stop - 1) break;
+      // The lines that go on in other rows turn beside them.
+      const turns = !wrapStrictly || (begin === 0 && stop === ranks) ? 0 : rankGap + 2 * edgeGap * (Math.max(begin > 0 ? lines[begin - 1]! : 0, stop < ranks ? lines[stop - 1]! : 0) - 1);
+      const used = (end(stop - 1) - columns.left[begin]! + turns) / wrapWidth;
+      if (used > (wrapStrictly ? SLACK[1] : 1.25) && begin < stop - 1) break;
       if (best[begin] === Infinity) continue;
       const miss = stop === ranks && used < 1 ? 0 : 1 - used;
       const cost = best[begin]! + miss * miss + CUT_COST * (cut - 1) + ROW_COST;
@@ -69,7 +75,7 @@ export function breakRows(graph: Proper, columns: Columns, options: LayoutOption
 /** Puts the rows below each other. Null where that makes the picture no larger on the page than one long row. */
 export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, rowOf: Int32Array, options: LayoutOptions): Wrap | null {
   const { ranks } = graph;
-  const { wrapWidth, edgeGap, nodeGap, rankGap } = options;
+  const { wrapWidth, wrapStrictly, edgeGap, nodeGap, rankGap } = options;
   const end = (r: number) => columns.left[r]! + columns.width[r]!;
   const starts: number[] = [];
   rowOf.forEach((row, r) => {
@@ -97,7 +103,7 @@ export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, r
   });
   const [high, low] = extent(graph, place, 0, ranks);
   const scale = (width: number, height: number) => Math.min(wrapWidth / width, (wrapWidth * PAGE) / height);
-  if (scale(wide, bottom) < GAIN * scale(end(ranks - 1), low - high)) return null;
+  if (!wrapStrictly && scale(wide, bottom) < GAIN * scale(end(ranks - 1), low - high)) return null;
   return {
     rowOf,
     rows,

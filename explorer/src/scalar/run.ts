@@ -1,6 +1,6 @@
 /** A recorded graph of single numbers, run again here: forward over every node, and backward from the loss. */
 import { num, optionalNum } from "../trace/decode";
-import { dtypeOf, edgesAt, kindOf, recordedGradient, recordedValue, shapeOf, text, type Model } from "../trace/model";
+import { dtypeOf, edgesAt, kindOf, opOf, recordedGradient, recordedValue, shapeOf, text, type Model } from "../trace/model";
 import { FLAG } from "../trace/types";
 import { formulaOp } from "./formula";
 import { scalarOp, type Attributes, type ScalarOp } from "./ops";
@@ -71,13 +71,14 @@ function ancestors(model: Model, root: number): number[] {
 export function programOf(model: Model, root = model.trace.meta.roots[0]): Program | Refusal {
   if (root === undefined) return { reason: "The run has no result." };
   const steps: Step[] = [];
+  const kinds: Kinds = new Map();
   for (const node of ancestors(model, root)) {
     if (!isSingle(model, node)) return { reason: "The graph holds tensors: this page only knows single numbers." };
     if (edgesAt(model.operands, node).length === 0) {
       if (recordedValue(model, node) === null) return { reason: "Values were not recorded." };
       continue;
     }
-    const step = stepOf(model, node);
+    const step = stepOf(model, node, kinds);
     if ("reason" in step) return step;
     steps.push(step);
   }
@@ -85,7 +86,29 @@ export function programOf(model: Model, root = model.trace.meta.roots[0]): Progr
   return { model, root, seed: isEnd ? (recordedGradient(model, root) ?? 1) : 1, steps };
 }
 
-function stepOf(model: Model, node: number): Step | Refusal {
+/** What steps of the same operation and dtype have in common. */
+type Kind = Omit<Step, "node" | "edges">;
+type Kinds = Map<number, Kind | Refusal>;
+
+function stepOf(model: Model, node: number, kinds: Kinds): Step | Refusal {
+  const { nodes } = model.trace;
+  const key = (nodes.op[node] as number) * model.trace.strings.length + (nodes.dtype[node] as number);
+  let kind = kinds.get(key);
+  if (kind === undefined) kinds.set(key, (kind = kindOfStep(model, node)));
+  if ("reason" in kind) return kind;
+  const edges: number[] = [];
+  let filled = 0;
+  kind.literals.forEach((_, slot) => {
+    edges[slot] = -1;
+    filled++;
+  });
+  const { start, edge } = model.operands;
+  for (let i = start[node] as number; i < (start[node + 1] as number); i++, filled++) edges[model.slot[edge[i] as number] as number] = edge[i] as number;
+  if (filled < edges.length) return { reason: `An operand of ${opOf(model, node)} was not recorded.` };
+  return { node, edges, ...kind };
+}
+
+function kindOfStep(model: Model, node: number): Kind | Refusal {
   const { ops, nodes } = model.trace;
   const row = nodes.op[node] as number;
   // A result without an operation is another name for its operand.
@@ -95,16 +118,11 @@ function stepOf(model: Model, node: number): Step | Refusal {
   if (op === null) return { reason: `This page does not know how to compute ${name}.` };
   const store = roundingOf(dtypeOf(model, node));
   if (store === null) return { reason: `This page does not compute in ${dtypeOf(model, node)}.` };
-  const edges: number[] = [];
   const literals: number[] = [];
-  for (const edge of edgesAt(model.operands, node)) edges[model.slot[edge] as number] = edge;
   for (const [slot, value] of Object.entries((row < 0 ? undefined : ops.literals?.[row]) ?? {})) {
-    edges[Number(slot)] = -1;
     literals[Number(slot)] = num(value);
   }
-  if (Array.from(edges, (edge) => edge === undefined).includes(true))
-    return { reason: `An operand of ${name} was not recorded.` };
-  return { node, op, attrs: (row < 0 ? undefined : ops.attrs?.[row]) ?? {}, edges, literals, store };
+  return { op, attrs: (row < 0 ? undefined : ops.attrs?.[row]) ?? {}, literals, store };
 }
 
 /**

@@ -5,18 +5,19 @@ import { plainName, namePart } from "../formula/expression";
 import { Formula } from "../formula/view";
 import { useAsked, type Asked } from "../panels/asking";
 import { NudgeResult, Product } from "../panels/lesson/about/paths_section";
-import { slopeOf } from "../scalar/recompute";
+import { programFor, slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
 import { kindOf, type Model } from "../trace/model";
+import { Arrivals } from "./paths/arrivals";
 import { Climb } from "./paths/climb";
 import { agree, pathsBetween, shownPaths, type PathSummary } from "./paths/paths";
 import { PathsPicture } from "./paths/picture";
 import { tensorPathsOf } from "./paths/tensor_paths";
 import { TensorList, TensorSum } from "./paths/tensors";
 
-/** Paths that are listed; all are counted and summed. */
-const LISTED = 50;
+/** Paths that are listed, fewer where they are long; all are counted and summed. */
+const [LISTED, LISTED_OF_MANY] = [50, 12];
 /** Above this a list of all nodes is no help: leaves, results and the selected node are offered. */
 const OFFERED = 400;
 
@@ -32,7 +33,7 @@ export function PathsView() {
   const to = ends.to ?? root;
   const from = ends.from ?? (selected >= 0 && selected < to ? selected : firstLeaf(model));
   const found = useMemo(
-    () => pathsBetween(model, (edge) => slopeOf(model, numbers, edge), from, to, LISTED),
+    () => lastPaths(model, numbers, from, to, store.small.value ? LISTED : LISTED_OF_MANY),
     [model, numbers, from, to],
   );
   const [asked, ask] = useAsked("paths", from);
@@ -71,6 +72,7 @@ export function PathsView() {
           onTo={(row) => choose("to", row)}
         />
       )}
+      {tensors === null && found.sum === null && found.count > 0 && to === root && <Arrivals from={from} to={to} lit={lit} onLight={setLit} />}
       {tensors === null ? (
         <List found={found} numbers={numbers} lit={lit} onLight={setLit} />
       ) : (
@@ -80,13 +82,22 @@ export function PathsView() {
   );
 }
 
+let last: { key: readonly unknown[]; found: PathSummary } | null = null;
+
+/** The paths, kept while other tabs are looked at. */
+function lastPaths(model: Model, numbers: Numbers, from: number, to: number, most: number): PathSummary {
+  const key = [model, numbers, from, to, most];
+  if (last === null || key.some((part, i) => part !== last?.key[i])) last = { key, found: pathsBetween(model, (edge) => slopeOf(model, numbers, edge), from, to, most) };
+  return last.found;
+}
+
 /** Between tensors the engine pulls the gradient back along each path by itself: that takes the program behind the page. */
 function AskPaths({ asked, ask }: { asked: Asked<unknown>; ask: () => void }) {
   const { host } = useStore();
   if (host.ask === undefined) {
     return (
       <p class="wg-muted wg-ask-paths">
-        With the program behind the page (<code>wengert.explorer.serve(found)</code>, <code>found.show(live=True)</code>) the largest are told: what the gradient becomes along each alone.
+        With the program behind the page (<code>wengert explore --live</code>, <code>wengert.explorer.serve(found)</code>, <code>found.show(live=True)</code>) the largest are told: what the gradient becomes along each alone.
       </p>
     );
   }
@@ -171,8 +182,8 @@ function Sum({ found, from, to, numbers, told }: SumProps) {
     return (
       <p class="wg-paths-sum">
         <span>
-          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: there the slope
-          of an edge is a matrix, and the product along a path is no single number.
+          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}, between tensors: what a path gives is an array of {a}'s shape, the
+          gradient pulled back along it alone.
           {told !== null && (
             <>
               {" "}
@@ -212,7 +223,7 @@ interface ProofProps {
 function Proof({ found, sum, from, to, numbers }: ProofProps) {
   const store = useStore();
   const model = store.model.value;
-  const program = useMemo(() => programOf(model, to), [model, to]);
+  const program = useMemo(() => (to === model.trace.meta.roots[0] ? programFor(model) : programOf(model, to)), [model, to]);
   const gradient = to === model.trace.meta.roots[0] ? numbers.gradient(from) : null;
   const at = numbers.value(from);
   const quotient = "reason" in program || at === null ? null : nudge(program, from, at, store.moved.value);

@@ -1,9 +1,11 @@
 /** The Tape tab: everything that was recorded, in order; values fill it downwards, gradients back upwards. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { shownBytes, shownNumber, shownShape } from "../format";
+import { recordsOf, seenIn } from "../fold/copies";
 import { calledOf, namePart, recordOf } from "../formula/expression";
 import { Formula, Name } from "../formula/view";
 import { KindGlyph } from "../panels/glyph";
+import { Copied } from "../panels/lesson/left";
 import { itemBytes, keepingOf, sizeOf } from "../panels/lesson/keeping";
 import { hasGradient, hasTurned, hasValue } from "../panels/lesson/progress";
 import { placeOf, spanOf } from "../panels/source";
@@ -21,11 +23,12 @@ export function TapeView() {
   const kept = useMemo(() => keptByNode(model), [model]);
   const held = useMemo(() => keepingOf(model), [model]);
   const last = store.last.value;
-  const current = last >= 0 ? (model.trace.events.node[last] as number) : -1;
+  const current = last >= 0 ? seenIn(model, model.trace.events.node[last] as number) : -1;
+  const rows = recordsOf(model);
   const at = store.selection.value;
-  const selected = at?.kind === "node" ? at.row : -1;
-  useFollow(frame, current);
-  useFollow(frame, selected);
+  const selected = at?.kind === "node" ? seenIn(model, at.row) : -1;
+  useFollow(frame, current < 0 ? -1 : placeIn(rows, current));
+  useFollow(frame, selected < 0 ? -1 : placeIn(rows, selected));
   useLayoutEffect(() => {
     const element = frame.current;
     if (element === null) return undefined;
@@ -35,7 +38,7 @@ export function TapeView() {
     resized.observe(element);
     return () => resized.disconnect();
   }, []);
-  const { first, end } = visibleRows(scroll.top, scroll.height, model.nodes);
+  const { first, end } = visibleRows(scroll.top, scroll.height, rows.length);
   const amount = held.held[cursor] ?? 0;
   return (
     <div class="wg-tape-view">
@@ -55,7 +58,7 @@ export function TapeView() {
         tabIndex={0}
         role="table"
         aria-label="Tape"
-        aria-rowcount={model.nodes + 1}
+        aria-rowcount={rows.length + 1}
         onScroll={(event) =>
           setScroll({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })
         }
@@ -71,15 +74,16 @@ export function TapeView() {
           <span role="columnheader">keeps for backward</span>
           <span role="columnheader">from</span>
         </div>
-        <div style={{ height: `${model.nodes * ROW}px`, position: "relative" }} role="rowgroup">
+        <div style={{ height: `${rows.length * ROW}px`, position: "relative" }} role="rowgroup">
           <div style={{ position: "absolute", insetInline: 0, top: `${first * ROW}px` }}>
-            {Array.from({ length: end - first }, (_, i) => (
+            {Array.from(rows.subarray(first, end), (node, i) => (
               <TapeRow
-                key={first + i}
-                node={first + i}
-                kept={kept.get(first + i) ?? NONE}
-                current={current === first + i}
-                selected={selected === first + i}
+                key={node}
+                node={node}
+                place={first + i}
+                kept={kept.get(node) ?? NONE}
+                current={current === node}
+                selected={selected === node}
               />
             ))}
           </div>
@@ -111,14 +115,26 @@ function keptByNode(model: Model): Map<number, number[]> {
   return kept;
 }
 
+/** The place of a node among the rows, which ascend. */
+function placeIn(rows: Int32Array, node: number): number {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle] as number) < node) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 interface RowProps {
   readonly node: number;
+  readonly place: number;
   readonly kept: readonly number[];
   readonly current: boolean;
   readonly selected: boolean;
 }
 
-function TapeRow({ node, kept, current, selected }: RowProps) {
+function TapeRow({ node, place, kept, current, selected }: RowProps) {
   const store = useStore();
   const model = store.model.value;
   const cursor = store.cursor.value;
@@ -144,12 +160,12 @@ function TapeRow({ node, kept, current, selected }: RowProps) {
     <div
       class={states.join(" ")}
       role="row"
-      aria-rowindex={node + 2}
+      aria-rowindex={place + 2}
       aria-current={current ? "step" : undefined}
       onClick={go}
     >
       <span role="cell" class="wg-tape-lanes wg-mono">
-        {node}
+        {place}
       </span>
       <span role="cell" class="wg-tape-record">
         <KindGlyph kind={kindOf(model, node)} />
@@ -162,7 +178,7 @@ function TapeRow({ node, kept, current, selected }: RowProps) {
             </>
           )}
         </button>
-        <small class="wg-muted">{leaf ? "" : opOf(model, node)}</small>
+        <small class="wg-muted">{leaf ? "" : opOf(model, node)}</small> <Copied node={node} brief={true} />
       </span>
       <span role="cell" class="wg-muted">
         {shapeOf(model, node).length === 0 ? dtypeOf(model, node) : shownShape(shapeOf(model, node))}

@@ -68,6 +68,12 @@ def _add_options(p: argparse.ArgumentParser) -> None:
         "--step", type=int, metavar="N", help="show step N of a training run, from 0 (default: the last whole one)"
     )
     p.add_argument("--save", type=Path, metavar="PAGE", help="write the page to this file and open nothing")
+    p.add_argument(
+        "--live",
+        action="store_true",
+        help="serve the page until Ctrl-C: whole tensors, float64, paths, the compiler's plan when asked for; the "
+        "debugger at a line of a script, in this terminal; a model's inputs and sizes can be changed",
+    )
     model = p.add_argument_group("of an ONNX model")
     model.add_argument(
         "--size",
@@ -87,9 +93,6 @@ def _add_options(p: argparse.ArgumentParser) -> None:
     model.add_argument("--seed", type=int, metavar="N", help="of the numbers that inputs are made of (default: 0)")
     model.add_argument(
         "--structure", action="store_true", help="draw the document's nodes as they stand, and run nothing"
-    )
-    model.add_argument(
-        "--live", action="store_true", help="serve the page, on which inputs and sizes can be changed, until Ctrl-C"
     )
 
 
@@ -126,7 +129,7 @@ def _run(args: argparse.Namespace) -> int:
         fail(GraphError, "there is no script to check", "Name it: wengert explore --check script.py", "--check")
     if args.script is not None and _is_opened(args.script):
         return _opened(args)
-    for option in ("size", "input", "seed", "structure", "live"):
+    for option in ("size", "input", "seed", "structure"):
         if getattr(args, option):
             fail(GraphError, f"--{option} is for a model", "Name one: wengert explore model.onnx.", f"--{option}")
     folder = Path(tempfile.mkdtemp(prefix="wengert-"))
@@ -139,14 +142,20 @@ def _run(args: argparse.Namespace) -> int:
         found = _lesson(script)
     else:
         script, function = _parts(args.script)
-        found = explorer.Exploration(explorer.record_script(script, function, args.arguments, step=args.step))
+        recording = explorer.record_script(script, function, args.arguments, step=args.step)
+        debugger = import_module("wengert.explorer.debugger").Debugger(script, function, args.arguments)
+        found = explorer.Exploration(recording, debugger=debugger)
     return _shown(found, args, folder / f"{script.stem}.html")
 
 
 def _shown(found: Exploration, args: argparse.Namespace, page: Path) -> int:
-    """Check what was recorded, or write its page, and open that where no other was asked for."""
+    """Check what was recorded, serve it, or write its page, and open that where no other was asked for."""
     if args.check:
         return check(found)
+    if args.live and args.save is None:
+        _say(str(found))
+        import_module("wengert.explorer.server").serve(found)
+        return CLEAN
     page = page if args.save is None else args.save
     found.save(page)
     _say(f"{found}\nwrote {page}")

@@ -15,6 +15,7 @@ from ..core.state.observer import aside, is_observed
 from ..core.tensor import Tensor
 from ..execute.interpreter import feed
 from . import notebook, questions
+from .debugger import Debugger
 from .document.compare import compared
 from .document.document import Document, described
 from .document.tensor_paths import tensor_paths
@@ -41,8 +42,9 @@ class Exploration:
     (True, [])
     """
 
-    def __init__(self, recording: Recording, compiled: bool | None = None) -> None:
+    def __init__(self, recording: Recording, compiled: bool | None = None, debugger: Debugger | None = None) -> None:
         self.recording = recording
+        self.debugger = debugger
         self.document: Document
         self.findings: list[Finding]
         self.document, self.findings = described(recording)

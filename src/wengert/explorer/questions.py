@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from types import CodeType
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.errors import WengertError
+from ..core.errors import StateError, WengertError, fail
+from .debugger import Debugger
 from .document.stats import details, num
 from .document.tensor_paths import paths_from
 from .notebook import asked
 from .recording.recording import Recording
 from .recording.replayed import replayed
+from .recording.spans import short_path
 
 # What takes longer than a summary of a recorded array does.
-SLOW = ("float64", "paths", "kernels")
+SLOW = ("float64", "paths", "kernels", "break")
 
 
 class Explored(Protocol):
@@ -23,6 +27,7 @@ class Explored(Protocol):
 
     recording: Recording
     document: dict[str, Any]
+    debugger: Debugger | None
 
     def run_again(self) -> None: ...
 
@@ -37,7 +42,7 @@ def answer(message: object, exploration: Explored) -> dict[str, Any] | None:
 
     `{id, node, gradient}` asks for the details of a recorded array, `{id, ask, node}` for a node's value and gradient
     in float64 ("float64") or the paths from it to the result ("paths"), `{id, ask: "kernels"}` for what the compiler
-    makes of the run.
+    makes of the run, `{id, ask: "break", node}` for the debugger at the line of a row of the document's spans.
     """
     rows = exploration.recording.rows
     if (question := asked(message, len(rows))) is not None:
@@ -46,7 +51,8 @@ def answer(message: object, exploration: Explored) -> dict[str, Any] | None:
     if not isinstance(message, dict) or str(message.get("ask")) not in SLOW:
         return None
     number, at = message.get("id"), message.get("node", 0)
-    if any(not isinstance(n, int) or isinstance(n, bool) for n in (number, at)) or not 0 <= at < len(rows):
+    count = len(exploration.document["spans"]["line0"]) if message["ask"] == "break" else len(rows)
+    if any(not isinstance(n, int) or isinstance(n, bool) for n in (number, at)) or not 0 <= at < count:
         return None
     try:
         return {"id": number, "answer": _ANSWERS[message["ask"]](exploration, at)}
@@ -115,4 +121,17 @@ def _kernels(exploration: Explored, _: int) -> dict[str, Any]:
     }
 
 
-_ANSWERS = {"float64": _float64, "paths": _paths, "kernels": _kernels}
+def _break(exploration: Explored, span: int) -> dict[str, Any]:
+    if exploration.debugger is None:
+        fail(StateError, "this page was not served by a terminal", "wengert explore --live script.py is.")
+    spans, files = exploration.document["spans"], exploration.document["files"]
+    # Only a place that was recorded, of a program that the user has run.
+    path, line = files[spans["file"][span]]["path"], spans["line0"][span]
+    codes = [row.code for row in exploration.recording.rows if row.code is not None]
+    names = {code.co_filename if isinstance(code, CodeType) else code.file for code in codes}
+    whole = {short_path(name): name for name in names}
+    exploration.debugger.start(os.path.abspath(whole.get(path, path)), line)
+    return {"at": f"{path}:{line}"}
+
+
+_ANSWERS = {"float64": _float64, "paths": _paths, "kernels": _kernels, "break": _break}

@@ -20,6 +20,7 @@ import asyncio
 import hmac
 import json
 import secrets
+import signal
 import threading
 import webbrowser
 from collections import deque
@@ -29,6 +30,7 @@ from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
+from types import FrameType
 from typing import Any, Literal, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -383,8 +385,23 @@ def serve(application: Application | Exploration, *, port: int = 0, browser: boo
         asyncio.run(_until_interrupted(server, browser))
 
 
+def _leave_to_debugger(application: Application) -> None:
+    """Leave Ctrl-C to the debugger while it has the terminal."""
+    debugger = application.exploration.debugger if isinstance(application, Exploring) else None
+    before = signal.getsignal(signal.SIGINT)
+    if debugger is None or not callable(before) or threading.current_thread() is not threading.main_thread():
+        return
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if not debugger.is_open:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, interrupted)
+
+
 async def _until_interrupted(server: Server, browser: bool) -> None:
     async with server:
+        _leave_to_debugger(server.application)
         print(f"{server.application.title}\n{server.url}\nCtrl-C ends it.", flush=True)
         if browser:
             # A browser may take its time to start.

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from browserchecks import Costs, column, document, settle
+from browserchecks import Costs, column, document, go_to, settle
 
 MEGABYTE = 1_000_000
 # Milliseconds.
-FIRST_PICTURE, OPEN_MODULE, FRAME = 150, 16, 8
+FIRST_PICTURE, OPEN_MODULE, FRAME, TAB, FIND, STEP = 150, 16, 8, 300, 50, 100
 SLACK = 8
 FRAMES = 20
 
@@ -81,3 +81,28 @@ def test_a_module_opens_at_once(shown: tuple[Page, Costs, float]) -> None:
     assert page.locator("dialog").count() == 0
     # Several modules, one in another, are opened, and the panels tell of another node.
     assert costs.spent().script < SLACK * OPEN_MODULE
+
+
+@pytest.mark.parametrize("tab", ["tape", "paths", "memory", "parallel", "kernels"])
+def test_tabs_open_and_are_stepped_through(shown: tuple[Page, Costs, float], tab: str) -> None:
+    page, costs, _ = shown
+    go_to(page, f"tab={tab}")
+    assert costs.spent().script < SLACK * TAB
+    for key in ("ArrowLeft", "[", "p"):
+        page.keyboard.press(key)
+        settle(page)
+        assert costs.spent().script < SLACK * STEP
+    go_to(page, "tab=graph")
+
+
+def test_what_is_typed_is_found_at_once(shown: tuple[Page, Costs, float]) -> None:
+    page, costs, _ = shown
+    page.keyboard.press("/")
+    settle(page)
+    costs.spent()
+    for letter in "add nan":
+        page.keyboard.type(letter)
+        settle(page)
+        assert costs.spent().script < SLACK * FIND
+    page.keyboard.press("Escape")
+    settle(page)

@@ -1,6 +1,7 @@
 /** The tape, the key, and how gradients move. */
 import { useEffect, useRef } from "preact/hooks";
 import { middleCut, shownNumber, shownShape } from "../../format";
+import { copiesInto, recordsOf, seenIn } from "../../fold/copies";
 import { calledOf, namePart, plain, recordOf, type Part } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
 import { edgesAt, kindOf, phaseAt, shapeOf } from "../../trace/model";
@@ -47,7 +48,7 @@ function Tape() {
           </tr>
         </thead>
         <tbody>
-          {Array.from({ length: model.nodes }, (_, node) => (
+          {Array.from(recordsOf(model), (node) => (
             <Row key={node} node={node} />
           ))}
         </tbody>
@@ -74,9 +75,9 @@ function Row({ node }: { node: number }) {
   const cursor = store.cursor.value;
   const numbers = store.numbers.value;
   const last = store.last.value;
-  const current = last >= 0 && model.trace.events.node[last] === node;
+  const current = last >= 0 && seenIn(model, model.trace.events.node[last] as number) === node;
   const at = store.selection.value;
-  const selected = at?.kind === "node" && at.row === node;
+  const selected = at?.kind === "node" && seenIn(model, at.row) === node;
   const place = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
     const row = place.current;
@@ -116,6 +117,7 @@ function Row({ node }: { node: number }) {
         <button type="button" title={plain(record)}>
           <Formula parts={cut} />
         </button>
+        <Copied node={node} />
         {kept.length > 0 && (
           <small>
             kept{" "}
@@ -131,6 +133,28 @@ function Row({ node }: { node: number }) {
       <td class="wg-num">{there ? shown(numbers.value(node)) : ""}</td>
       <td class="wg-num wg-grad">{flowed ? shown(numbers.gradient(node)) : ""}</td>
     </tr>
+  );
+}
+
+/** Operands that are made as large as the other one, on their way into a record: "b copied → [24]". */
+export function Copied({ node, brief = false }: { node: number; brief?: boolean }) {
+  const model = useStore().model.value;
+  if (brief) {
+    const told = copiesInto(model, node).map(({ from, copy }) => `${plain([namePart(model, from)])} copied → ${shownShape(shapeOf(model, copy))}`);
+    return told.length === 0 ? null : (
+      <small class="wg-muted" title={told.join(", ")} aria-label={told.join(", ")}>
+        ⇉
+      </small>
+    );
+  }
+  return (
+    <>
+      {copiesInto(model, node).map(({ from, copy }) => (
+        <small key={copy} class="wg-copied">
+          <Formula parts={[cutShort(namePart(model, from))]} /> copied → {shownShape(shapeOf(model, copy))}
+        </small>
+      ))}
+    </>
   );
 }
 

@@ -1,5 +1,6 @@
 /** One step told: a plain sentence, and the same with its numbers in it. */
 import { shownNumber, shownShape } from "../../format";
+import { copiedFor } from "../../fold/copies";
 import { localOf, namePart, numbersOf, originOf, plain, recordOf, type Part } from "../../formula/expression";
 import { edgesAt, phaseAt, recordedAmount, recordedSize, shapeOf, type Model } from "../../trace/model";
 import type { Pattern, Phase } from "../../trace/types";
@@ -97,6 +98,10 @@ function forward(model: Model, numbers: Numbers, node: number, phase: Phase, pla
   const op = model.trace.nodes.op[node] as number;
   const name = op < 0 ? "" : (model.trace.ops.name[op] as string);
   const kept = keptBy(model, node);
+  if ((copiedFor(model)[node] as number) >= 0) {
+    const sentence = [math([namePart(model, node)]), text(` is copied to ${shownShape(shapeOf(model, node))}, to fit the other one; nothing needs to be kept.`, "strong")];
+    return { phase, node, badge: "copied", pattern: model.trace.ops.pattern[op] ?? "none", sentence, numbers: [], place };
+  }
   const sentence: Bit[] = [
     math([namePart(model, node)]),
     text(phase === "recompute" ? " is computed again, for the way back" : " is computed", "strong"),

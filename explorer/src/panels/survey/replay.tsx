@@ -1,11 +1,11 @@
 /** What can be asked about a place: its numbers in float64, and the debugger's way there. */
-import { useState } from "preact/hooks";
 import { num, optionalNum } from "../../trace/decode";
 import { detailsOf, type Model } from "../../trace/model";
 import type { Details, InFloat64 } from "../../trace/types";
 import { useStore } from "../../state";
 import { shownNumber } from "../../format";
 import { canAsk, useAsked } from "../asking";
+import { BreakButton, BreakTold } from "./break_here";
 import { Said } from "./said";
 
 export function Replay({ node, span }: { node: number; span: number }) {
@@ -14,7 +14,7 @@ export function Replay({ node, span }: { node: number; span: number }) {
   const [replay, ask] = useAsked("float64", node);
   const carried = Object.keys(model.trace.replays ?? {}).length;
   const command = breakCommand(model, span);
-  const [copied, setCopied] = useState(false);
+  const [stop, stopHere] = useAsked("break", span);
   if ((node < 0 || model.events === 0) && command === "") return null;
   return (
     <section class="wg-section wg-replay">
@@ -24,18 +24,9 @@ export function Replay({ node, span }: { node: number; span: number }) {
             {replay.state === "waits" ? "Replaying…" : "Replay in float64"}
           </button>
         )}
-        {command !== "" && (
-          <button
-            type="button"
-            class="wg-button"
-            title="Copies the command that runs the script to this line, in the debugger"
-            onClick={() => void navigator.clipboard?.writeText(command).then(() => setCopied(true))}
-          >
-            {copied ? "Copied" : "Break here"}
-          </button>
-        )}
+        {command !== "" && <BreakButton command={command} stop={stop} ask={stopHere} />}
       </div>
-      {command !== "" && <code class="wg-command">{command}</code>}
+      {command !== "" && <BreakTold command={command} stop={stop} />}
       {node >= 0 && !canAsk(store, "float64", node) && (
         <p class="wg-muted">
           <Said text={`${carried > 0 ? "This page carries float64 for the places that its errors name. " : ""}To replay this one takes the program behind the page: \`wengert.explorer.serve(found)\`, in a notebook \`found.show(live=True)\`.`} />

@@ -47,6 +47,8 @@ export interface PictureProps {
   readonly overlay?: Overlay | undefined;
   /** Whether the overlay moves. */
   readonly animated?: boolean;
+  /** Shows buttons that bring the picture nearer, further away, and whole. */
+  readonly zoom?: boolean;
 }
 
 const NO_INSETS: Insets = { top: 0, bottom: 0, side: 0 };
@@ -64,16 +66,33 @@ export function Picture(props: PictureProps) {
   useLayoutEffect(() => board.refit(), [board, props.fitKey]);
   useEffect(() => board.wake());
   return (
-    <canvas
-      ref={canvas}
-      class="wg-picture"
-      role="img"
-      aria-label={props.label}
-      tabIndex={0}
-      onDblClick={(event) => board.open(event)}
-    />
+    <>
+      <canvas
+        ref={canvas}
+        class="wg-picture"
+        role="img"
+        aria-label={props.label}
+        tabIndex={0}
+        onDblClick={(event) => board.open(event)}
+      />
+      {props.zoom === true && (
+        <div class="wg-zoom" role="group" aria-label="Zoom">
+          <button type="button" title="Further away" onClick={() => board.zoomBy(1 / NEARER)}>
+            −
+          </button>
+          <button type="button" title="Nearer" onClick={() => board.zoomBy(NEARER)}>
+            +
+          </button>
+          <button type="button" title="All of it" onClick={() => board.showAll()}>
+            all
+          </button>
+        </div>
+      )}
+    </>
   );
 }
+
+const NEARER = 1.3;
 
 /** The canvas's own state, outside of rendering: frames and pointers come far more often than changes of the document. */
 class Board {
@@ -135,6 +154,23 @@ class Board {
       height,
     };
     this.moved = false;
+    this.wake();
+  }
+
+  /** Brings the middle of the picture nearer. */
+  zoomBy(factor: number): void {
+    if (this.view === null) return;
+    this.view = zoomed(this.view, factor, this.view.width / 2, this.view.height / 2);
+    this.moved = true;
+    this.wake();
+  }
+
+  /** Shows all of the picture, however small it becomes. */
+  showAll(): void {
+    const { canvas } = this;
+    if (canvas === null) return;
+    this.view = fitted(this.props.list.bounds, canvas.clientWidth, canvas.clientHeight, 12, this.props.most);
+    this.moved = true;
     this.wake();
   }
 

@@ -127,7 +127,7 @@ function rowOf(selection: { kind: string; row: number } | null, kind: "node" | "
 
 function selectionAt(stage: Stage, target: Target | null) {
   if (target === null) return null;
-  if (target.kind === "item" || target.kind === "header") {
+  if ("item" in target) {
     const node = nodeOf(stage, target.item);
     return node < 0 ? null : ({ kind: "node", row: node } as const);
   }

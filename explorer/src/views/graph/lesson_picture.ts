@@ -14,6 +14,7 @@ import {
 import { displayList } from "../../draw/scene";
 import type { DisplayList } from "../../draw/display";
 import type { TextMeasure } from "../../draw/text";
+import { copyAlong } from "../../fold/copies";
 import { fold, scopeFacts, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/fold";
 import { shownNumber } from "../../format";
 import { nested, type NestedLayout } from "../../layout/nested";
@@ -28,8 +29,6 @@ import { pathsBetween } from "../paths/paths";
 export interface Stage {
   readonly model: Model;
   readonly graph: VisibleGraph;
-  /** Edges on whose way a value is copied to fit, with the node that does it. */
-  readonly copies: ReadonlyMap<number, number>;
   readonly layout: NestedLayout;
   readonly nodes: readonly NodeLook[];
   readonly edges: readonly EdgeLook[];
@@ -46,7 +45,7 @@ const SPARSE = 40;
 export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean): Stage {
   const metrics = recorded.nodes > SPARSE ? DENSE : narrow ? NARROW : LESSON;
   const model = withModulesOnly(recorded);
-  const { graph, copies } = withoutCopies(model, fold(model, { open: new Set(model.trace.scopes.parent.keys()) }));
+  const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()), inlineCopies: true });
   const nodes = graph.items.map((item) => baseLook(model, item));
   const edges = graph.edges.map((edge) => baseEdge(model, edge));
   const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));
@@ -54,40 +53,7 @@ export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean):
     ...metrics,
     size: (item: Item) => boxSize(looks.get(item) as NodeLook, metrics, measure),
   });
-  return { model, graph, copies, layout, nodes, edges, metrics, measure };
-}
-
-/** Whether a node only copies its operand to fit the other one of an operation: the program does not write it. */
-export function isImplicitCopy(model: Model, node: number): boolean {
-  const { nodes, ops } = model.trace;
-  const op = nodes.op[node] as number;
-  if (op < 0 || ops.name[op] !== "broadcast") return false;
-  const uses = edgesAt(model.consumers, node);
-  if (uses.length !== 1) return false;
-  const user = model.dst[uses[0] as number] as number;
-  // What is written has an expression of its own.
-  return (nodes.op[user] as number) >= 0 && nodes.span[user] === nodes.span[node];
-}
-
-/** The graph with such copies as what they are, something that happens on the way: their two edges are one. */
-function withoutCopies(model: Model, graph: VisibleGraph): { graph: VisibleGraph; copies: ReadonlyMap<number, number> } {
-  const gone = new Set(graph.items.flatMap(({ kind, node }, i) => (kind === "node" && isImplicitCopy(model, node) ? [i] : [])));
-  const copies = new Map<number, number>();
-  if (gone.size === 0) return { graph, copies };
-  const place = new Map<number, number>();
-  graph.items.forEach((_, i) => gone.has(i) || place.set(i, place.size));
-  const at = (item: number) => place.get(item) ?? -1;
-  const into = new Map(graph.edges.flatMap((edge) => (gone.has(edge.to) ? [[edge.to, edge] as const] : [])));
-  const edges = graph.edges.flatMap((edge) => {
-    if (gone.has(edge.to)) return [];
-    const before = into.get(edge.from);
-    if (before === undefined) return [{ ...edge, from: at(edge.from), to: at(edge.to) }];
-    for (const row of before.rows) copies.set(row, model.src[edge.rows[0] as number] as number);
-    return [{ ...before, to: at(edge.to), from: at(before.from) }];
-  });
-  const items = graph.items.flatMap((item, i) => (gone.has(i) ? [] : [{ ...item, parent: item.parent < 0 ? -1 : at(item.parent) }]));
-  const itemOf = graph.itemOf.map((item) => at(gone.has(item) ? (into.get(item)?.from ?? -1) : item));
-  return { graph: { ...graph, items, edges, itemOf, boxes: graph.boxes - gone.size }, copies };
+  return { model, graph, layout, nodes, edges, metrics, measure };
 }
 
 /**
@@ -227,9 +193,9 @@ function edgeLook(
 }
 
 /** "→ [24]": what a value is copied to on its way. */
-function markOf({ model, copies, metrics }: Stage, row: number): string | undefined {
-  const copy = copies.get(row);
-  if (copy === undefined || metrics.inside !== undefined) return undefined;
+function markOf({ model, metrics }: Stage, row: number): string | undefined {
+  const copy = copyAlong(model, row);
+  if (copy < 0 || metrics.inside !== undefined) return undefined;
   const shape = model.trace.shapes[model.trace.nodes.shape[copy] as number] ?? [];
   return `copied → [${shape.join("×")}]`;
 }
@@ -299,9 +265,9 @@ export function flowsAt(stage: Stage, cursor: number): Flow[] {
 }
 
 /** The edge on which a value goes on that is copied on its way, or -1. */
-function copyOut({ model, copies }: Stage, row: number): number {
-  const copy = copies.get(row);
-  return copy === undefined ? -1 : (edgesAt(model.consumers, copy)[0] ?? -1);
+function copyOut({ model }: Stage, row: number): number {
+  const copy = copyAlong(model, row);
+  return copy < 0 ? -1 : (edgesAt(model.consumers, copy)[0] ?? -1);
 }
 
 /** The node that an item of the visible graph stands for, or -1. */

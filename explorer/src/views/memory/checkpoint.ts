@@ -99,7 +99,9 @@ function regionOfNodes(model: Model, regions: readonly (readonly number[])[]): I
   for (let s = 1; s < scopes.parent.length; s++) {
     if ((ofScope[s] as number) < 0) ofScope[s] = ofScope[scopes.parent[s] as number] as number;
   }
-  return Int32Array.from({ length: model.nodes }, (_, n) => ofScope[nodes.scope[n] as number] as number);
+  const region = new Int32Array(model.nodes);
+  for (let n = 0; n < model.nodes; n++) region[n] = ofScope[nodes.scope[n] as number] as number;
+  return region;
 }
 
 interface Spans {

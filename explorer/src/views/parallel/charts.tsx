@@ -1,4 +1,5 @@
 /** Small charts: how much faster with more workers, and how wide the graph is at each level. */
+import { once } from "../../once";
 import { shownNumber } from "../../format";
 import { MOST_WORKERS } from "../../state";
 import type { Speedup } from "./simulate";
@@ -67,8 +68,8 @@ export function LevelChart({ level, current }: { level: Int32Array; current: num
   );
 }
 
-export function levelWidths(level: Int32Array): number[] {
+export const levelWidths = once((level: Int32Array): readonly number[] => {
   const widths: number[] = [];
   for (const l of level) widths[l] = (widths[l] ?? 0) + 1;
   return Array.from(widths, (n) => n ?? 0);
-}
+});

@@ -1,4 +1,5 @@
 /** One lane a worker: what it did when, what is on the critical path, and the life of the chosen node. */
+import { once } from "../../once";
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { workerToken } from "../../draw/palette";
@@ -121,7 +122,7 @@ function paint(surface: Surface, lives: Lives, chosen: readonly number[], held: 
   const lane = laneHeight(lives.workers);
   const height = lane - 4;
   const line = lineOf(lives);
-  const tone = Uint8Array.from({ length: lives.count }, (_, k) => (lives.critical[k] === 1 ? CRITICAL : 0) + (lives.backward[k] === 1 ? BACKWARD : 0));
+  const tone = toneOf(lives);
   const passes = [colour("op"), colour("grad")];
   context.save();
   context.translate(LEFT, TOP);
@@ -212,7 +213,7 @@ function life({ context, colour }: Surface, span: Span, x: (t: number) => number
   context.strokeRect(x(span.start) - 1, y - 1, wide + 2, lane - 2);
 }
 
-function lineOf(lives: Lives): Timeline {
+const lineOf = once((lives: Lives): Timeline => {
   const share = (t: number) => t / Math.max(1e-9, lives.micros);
   return {
     from: lives.start.map(share),
@@ -223,4 +224,11 @@ function lineOf(lives: Lives): Timeline {
     micros: lives.micros,
     breaks: [],
   };
-}
+});
+
+/** Which of the tones each bar has. */
+const toneOf = once((lives: Lives) => {
+  const tone = new Uint8Array(lives.count);
+  for (let k = 0; k < lives.count; k++) tone[k] = (lives.critical[k] === 1 ? CRITICAL : 0) + (lives.backward[k] === 1 ? BACKWARD : 0);
+  return tone;
+});

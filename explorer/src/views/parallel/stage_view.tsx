@@ -45,7 +45,7 @@ export function StageView({ passes, now }: { passes: Passes; now: Signal<number>
   const items = picture?.graph.items ?? [];
   const selectionAt = (target: Target | null) => {
     if (target === null) return null;
-    if (target.kind === "item" || target.kind === "header") return selectionOfItem(items[target.item] as Item);
+    if ("item" in target) return selectionOfItem(items[target.item] as Item);
     return { kind: "edge", row: picture?.graph.edges[target.edge]?.rows[0] as number } as const;
   };
   const palette = PALETTES[store.theme.value];

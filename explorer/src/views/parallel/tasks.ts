@@ -1,4 +1,5 @@
 /** The recorded run as tasks that wait for each other: its critical path, and what more or fewer workers would make of it. */
+import { once } from "../../once";
 import type { Model } from "../../trace/model";
 import { PHASES } from "../../trace/types";
 
@@ -114,6 +115,4 @@ export function criticalPath(tasks: Tasks): CriticalPath {
   return { micros, tasks: path.reverse(), onPath, earliest, level };
 }
 
-export function workOf(tasks: Tasks): number {
-  return tasks.dur.reduce((sum, d) => sum + d, 0);
-}
+export const workOf = once((tasks: Tasks): number => tasks.dur.reduce((sum, d) => sum + d, 0));

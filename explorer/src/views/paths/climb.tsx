@@ -1,10 +1,42 @@
 /** The chain rule along one path, step by step: what comes from above, times the local derivative, is handed on. */
 import { shownNumber } from "../../format";
+import type { Part } from "../../formula/expression";
 import { Formula } from "../../formula/view";
 import { factorsOf } from "../../panels/lesson/about/paths_section";
 import { slopeOf } from "../../scalar/recompute";
 import { useStore, type Numbers } from "../../state";
 import type { Path } from "./paths";
+
+/** Steps that are shown of a path. */
+const MANY = 24;
+
+interface Row {
+  readonly edge: number;
+  readonly of: Part;
+  readonly by: Part;
+  readonly above: number;
+  readonly local: number;
+  readonly handed: number;
+}
+
+function Rung({ of, by, above, local, handed }: Row) {
+  return (
+    <tr>
+      <td>
+        <Formula parts={[of]} /> → <Formula parts={[by]} />
+      </td>
+      <td class="wg-grad">{shownNumber(above)}</td>
+      <td>
+        {shownNumber(local)}{" "}
+        <small class="wg-derivative">
+          ∂<Formula parts={[of]} />/∂
+          <Formula parts={[by]} />
+        </small>
+      </td>
+      <td class="wg-grad">{shownNumber(handed)}</td>
+    </tr>
+  );
+}
 
 export function Climb({ path, numbers }: { path: Path; numbers: Numbers }) {
   const model = useStore().model.value;
@@ -17,6 +49,9 @@ export function Climb({ path, numbers }: { path: Path; numbers: Numbers }) {
       upstream = above * local;
       return { edge, of, by, above, local, handed: upstream };
     });
+  // Of a long path its two ends say what there is to see: how it begins, and what arrives.
+  const long = rows.length > MANY;
+  const [head, tail] = long ? [rows.slice(0, MANY / 2), rows.slice(-MANY / 2)] : [rows, []];
   return (
     <table class="wg-climb" aria-label="Local times upstream, from the end of the path back">
       <thead>
@@ -28,21 +63,18 @@ export function Climb({ path, numbers }: { path: Path; numbers: Numbers }) {
         </tr>
       </thead>
       <tbody>
-        {rows.map(({ edge, of, by, above, local, handed }) => (
-          <tr key={edge}>
-            <td>
-              <Formula parts={[of]} /> → <Formula parts={[by]} />
+        {head.map((row) => (
+          <Rung key={row.edge} {...row} />
+        ))}
+        {long && (
+          <tr>
+            <td colSpan={4} class="wg-muted">
+              {rows.length - MANY} more steps
             </td>
-            <td class="wg-grad">{shownNumber(above)}</td>
-            <td>
-              {shownNumber(local)}{" "}
-              <small class="wg-derivative">
-                ∂<Formula parts={[of]} />/∂
-                <Formula parts={[by]} />
-              </small>
-            </td>
-            <td class="wg-grad">{shownNumber(handed)}</td>
           </tr>
+        )}
+        {tail.map((row) => (
+          <Rung key={row.edge} {...row} />
         ))}
       </tbody>
     </table>

@@ -35,7 +35,8 @@ type Slope = (edge: number) => number | null;
  * Edges without a slope along which no gradient went either are on no path. Where one went, between tensors, the paths
  * are counted all the same, without products.
  */
-export function pathsBetween(model: Model, slope: Slope, from: number, to: number, most: number): PathSummary {
+export function pathsBetween(model: Model, slopes: Slope, from: number, to: number, most: number): PathSummary {
+  const slope = asked(slopes);
   const edges = edgesBetween(model, slope, from, to);
   const complete = edges.every((edge) => slope(edge) !== null);
   const ahead = forwardSums(model, slope, edges, from);
@@ -53,6 +54,15 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
     size: from === to ? 1 : (ahead.size[to] ?? 0),
     best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
     through,
+  };
+}
+
+/** The same slopes, each asked for once. */
+function asked(slopes: Slope): Slope {
+  const known: (number | null | undefined)[] = [];
+  return (edge) => {
+    const found = known[edge];
+    return found === undefined ? (known[edge] = slopes(edge)) : found;
   };
 }
 

@@ -1,13 +1,15 @@
 /** How the loupe shows what is folded in it: NaN, what is chosen, what has not happened yet, kernels. */
+import { copiedFor, copyAlong } from "../../fold/copies";
 import type { Item, VisibleEdge, VisibleGraph } from "../../fold/fold";
 import { runsIn, scopeFacts } from "../../fold/fold";
-import type { EdgeLook, Hull, Lane, NodeLook } from "../../draw/looks";
+import { statesOf, turnsOf } from "../../fold/recurrence";
+import type { EdgeLook, Hull, Lane, Loop, NodeLook } from "../../draw/looks";
 import type { Picture } from "../../draw/picture";
 import { hullParts } from "../../draw/scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
 import type { KernelInfo } from "../../trace/types";
-import { kindOf, recordedGradient, recordedValue, type Model } from "../../trace/model";
+import { kindOf, nameOf, recordedGradient, recordedValue, type Model } from "../../trace/model";
 import type { Selection } from "../../state";
 import { shownMicros, shownNumber } from "../../format";
 import { hasNaNGradient, hasNaNValue, totalsOf } from "./totals";
@@ -76,9 +78,34 @@ export function edgeLooks(model: Model, picture: Picture, scenery: Scenery): Edg
       value: base.value === null ? null : told(base.value, made >= scenery.cursor, single < 0 ? null : recordedValue(model, single)),
       // What is lost is shown from the beginning: it is what the reader came for.
       gradient: base.gradient === null ? null : told(base.gradient, home >= scenery.cursor && base.gradient.bad !== true, single < 0 ? null : recordedGradient(model, single)),
-      selected: selection?.kind === "edge" && edge.rows.includes(selection.row),
+      selected: (selection?.kind === "edge" && edge.rows.includes(selection.row)) || (selection?.kind === "node" && edge.rows.some((e) => copyAlong(model, e) === selection.row)),
+      sign: isCopied(model, edge) ? "⇉" : undefined,
     };
   });
+}
+
+/** Whether all that goes along an edge is copied to fit. */
+function isCopied(model: Model, edge: VisibleEdge): boolean {
+  return edge.rows.every((row) => copyAlong(model, row) >= 0);
+}
+
+/** The states of the recurrence that the scope shown is a turn of, from port to port. */
+export function loopsIn(model: Model, focus: number, { graph }: Picture): Loop[] {
+  const states = focus === 0 ? [] : statesOf(model, focus);
+  const turns = states.length === 0 ? 0 : turnsOf(model, focus);
+  // What the first turn begins with may stand inside.
+  const begins = (node: number) => graph.items.findIndex((item) => item.node === node || (item.entering === true && item.beyond?.includes(node) === true));
+  const leaves = (node: number) => graph.items.findIndex((item) => item.kind === "port" && item.entering === false && item.node === node);
+  return states.flatMap(({ entering, leaving }) => {
+    const [to, from] = [begins(entering), leaves(leaving)];
+    return to < 0 || from < 0 ? [] : [{ from, to, label: `${stateName(model, leaving)}${turns > 1 ? `${turns} turns` : "each turn"}` }];
+  });
+}
+
+/** "h, " where the program has a name for a state. */
+function stateName(model: Model, node: number): string {
+  const name = nameOf(model, node);
+  return /^([vcpx]_?\d+)?$/.test(name) ? "state, " : `${name.slice(name.lastIndexOf(".") + 1).replace(/_\d+$/, "")}, `;
 }
 
 /** Where one member is drawn for all of a run, its own edges; all where none is its own. */
@@ -123,7 +150,8 @@ function encloses(graph: VisibleGraph, outer: number, inner: number): boolean {
 /** Boxes that a scope has inside when it is open; constants are not drawn. */
 function contents(model: Model, scope: number): number {
   let boxes = runsIn(model, scope).length;
-  for (const n of model.childNodes[scope] as number[]) if (kindOf(model, n) !== "const") boxes++;
+  const copied = copiedFor(model);
+  for (const n of model.childNodes[scope] as number[]) if (kindOf(model, n) !== "const" && (copied[n] as number) < 0) boxes++;
   return boxes;
 }
 

@@ -1,6 +1,8 @@
 /** The inside of one layer at reading size. */
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { copiedFor } from "../../fold/copies";
 import { nodesWithin } from "../../fold/fold";
+import { statesOf } from "../../fold/recurrence";
 import { ASK_FIRST } from "../../fold/open";
 import { dtypeOf, edgesAt, scopePath, shapeOf, type Model } from "../../trace/model";
 import { useStore } from "../../state";
@@ -26,14 +28,14 @@ export function Loupe({ focus, goTo }: { focus: number; goTo: (scope: number) =>
     <section class="wg-loupe" aria-label={`Inside ${pathOf(model, focus)}`}>
       <Head model={model} focus={focus} goTo={goTo} />
       <div class="wg-loupe-graph">
-        <Inside focus={focus} />
+        <Inside focus={focus} goTo={goTo} />
       </div>
       <Legend model={model} focus={focus} />
     </section>
   );
 }
 
-function Inside({ focus }: { focus: number }) {
+function Inside({ focus, goTo }: { focus: number; goTo: (scope: number) => void }) {
   const store = useStore();
   const model = store.model.value;
   const open = store.open.value;
@@ -51,7 +53,7 @@ function Inside({ focus }: { focus: number }) {
       </div>
     );
   }
-  return <ScopeGraph focus={focus} open={open} lit={lit} kernels={model.trace.kernels?.list ?? NONE} />;
+  return <ScopeGraph focus={focus} open={open} lit={lit} kernels={model.trace.kernels?.list ?? NONE} goTo={goTo} />;
 }
 
 function pathOf(model: Model, scope: number): string {
@@ -121,10 +123,14 @@ export function entering(model: Model, scope: number): string {
 function Legend({ model, focus }: { model: Model; focus: number }) {
   const gradients = (totalsOf(model).gradients[0] as number) > 0;
   const broken = (totalsOf(model).badGradients[focus] as number) > 0;
+  const states = focus !== 0 && statesOf(model, focus).length > 0;
+  const copies = useMemo(() => nodesWithin(model, focus).some((n) => (copiedFor(model)[n] as number) >= 0), [model, focus]);
   return (
     <footer class="wg-legend">
       <span class="wg-key-value">value</span>
       {gradients && <span class="wg-key-gradient">gradient</span>}
+      {copies && <span class="wg-key-copy">copied to fit</span>}
+      {states && <span class="wg-key-state">state</span>}
       {model.trace.kernels !== undefined && <span class="wg-key-kernel">one kernel</span>}
       {broken && <span class="wg-key-lost">gradient lost to NaN</span>}
     </footer>

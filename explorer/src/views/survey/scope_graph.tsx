@@ -13,10 +13,10 @@ import type { KernelInfo } from "../../trace/types";
 import { recordedValue, scopePath, type Model } from "../../trace/model";
 import { select, toggleScope, useStore, type Selection } from "../../state";
 import { Picture as Board, type Overlay } from "../graph/canvas";
-import { edgeLooks, hullsOf, nodeLooks } from "./looks";
+import { edgeLooks, hullsOf, loopsIn, nodeLooks } from "./looks";
 
-/** Below this zoom names cannot be read: then the picture begins at what is chosen instead of showing everything. */
-const READABLE = 0.62;
+/** Below the first zoom names cannot be read: then the picture begins at what is chosen instead of showing everything. Rows are broken for the second. */
+const [READABLE, COMFORTABLE] = [0.75, 0.9];
 
 /** Single numbers stand on the lanes, and need room. */
 const NUMBERED: Metrics = { ...SURVEY, rankGap: 84, nodeGap: 40 };
@@ -30,27 +30,30 @@ interface Props {
   lit?: ReadonlySet<number>;
   /** Kernels whose nodes are framed. */
   kernels: readonly KernelInfo[];
+  /** Shows another part alone; parts are opened and closed here where this is given. */
+  goTo?: (scope: number) => void;
 }
 
-export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
+export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props) {
   const store = useStore();
   const model = store.model.value;
   const cache = useRef<LayoutCache>(new Map());
   const { box, width, height } = useBox();
   const metrics = useMemo(() => (nodesWithin(model, focus).some((n) => recordedValue(model, n) !== null) ? NUMBERED : SURVEY), [model, focus]);
   const picture = useMemo(
-    () => (width === 0 ? null : pictureOf(model, { open, within: focus, metrics, measure: measure(), cache: cache.current, hideConstants: true, wrapWidth: width / READABLE })),
+    () => (width === 0 ? null : pictureOf(model, { open, within: focus, metrics, measure: measure(), cache: cache.current, hideConstants: true, inlineCopies: true, wrapWidth: (width - 48) / COMFORTABLE, wrapStrictly: true, bus: true })),
     [model, focus, open, width],
   );
   const born = useMemo(() => bornIn(model), [model]);
   const hulls = useMemo(() => (picture === null ? [] : hullsOf(picture, kernels)), [picture, kernels]);
+  const loops = useMemo(() => (picture === null ? [] : loopsIn(model, focus, picture)), [picture]);
   const litScopes = useMemo(() => scopesAround(model, lit), [model, lit]);
   const scenery = { cursor: store.cursor.value, selection: store.selection.value, hover: store.hover.value, born, lit, litScopes };
-  const drawn = picture === null ? null : displayList({ ...picture, nodes: nodeLooks(model, picture, scenery), edges: edgeLooks(model, picture, scenery), hulls });
+  const drawn = picture === null ? null : displayList({ ...picture, nodes: nodeLooks(model, picture, scenery), edges: edgeLooks(model, picture, scenery), hulls, loops, handles: goTo !== undefined });
   const items = picture?.graph.items ?? [];
   const selectionOf = (target: Target | null): Selection => {
     if (target === null || picture === null) return null;
-    if (target.kind === "item" || target.kind === "header") return itemSelection(items[target.item] as Item);
+    if ("item" in target) return itemSelection(items[target.item] as Item);
     return { kind: "edge", row: (picture.graph.edges[target.edge]?.rows[0] as number) };
   };
   return (
@@ -63,7 +66,13 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
           focus={nearSelection(items, picture.layout.boxes, store.selection.peek(), drawn.bounds, width, height)}
           label={`Graph of ${scopePath(model, focus).join(".") || model.trace.meta.title}, ${picture.graph.boxes} boxes`}
           overlay={flagsOver(picture, born, PALETTES[store.theme.value])}
-          onPress={(target) => select(store, selectionOf(target))}
+          zoom={true}
+          onPress={(target) => {
+            const at = selectionOf(target);
+            if (target?.kind === "enter" && at?.kind === "scope") goTo?.(at.row);
+            else select(store, at);
+            if (target?.kind === "toggle" && at?.kind === "scope") toggleScope(store, at.row);
+          }}
           onHover={(target) => (store.hover.value = selectionOf(target))}
           onOpen={(target) => {
             const at = selectionOf(target);

@@ -1,4 +1,5 @@
 /** The run as a row of layers: what stands in each column, how large values and gradients are in it, what passes between. */
+import { copiedFor, seenIn } from "../../fold/copies";
 import { edgesAt, kindOf, nameOf, opOf, recordedSize, text, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
 import { NODE_KINDS } from "../../trace/types";
@@ -77,7 +78,9 @@ function partsIn(model: Model, totals: Totals, first: Int32Array, scope: number)
     if ((totals.ops[s] as number) > 0) parts.push({ scope: s, first: first[s] as number });
   }
   const { kind } = model.trace.nodes;
+  const copied = copiedFor(model);
   for (const n of model.childNodes[scope] as number[]) {
+    if ((copied[n] as number) >= 0) continue;
     if (kind[n] === OP || kind[n] === ROOT) parts.push({ node: n, first: n });
   }
   return parts.sort((a, b) => a.first - b.first);
@@ -325,6 +328,9 @@ function assign(model: Model, columns: readonly Column[], columnOf: Int32Array):
   }
   columns.forEach((column, i) => {
     for (const n of column.nodes) columnOf[n] = i;
+  });
+  copiedFor(model).forEach((user, n) => {
+    if (user >= 0) columnOf[n] = columnOf[seenIn(model, n)] as number;
   });
 }
 

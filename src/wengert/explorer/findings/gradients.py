@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import CodeType
 
 import numpy as np
 
+from ...core.source import Source, resolve
 from ...explain.report import size as shown_size
 from .cuts import listed
 from .facts import Facts, floating, rms
@@ -72,9 +74,15 @@ def still(facts: Facts) -> Iterator[Finding]:
         verb, has = ("is", "has a gradient") if len(rows) == 1 else ("are", "have gradients")
         yield Finding(
             "not-updated", "warning", f"{names} {verb} never updated", facts.where(rows[0]), rows[0], "optimizer",
-            facts.source(rows[0]), f"{names} {has}, but no optimiser knows of {'it' if len(rows) == 1 else 'them'}.",
+            _place(facts.recording.optimizer_at) or facts.source(rows[0]),
+            f"{names} {has}, but no optimiser knows of {'it' if len(rows) == 1 else 'them'}.",
             "give the optimiser all parameters: opt = wg.optim.Adam(model.parameters())", {"count": len(rows)},
         )  # fmt: skip
+
+
+def _place(called: tuple[CodeType, int] | None) -> Source | None:
+    """Return the user's line of a call."""
+    return None if called is None else resolve(*called)
 
 
 def left_over(facts: Facts) -> Iterator[Finding]:
@@ -89,7 +97,7 @@ def left_over(facts: Facts) -> Iterator[Finding]:
         name = facts.name(row)
         yield Finding(
             "left-over-gradient", "error", "gradients of earlier steps are added", facts.where(row), row, "optimizer",
-            facts.source(row),
+            _place(facts.recording.standing_at) or facts.source(row),
             f"When the backward pass came to {name}, it had the gradient of an earlier step, and the optimiser moved "
             "it by the sum of both.",
             "call opt.zero_grad() before loss.backward()",
@@ -114,7 +122,7 @@ def great_steps(facts: Facts) -> Iterator[Finding]:
             name = facts.name(event.row)
             yield Finding(
                 "great-step", "warning", f"one step moves {name} by {moved / own:.3g} times its size",
-                facts.where(event.row), event.row, "optimizer", facts.source(event.row),
+                facts.where(event.row), event.row, "optimizer", _place(updated.called) or facts.source(event.row),
                 f"{name} has the root mean square {own:.2g}, and this step changes it by {moved:.2g}.",
                 "a smaller learning rate, or wg.nn.utils.clip_grad_norm_ before opt.step()", {"ratio": moved / own},
             )  # fmt: skip

@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from ...core import tree
-from ...core.errors import is_internal
+from ...core.errors import is_internal, user_frame
 from ...core.mode import Mode, get_mode
 from ...core.node import Node
 from ...core.ops.op import Op
@@ -87,6 +87,10 @@ class Pulled(NamedTuple):
     end: float
 
 
+# A place in the user's program: code, and the instruction in it.
+Called = tuple[CodeType, int]
+
+
 class Updated(NamedTuple):
     """An optimiser gave a parameter a new value."""
 
@@ -96,6 +100,7 @@ class Updated(NamedTuple):
     after: Any
     start: float
     end: float
+    called: Called | None = None
 
 
 class Optimizing(NamedTuple):
@@ -126,6 +131,7 @@ class Pass(NamedTuple):
     roots: Sequence[tuple[Node, Any]]
     time: float
     standing: frozenset[Node] = frozenset()
+    called: Called | None = None
 
 
 Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
@@ -187,7 +193,7 @@ class Tape(Observer):
     def pass_begins(self, roots: Sequence[tuple[Node, Any]]) -> None:
         self.recorder.variables = _variables(self)
         self.first.append(len(self.entries))
-        self.append(Pass(tuple(roots), perf_counter()))
+        self.append(Pass(tuple(roots), perf_counter(), called=_called()))
 
     def pass_ends(self, found: Mapping[Node, Any] | None) -> None:
         first = self.first.pop()
@@ -202,9 +208,11 @@ class Tape(Observer):
         if stepped:
             self.recorder.states[id(optimizer)] = _state_bytes(optimizer)
             self.recorder.updated()
+        else:
+            self.recorder.optimizer_at = _called()
 
     def updated(self, parameter: Tensor, before: Any, gradient: Any, after: Any, start: float, end: float) -> None:
-        self.append(Updated(parameter.node, before, gradient, after, start, end))
+        self.append(Updated(parameter.node, before, gradient, after, start, end, _called()))
 
     # -- the call stack
 
@@ -274,6 +282,7 @@ class Recorder:
         self.steps = 0  # how many whole steps were let go before it
         self._lock = locks.lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
+        self.optimizer_at: Called | None = None  # where the last optimiser was made
         self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
         self.states: dict[int, int] = {}  # the bytes of the state of every optimiser that took a step
         self.learned: set[Node] = set()  # the leaves that gradients came to, in steps let go too
@@ -419,6 +428,12 @@ def _adds_up(pulled: Sequence[Pulled]) -> bool:
     """Return whether a backward pass came to a leaf that has a gradient already: several passes make one update."""
     leaves = {entry for p in pulled for entry in p.own if entry.op.kind == "leaf"}
     return any((owner := leaf.variable) is not None and owner.grad is not None for leaf in leaves)
+
+
+def _called() -> Called | None:
+    """Return the place in the user's program from which the recorder was reached."""
+    frame = user_frame(2)
+    return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def _standing(leaves: Iterable[Node]) -> frozenset[Node]:

@@ -20,7 +20,7 @@ from ...core.ops.record import OUTPUT, kept_values
 from ...core.source import Source
 from ...core.spec import spec_of
 from ...core.tensor import ALIAS, Tensor
-from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated, made_by
+from .recorder import Activation, Called, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated, made_by
 
 # Leaks by which a program takes values as numbers, to decide by them or to go on with them outside of the graph.
 READS = frozenset({"__bool__", "__float__", "__int__", "__complex__", "item", "tolist", "numpy", "__array__"})
@@ -97,7 +97,8 @@ class Recording:
     `passes` counts backward passes, `parameters` are all that the program can reach, with their names. `stepped` are
     those of the optimisers that took a step in it, `optimized` those of all optimisers of the program, `passing` the
     leaves that this run made when its optimisers were there already. `learned` are the leaves that gradients came to,
-    in this or another step of the program; `standing` those that had one when this step's first pass came to them.
+    in this or another step of the program; `standing` those that had one when this step's first pass came to them,
+    which began at `standing_at`; `optimizer_at` is where the program made its last optimiser.
     `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
     `reads` are the values that the program took out as Python's or NumPy's numbers before its last operation, or to
     decide by before its backward pass, with their rows. `state_bytes` is what the optimisers keep from step to step.
@@ -122,6 +123,8 @@ class Recording:
     passing: set[Row] = field(default_factory=set)
     learned: set[Node] = field(default_factory=set)
     standing: frozenset[Node] = frozenset()
+    standing_at: Called | None = None
+    optimizer_at: Called | None = None
     touched: set[Node | int] = field(default_factory=set)
     reads: list[tuple[Leaked, Row]] = field(default_factory=list)
     state_bytes: int = 0
@@ -287,6 +290,8 @@ class _Assembly:
         self.passes = 0
         self.again: list[bool] = []  # whether a pass was itself recorded
         self.standing: frozenset[Node] | None = None  # of the first pass
+        self.standing_at: Called | None = None
+        self.began: Called | None = None  # the pass in progress
         self.gradients: list[dict[Row, Any]] = []  # what arrived, pass by pass
         self.last_pass_ended = float("inf")
         items = [item for tape in recorder.tapes for item in self._paired(tape)]
@@ -322,6 +327,7 @@ class _Assembly:
         elif type(entry) is Pass:
             if entry.roots:
                 self.passes += 1
+                self.began = entry.called
                 self.seeds.append([n for n, _ in entry.roots])
                 self.gradients.append({})
                 self.again.append(False)
@@ -330,7 +336,7 @@ class _Assembly:
             else:
                 self.last_pass_ended = entry.time
                 if self.standing is None and self.again and not self.again[-1]:
-                    self.standing = entry.standing
+                    self.standing, self.standing_at = entry.standing, self.began
         elif type(entry) is Updated and entry.node is not None:
             row = self._row(entry.node, entry.before)
             self.events.append(Event("optimizer", row, thread, entry.start, entry.end, updated=entry))
@@ -450,7 +456,8 @@ def recorded(
     return Recording(
         rows, events, roots, made.leaks, started=began, seconds=recorder.ended - began, step=recorder.number,
         passes=made.passes, stepped=made.stepped, optimized=recorder.optimized, learned=recorder.learned,
-        standing=made.standing or frozenset(), touched=touched,
+        standing=made.standing or frozenset(), standing_at=made.standing_at,
+        optimizer_at=recorder.optimizer_at, touched=touched,
         reads=[(leak, row) for leak, row in made.reads if leak.time < (turn if leak.what == "__bool__" else end)],
         state_bytes=sum(recorder.states.values()),
         passing={r for r in rows if r.op is None and not made.passing.isdisjoint((r.node, id(r.value)))},

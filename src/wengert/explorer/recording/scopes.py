@@ -483,7 +483,8 @@ def _told_apart(item: Any) -> Any:
 
 def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]) -> None:
     """Give every scope its hash: what it has in order, and from where in it the operands come."""
-    labels = np.array([_label(row) for row in rows], dtype=np.int64)
+    turning = {place for place in places if _turns(place)}
+    labels = np.array([_label(row, of_row[row] in turning) for row in rows], dtype=np.int64)
     edges = [
         (row.index, slot, operand.index)
         for row in rows
@@ -527,11 +528,28 @@ def _ranges(starts: Any, ends: Any) -> Any:
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
 
-def _label(row: Row) -> int:
-    """Return a number for what a row is by itself."""
+def _without_numbers(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return an index without the elements that it picks: x[:, t] is the same for every t."""
+    return tuple("one" if type(entry) is int else entry for entry in entries)
+
+
+def _turns(place: Place) -> bool:
+    """Return whether a scope stands in a turn of a loop."""
+    walked: Place | None = place
+    while walked is not None:
+        if walked.kind == "iteration":
+            return True
+        walked = walked.parent
+    return False
+
+
+def _label(row: Row, turning: bool) -> int:
+    """Return a number for what a row is by itself; which element it picks is no part of it in a turn of a loop."""
     name = row.op.name if row.op is not None else row.kind
     specs = tuple((s.shape, str(s.dtype)) for s in row.specs)
-    attrs = sorted((k, v) for k, v in row.attrs.items() if k not in UNTOLD)
+    attrs = sorted(
+        (k, _without_numbers(v) if turning and k == "entries" else v) for k, v in row.attrs.items() if k not in UNTOLD
+    )
     numbers = [(i, v if _is_structure(v) else "number") for i, v in sorted(row.literals.items())]
     text = repr((name, specs, numbers, attrs))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

@@ -9,5 +9,5 @@ opt = wg.optim.SGD(net.parameters(), lr=1e-3)
 for _ in range(3):
     for _ in range(2):
         x = wg.randn((16, 3))
-        ((net(x)[:, 0] - x.sum(axis=1)).square().mean() / 2).backward()
+        ((net(x)[:, 0] - x.sum(axis=1)).square().mean() / 2).backward()  # here
     opt.step()

@@ -10,6 +10,6 @@ for layer in layers:
         layer.weight *= 60.0
 h = wg.randn((64, 32))
 for layer in layers:
-    h = nn.functional.leaky_relu(layer(h), 0.5)
+    h = nn.functional.leaky_relu(layer(h), 0.5)  # here
 loss = h.mean()
 loss.backward()

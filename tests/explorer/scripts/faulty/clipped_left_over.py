@@ -9,6 +9,6 @@ opt = wg.optim.Adam(net.parameters(), lr=1e-3)
 for _ in range(4):
     x = wg.randn((16, 3))
     loss = (net(x)[:, 0] - x.sum(axis=1)).square().mean()
-    loss.backward()
+    loss.backward()  # here
     nn.utils.clip_grad_value_(net.parameters(), 0.05)
     opt.step()

@@ -11,7 +11,7 @@ class Autoencoder(wg.nn.Module):
 
     def forward(self, x):
         code = wg.tanh(self.encoder(x))
-        return self.decoder(code.detach())
+        return self.decoder(code.detach())  # here
 
 
 wg.manual_seed(0)

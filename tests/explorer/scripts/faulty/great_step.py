@@ -9,4 +9,4 @@ opt = wg.optim.Adam([*body.parameters(), *head.parameters()], lr=10.0)
 loss = head(wg.tanh(body(wg.randn((32, 4))))).square().mean()
 opt.zero_grad()
 loss.backward()
-opt.step()
+opt.step()  # here

@@ -8,5 +8,5 @@ net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
 opt = wg.optim.Adam(net.parameters(), lr=1e-3)
 for _ in range(4):
     x = wg.randn((16, 3))
-    (net(x)[:, 0] - x.sum(axis=1)).square().mean().backward()
+    (net(x)[:, 0] - x.sum(axis=1)).square().mean().backward()  # here
     opt.step()

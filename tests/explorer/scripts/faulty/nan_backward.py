@@ -7,6 +7,6 @@ x = wg.randn((4, 3))
 x[2] = 0.0
 model = wg.nn.Linear(3, 3, bias=False)
 q = model(x)
-length = (q * q).sum(axis=-1).sqrt() + 1e-6
+length = (q * q).sum(axis=-1).sqrt() + 1e-6  # here
 loss = (q / length[:, None]).sum()
 loss.backward()

@@ -8,5 +8,5 @@ model = wg.nn.Linear(4, 1)
 optimizer = wg.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(5):
     loss = ((model(x) - y) ** 2).mean()
-    loss.backward()
+    loss.backward()  # here
     optimizer.step()

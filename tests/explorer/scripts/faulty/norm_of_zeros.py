@@ -3,5 +3,5 @@
 import wengert as wg
 
 w = wg.tensor([[0.0, 0.0], [1.0, 2.0]], requires_grad=True)
-loss = wg.sqrt((w * w).sum(axis=-1)).sum()
+loss = wg.sqrt((w * w).sum(axis=-1)).sum()  # here
 loss.backward()

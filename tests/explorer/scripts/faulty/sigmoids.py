@@ -8,5 +8,5 @@ layers = []
 for _ in range(12):
     layers += [nn.Linear(10, 10), nn.Sigmoid()]
 net = nn.Sequential(*layers, nn.Linear(10, 1))
-loss = (net(wg.randn((16, 10))) - 1).square().mean()
+loss = (net(wg.randn((16, 10))) - 1).square().mean()  # here
 loss.backward()

@@ -9,7 +9,7 @@ opt = wg.optim.SGD(net.parameters(), lr=0.01)
 x = wg.randn((24, 3))
 y = x.sum(axis=1)
 for _ in range(2):
-    loss = wg.abs(y - net(x)).mean()
+    loss = wg.abs(y - net(x)).mean()  # here
     opt.zero_grad()
     loss.backward()
     opt.step()

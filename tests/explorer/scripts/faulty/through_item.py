@@ -6,7 +6,7 @@ a = wg.tensor(2.0, requires_grad=True)
 b = wg.tensor(3.0, requires_grad=True)
 opt = wg.optim.SGD([a, b], lr=0.1)
 for _ in range(2):
-    s = (a * a).item()
+    s = (a * a).item()  # here
     loss = (b * s - 1) ** 2
     opt.zero_grad()
     loss.backward()

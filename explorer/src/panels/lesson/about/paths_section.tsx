@@ -109,7 +109,8 @@ export function Product({ path, numbers, total }: { path: Path; numbers: Numbers
   const all = factorsOf(model, path);
   const factors =
     all.length <= MANY ? all : all.filter(({ edge }) => slopeOf(model, numbers, edge) !== 1).slice(0, MANY);
-  const rest = all.filter((factor) => !factors.includes(factor));
+  const shown = new Set(factors);
+  const rest = all.filter((factor) => !shown.has(factor));
   return (
     <div class="wg-product">
       {factors.map(({ edge, of, by }, i) => (
@@ -156,8 +157,9 @@ export function factorsOf(model: Model, path: Path): Factor[] {
     edge !== undefined && (model.trace.nodes.op[model.dst[edge] as number] as number) < 0;
   const steps = path.edges.filter((edge) => !isSecondName(edge));
   const kept = steps.length === 0 ? path.edges : steps;
+  const placeOf = new Map(path.edges.map((edge, i) => [edge, i]));
   return kept.map((edge) => {
-    const next = path.edges[path.edges.indexOf(edge) + 1];
+    const next = path.edges[(placeOf.get(edge) as number) + 1];
     const end =
       isSecondName(next) && next !== edge ? (model.dst[next as number] as number) : (model.dst[edge] as number);
     return { edge, of: namePart(model, end), by: namePart(model, model.src[edge] as number) };
