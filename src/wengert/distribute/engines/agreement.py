@@ -34,7 +34,7 @@ _SAMPLES = 64
 
 
 class Agreement:
-    """What a rank tells of a program's runs, and how ranks compare it.
+    """A rank's side of the comparison: it tells what it is about to run, and hears whether others do too.
 
     A digest has the program, every value that is new since the last run (a batch, a rate, a parameter that was set from
     outside) and, in every hundredth run, all state. What the last run left is the same on all ranks if its inputs were.
