@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from killed_ranks import main, trained
+from killed_ranks import job, left, main, trained
 from wengert import distribute as dist
 from wengert import nn
 from wengert.distribute.engines.job import lack
@@ -92,10 +92,10 @@ def test_all_ranks_write_a_share_of_what_all_have(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("plan", ["", "zero", "fsdp"])
 def test_training_goes_on_bit_for_bit(plan: str, tmp_path: Path) -> None:
-    job = dist.simulate(2)
-    expected = job.run(trained, str(tmp_path / "a"), 6, plan)[0]
-    assert job.run(trained, str(tmp_path / "b"), 3, plan)[0] == expected[:3]
-    assert job.run(trained, str(tmp_path / "b"), 6, plan)[0] == expected
+    pair = dist.simulate(2)
+    expected = pair.run(trained, str(tmp_path / "a"), 6, plan)[0]
+    assert pair.run(trained, str(tmp_path / "b"), 3, plan)[0] == expected[:3]
+    assert pair.run(trained, str(tmp_path / "b"), 6, plan)[0] == expected
     assert len(os.listdir(tmp_path / "b")) == 4  # three checkpoints, and which is the latest
     # By other ranks it goes on too, but for the order of sums.
     dist.simulate(2).run(trained, str(tmp_path / "c"), 3, plan)
@@ -107,8 +107,8 @@ def test_a_rank_that_cannot_write_ends_all_and_the_last_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = str(tmp_path)
-    job = dist.simulate(2)
-    job.run(save, folder, *MESHES[0])
+    pair = dist.simulate(2)
+    pair.run(save, folder, *MESHES[0])
     before = pieces.write
 
     def full(path: Any, *rest: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_rank_that_cannot_write_ends_all_and_the_last_one_stays(
 
     monkeypatch.setattr(pieces, "write", full)
     with pytest.raises(wg.DataError, match=r"has no new checkpoint: rank 1: OSError: .*No space left"):
-        job.run(save, folder, *MESHES[0])
+        pair.run(save, folder, *MESHES[0])
     monkeypatch.undo()
     assert sorted(os.listdir(folder)) == ["checkpoint-000001", "latest"]
     found = load_checkpoint(folder)
@@ -128,15 +128,15 @@ def test_a_rank_that_cannot_write_ends_all_and_the_last_one_stays(
 
 def test_what_is_damaged_is_passed_over(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    job = dist.simulate(2)
-    job.run(save, folder, *MESHES[0])
-    path = job.run(save, folder, *MESHES[0])[0]
+    pair = dist.simulate(2)
+    pair.run(save, folder, *MESHES[0])
+    path = pair.run(save, folder, *MESHES[0])[0]
     file = os.path.join(path, "rank-00001-of-00002.safetensors")
     data = bytearray(Path(file).read_bytes())
     data[-5] ^= 1
     Path(file).write_bytes(data)
     with pytest.warns(RuntimeWarning, match="another checksum"):
-        found = job.run(lambda: dist.load_checkpoint(folder))[0]
+        found = pair.run(lambda: dist.load_checkpoint(folder))[0]
     assert found.path.endswith("checkpoint-000001")
     os.unlink(file)
     with pytest.warns(RuntimeWarning, match="is missing"):
@@ -193,3 +193,13 @@ def test_ranks_that_are_killed_lose_nothing(tmp_path: Path) -> None:
     """A few; `python tests/helpers/killed_ranks.py FOLDER 100 0` kills more."""
     counts = main(str(tmp_path), 3, 1)
     assert sum(n for name, n in counts.items() if name != "not reached") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.15])
+def test_a_rank_that_freezes_while_it_ends(delay: float, tmp_path: Path) -> None:
+    """The others wait for it in a barrier, in MPI's own end, or are gone: the job ends all the same."""
+    status, _ = job(tmp_path / "run", "", f"0:exit:0:STOP:{delay}")
+    assert status
+    assert not left(tmp_path / "run")

@@ -31,7 +31,7 @@ class Pieces(NamedTuple):
 
 
 class Writing:
-    """What one of `ranks` processes writes of states that all of them have.
+    """A process's share of a checkpoint: it collects what one of `ranks` writes of states that all of them have.
 
     `in_pieces` has, by the address of the array that stands in a state for it, what is known in pieces alone.
     """

@@ -35,7 +35,7 @@ _SAMPLES = 64
 
 
 class Agreement:
-    """The agreement of ranks on a program's runs: what each tells of them, and how it is compared.
+    """A rank's side of the comparison: it tells what it is about to run, and hears whether others do too.
 
     A digest has the program, every value that is new since the last run (a batch, a rate, a parameter that was set from
     outside) and, in every hundredth run, all state. What the last run left is the same on all ranks if its inputs were.

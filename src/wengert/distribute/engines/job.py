@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
 from ...ops.collective.group import current
 from ..mesh import Mesh, OnMesh, written_for
+from .mpi import ENDING, watchdog_seconds
 from .simulation import simulate
 
 
@@ -82,8 +84,8 @@ _SETTINGS = {
 }
 
 
-def start(ranks: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start `python -m wengert.distribute` with these arguments on each rank. Raises GraphError."""
+def start(ranks: int, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start `python -m wengert.distribute` with these arguments and variables on each rank. Raises GraphError."""
     missing = lack()
     if missing:
         fail(
@@ -98,9 +100,8 @@ def start(ranks: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     # One thread for each rank, where nothing else is said: ranks share the machine's cores.
     threads = {} if "WENGERT_NUM_THREADS" in os.environ else {"WENGERT_NUM_THREADS": str(_share(ranks))}
     command = ["mpiexec", "-n", str(ranks), sys.executable, "-m", "wengert.distribute", *arguments]
-    return subprocess.Popen(
-        command, env={**_SETTINGS, **os.environ, **threads, "PYTHONPATH": path}, stdin=subprocess.DEVNULL
-    )
+    env = {**_SETTINGS, **os.environ, **threads, **variables, "PYTHONPATH": path}
+    return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
 
 
 def _share(ranks: int) -> int:
@@ -115,20 +116,42 @@ def launch(ranks: int, script: str, arguments: Sequence[str] = ()) -> int:
     """
     if not Path(script).is_file():
         fail(GraphError, f"launch of {script}: there is no such file")
-    return _ended(start(ranks, ["script", script, *arguments]))
+    return _ended(ranks, ["script", script, *arguments])
 
 
-def _ended(job: subprocess.Popen[bytes]) -> int:
-    try:
-        return job.wait()
-    except BaseException:
-        job.terminate()  # mpiexec ends the ranks
+def _ended(ranks: int, arguments: Sequence[str]) -> int:
+    """Start a job, and return its exit status when it has ended.
+
+    Where all ranks have come to their end and one does not go (it is frozen), nobody of the job is there to tell: it is
+    ended here.
+    """
+    with tempfile.TemporaryDirectory(prefix="wengert-ending-") as folder:
+        ending = Path(folder) / "ending"
+        job = start(ranks, arguments, {ENDING: str(ending)})
         try:
-            job.wait(10)
-        except subprocess.TimeoutExpired:
-            job.kill()
-            job.wait()
-        raise
+            while True:
+                try:
+                    return job.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    limit = watchdog_seconds()
+                    if ending.exists() and time.time() - ending.stat().st_mtime > limit:
+                        break
+        except BaseException:
+            _stop(job)
+            raise
+        _stop(job)
+        told = f"wengert: all ranks are done, and one has not ended in {limit:.0f} s: the job is stopped"
+        print(told, file=sys.stderr)
+        return 75
+
+
+def _stop(job: subprocess.Popen[bytes]) -> None:
+    job.terminate()  # mpiexec ends the ranks
+    try:
+        job.wait(10)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()
 
 
 def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = None) -> list[Any]:
@@ -164,7 +187,7 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
             "call": _pickled((fn, args), of_main and not hasattr(main, "__file__")),
         }
         (Path(folder) / "job").write_bytes(pickle.dumps(payload))
-        status = _ended(start(mesh.size, ["call", folder]))
+        status = _ended(mesh.size, ["call", folder])
         if status:
             told = Path(folder) / "error"
             found = told.read_text() if told.exists() else f"a rank ended with status {status}"

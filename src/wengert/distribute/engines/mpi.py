@@ -11,6 +11,7 @@ ended. So ranks that do not meet are told within a second; where one says nothin
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -34,6 +35,8 @@ LOOK = 0.25
 GRACE = 0.1
 ENDED = "its end"
 FAILED = "an error"
+# The variable with the file that a rank makes when all ranks have come to their end.
+ENDING = "WENGERT_JOB_ENDING"
 _TEXT = 600
 _DIGEST = 16
 # What a rank says that is about to run a program begins with this.
@@ -153,10 +156,19 @@ class MPITransport(Transport):
     def end(self) -> None:
         """Wait for all ranks to have come to their end."""
         self.say(ENDED, range(self.size))
-        request = self.closing.Ibarrier()
+        request, start, limit = self.closing.Ibarrier(), time.monotonic(), watchdog_seconds()
         while not request.Test():  # a rank that waits for one that has ended tells so, and ends the job
             self.listen()
             time.sleep(1e-3)
+            if time.monotonic() - start > limit:
+                fail(
+                    GraphError,
+                    f"rank {self.rank} has ended, and has waited {limit:.0f} s for the others to",
+                    "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
+                )
+        if told := os.environ.get(ENDING):
+            with contextlib.suppress(OSError):
+                open(told, "w").close()
         for sent, _ in self.pending:
             if not sent.Test():
                 sent.Cancel()
