@@ -219,3 +219,20 @@ def test_arguments_that_are_not_taken_are_named() -> None:
         wg.grad(lambda v: np.reshape(v, -1, order="K").sum())(np.ones((2, 2)))
     with pytest.raises(wg.GradientError, match=r"np\.sort .*\n.*does not take kind="):
         wg.grad(lambda v: np.sort(v, kind="heapsort").sum())(np.ones(2))
+
+
+def test_what_is_joined_by_an_index() -> None:
+    a, b = numpy.array([1.0, 2.0]), numpy.arange(4.0).reshape(2, 2)
+    for made, expected in (
+        (np.r_[np.array(a), 5, 1:3], numpy.r_[a, 5, 1:3]),
+        (np.r_[np.array(b), b], numpy.r_[b, b]),
+        (np.c_[np.array(a), a], numpy.c_[a, a]),
+        (np.c_[np.array(b), a], numpy.c_[b, a]),
+        (np.r_[0:1:5j], numpy.r_[0:1:5j]),
+    ):
+        assert_same(made, expected)
+    wg.check_grads(lambda x: np.c_[x, x**2] * np.r_[x, 1.0][:2], a)
+    compiled = wg.jit(lambda x: np.r_[x, 0.0])
+    assert [compiled(np.array(a)).tolist() for _ in range(6)] == [[1.0, 2.0, 0.0]] * 6
+    with pytest.raises(TypeError, match="a text among what is joined with tensors"):
+        np.r_["-1", np.array(a)]

@@ -418,6 +418,12 @@ def test_check_grads_passes_what_is_right() -> None:
     wg.check_grads(lambda x, n: x * n, (f64([1.0, 2.0]), wg.asarray([3, 4])))
 
 
+def test_check_grads_of_a_complex_number() -> None:
+    wg.check_grads(lambda z: abs(z) ** 2 + wg.real(wg.exp(z)), 1 + 2j)
+    with pytest.raises(wg.GradientError, match=r"args\[0\]"):
+        wg.check_grads(lambda z: abs(z) * wg.stop_gradient(abs(z)), 1 + 2j)
+
+
 def test_check_grads_names_the_element() -> None:
     with pytest.raises(wg.GradientError) as caught:
         wg.check_grads(WrongAtOne.apply, f64([[0.5, 0.6], [0.7, 0.8]]))

@@ -29,13 +29,14 @@ from typing import Any as _Any
 import numpy as _numpy
 
 from . import namespace as _namespace
+from .creation import JOINED as _JOINED
 from .creation import MADE as _MADE
 from .ndarray import FUNCTIONS as _BY_NAME
 from .ndarray import ndarray as ndarray
 
 _FUNCTIONS = _namespace.functions_of(_numpy) | _MADE
 _BY_NAME.update(_FUNCTIONS)
-globals().update(_FUNCTIONS)
+globals().update(_FUNCTIONS | _JOINED)
 _MODULES = frozenset({"fft", "linalg", "random"})
 
 
@@ -52,4 +53,4 @@ def __dir__() -> list[str]:
 
 # Beside functions and submodules NumPy's dtypes, constants and errors.
 _OTHERS = {n for n in _numpy.__all__ if not n.startswith("_") and not isinstance(getattr(_numpy, n), _Module)}
-__all__ = sorted({*_FUNCTIONS, *_MODULES, *_OTHERS})
+__all__ = sorted({*_FUNCTIONS, *_JOINED, *_MODULES, *_OTHERS})

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from .namespace import as_tensors, holds_tensors, joined, ours
+from .ndarray import FUNCTIONS
 
 
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0) -> Any:
@@ -62,6 +63,29 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> An
     return as_tensors(np.broadcast_to(array(fill_value, dtype), shape)).clone()
 
 
+class Joined:
+    """`np.r_[...]` and `np.c_[...]`: arrays, tensors, numbers and slices (`1:5`, `0:1:5j`), one after another.
+
+    >>> import wengert as wg
+    >>> import wengert.numpy as np
+    >>> wg.grad(lambda x: np.sum(np.r_[x, 1.0, 0:3] ** 2))(np.array([1.0, 2.0]))
+    tensor([2., 4.], dtype=float64)
+    """
+
+    def __init__(self, theirs: Any, join: str) -> None:
+        self._theirs, self._join = theirs, join
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(map(holds_tensors, parts)):
+            return as_tensors(self._theirs[key])
+        if any(isinstance(part, str) for part in parts):
+            raise TypeError("a text among what is joined with tensors: write np.concatenate(parts, axis)")
+        found = [np.r_[part] if isinstance(part, slice) else part for part in parts]
+        return FUNCTIONS[self._join]([FUNCTIONS["atleast_1d"](part) for part in found])
+
+
 # By NumPy's names for them.
 MADE: dict[str, Callable[..., Any]] = {"array": array, "full": full}
 MADE |= dict.fromkeys(("asanyarray", "asarray", "ascontiguousarray", "asfortranarray"), asarray)
+JOINED = {"r_": Joined(np.r_, "concatenate"), "c_": Joined(np.c_, "column_stack")}

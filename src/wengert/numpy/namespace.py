@@ -135,6 +135,6 @@ def functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
 def numpys_own(module: ModuleType, name: str) -> Any:
     """Return what NumPy has under a name. Raises AttributeError with the name of Wengert's module."""
     found = getattr(module, name, None)
-    if name.startswith("_") or (found is None and name not in dir(module)):
+    if (name.startswith("_") and name != "__version__") or (found is None and name not in dir(module)):
         raise AttributeError(f"module 'wengert.{module.__name__}' has no attribute {name!r}")
     return found

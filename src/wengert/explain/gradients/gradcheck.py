@@ -152,7 +152,8 @@ def _elements(shape: tuple[int, ...], limit: int, rng: np.random.Generator) -> l
 
 def _moved(values: list[Array], k: int, index: tuple[int, ...], step: complex) -> list[Array]:
     out = list(values)
-    out[k] = values[k] + 0 * step if values[k].dtype.kind == "c" else values[k].astype(type(step))
+    # A copy, also of what has no axes: arithmetic would make a number of that, to which nothing is written.
+    out[k] = np.array(values[k], copy=True) if values[k].dtype.kind == "c" else values[k].astype(type(step))
     out[k][index] += step
     return out
 
