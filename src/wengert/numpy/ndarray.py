@@ -8,7 +8,6 @@ mean what they mean in NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..core.spec import category as category_of
 from ..core.spec import promote as promote_half
 from ..core.tensor import DataView, Tensor, new, of_class
 from ..ops.index.views import THROUGH
+from ..ops.pointwise.logic import ON_BOOLEANS
 
 _COMPLEX128 = np.dtype(np.complex128)
 _INT64 = np.dtype(np.int64)
@@ -72,9 +72,7 @@ class ndarray(Tensor, metaclass=_Arrays):
     __slots__ = ()
 
     writes_through = THROUGH
-    on_booleans = MappingProxyType(
-        {"add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
-    )
+    on_booleans = ON_BOOLEANS
     promote = staticmethod(_promote)
     promote_scalar = staticmethod(_promote_scalar)
     floats = staticmethod(_floats)

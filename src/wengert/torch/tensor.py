@@ -8,7 +8,6 @@ and compiled code know no difference. Only what its methods *mean* is PyTorch's:
 from __future__ import annotations
 
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.tensor import DataView, asarray, new, of_class
 from ..core.tensor import Tensor as Plain
 from ..ops.index.views import THROUGH
+from ..ops.pointwise.logic import ON_BOOLEANS
 from .dtypes import DTYPES, dtype, dtype_named
 
 Array = np.ndarray[Any, Any]
@@ -167,9 +167,7 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    on_booleans = MappingProxyType(
-        {"add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
-    )
+    on_booleans = ON_BOOLEANS
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ from ...core.ops.sampling import apart, booleans, each, integers, unary
 from ...core.spec import Spec, float64
 from ...core.tensor import Tensor
 from ..structure.shapes import casted
+
+# What NumPy's and PyTorch's arithmetic means of booleans: the classes of their tensors have it as `on_booleans`.
+ON_BOOLEANS = MappingProxyType(
+    {"add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
+)
 
 # -- comparisons
 
