@@ -112,6 +112,7 @@ ALLOWED = {
     "execute/scheduler.py": {"Graph.run = run_parallel"},
     "explain/gradients/edges.py": {"setattr(copy, name, getattr(entry, name))"},
     "explorer/__init__.py": {"explore.watch = watch"},
+    "numpy/ndarray.py": {"setattr(ndarray, _name, _method(_name))"},  # a class of its own
     "explain/pictures/dot.py": {"Graph.to_dot = to_dot"},
     "explain/pictures/draw.py": {"Graph.to_svg = to_svg", "Graph._repr_svg_ = repr_svg"},
 }  # fmt: skip

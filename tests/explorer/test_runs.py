@@ -115,7 +115,7 @@ def test_event_files_are_runs_too(tmp_path: Path) -> None:
         runs.runs_in(tmp_path)
     posted: list[Message] = []
     Recorded(tmp_path).open(posted.append)
-    assert [m.header["type"] for m in posted] == ["welcome", "runs", "frame"]
+    assert [m.header["type"] for m in posted] == ["welcome", "runs", "modules", "frame"]
 
 
 @given(st.binary(max_size=200))

@@ -102,7 +102,12 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (V, lambda x: np.unique(x)),
         (np.array([3, 1, 3, 2]), lambda x: np.unique(x, return_index=True, return_inverse=True, return_counts=True)),
     ],
-    np.reshape: [(X, lambda x: np.reshape(x, (5, 3))), (X, lambda x: np.reshape(x, -1))],
+    np.reshape: [
+        (X, lambda x: np.reshape(x, (5, 3))),
+        (X, lambda x: np.reshape(x, -1)),
+        (X, lambda x: np.reshape(x, (5, 3), order="F")),
+    ],
+    np.ravel: [(X, lambda x: np.ravel(x)), (CUBE, lambda x: np.ravel(x, order="F"))],
     np.transpose: [(X, lambda x: np.transpose(x)), (CUBE, lambda x: np.transpose(x, (2, 0, 1)))],
     np.resize: [(V, lambda x: np.resize(x, (3, 4))), (V, lambda x: np.resize(x, 2))],
     np.atleast_1d: [(np.float64(2.0), lambda x: np.atleast_1d(x)), (X, lambda x: np.atleast_1d(x, x[0]))],

@@ -47,7 +47,6 @@ CALLS: dict[Any, list[Callable[[Callable[[np.ndarray], Any]], Any]]] = {
     np.moveaxis: [lambda t: np.moveaxis(t(X), 0, 1)],
     np.nonzero: [lambda t: np.nonzero(t(X) > 0)],
     np.outer: [lambda t: np.outer(t(V), t(V))],
-    np.ravel: [lambda t: np.ravel(t(X))],
     np.real: [lambda t: np.real(t(X + 2j * X))],
     np.repeat: [lambda t: np.repeat(t(X), 2, axis=0), lambda t: np.repeat(t(V), 2)],
     np.roll: [lambda t: np.roll(t(X), 1), lambda t: np.roll(t(X), -1, axis=1)],

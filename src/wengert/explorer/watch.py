@@ -36,9 +36,10 @@ import webbrowser
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 import numpy as np
@@ -155,7 +156,7 @@ class Watched:
         self._activations: Message | None = None
         # What the page has asked for, and what of it holds.
         self._wishes: deque[tuple[str, Any]] = deque()
-        self._wished = threading.Event()
+        self._wished: SimpleQueue[None] = SimpleQueue()  # as many as wishes: who waits is woken
         self._paused = self._looks = False
         self._look: Look | None = None
         self._returns: list[tuple[int, int]] = []
@@ -270,8 +271,8 @@ class Watched:
             if not self._paused or stopped() or time.monotonic() - alone > ALONE:
                 self._paused = self._paused and not stopped() and time.monotonic() - alone <= ALONE
                 return
-            self._wished.wait(0.1)
-            self._wished.clear()
+            with suppress(Empty):
+                self._wished.get(timeout=0.1)
 
     def before(self, gradients: bool) -> None:
         """Take the gradients' norms, where they are there, and copies of the weights, before an update."""
@@ -314,7 +315,7 @@ class Watched:
 
     def _wish(self, kind: str, value: Any) -> None:
         self._wishes.append((kind, value))
-        self._wished.set()
+        self._wished.put(None)
 
     def tick(self) -> None:
         """Take what was told, and show it to the open pages."""

@@ -31,7 +31,7 @@ class Pieces(NamedTuple):
 
 
 class Writing:
-    """A process's share of a checkpoint: it collects what one of `ranks` writes of states that all of them have.
+    """Collect what one of `ranks` writes of states that all of them have: its share of a checkpoint.
 
     `in_pieces` has, by the address of the array that stands in a state for it, what is known in pieces alone.
     """
