@@ -35,7 +35,7 @@ export function App() {
           {tab !== "parallel" && tab !== "weights" && <Bottom />}
         </>
       )}
-      {store.searching.value && store.host.kind !== "local" && <From part={later}>{({ Find }) => <Find />}</From>}
+      {store.searching.value && <From part={later}>{({ Find }) => <Find />}</From>}
       {store.helping.value && <From part={help}>{({ Help }) => <Help />}</From>}
       <Mirror />
     </div>

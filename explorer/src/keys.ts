@@ -1,7 +1,8 @@
 /** The keyboard: every action that the pointer has. The table is what the help panel shows. */
 import { consumersOf, operandsOf } from "./trace/model";
 import { FLAG } from "./trace/types";
-import { nextFound, seek, select, step, togglePlay, toggleScope, type Store } from "./state";
+import { find, nextFound, seek, select, step, togglePlay, toggleScope, type Store } from "./state";
+import { later } from "./parts";
 import { tabsOf } from "./panels/header";
 import { showFinding } from "./panels/survey/actions";
 
@@ -27,7 +28,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["Backspace"], shown: "Backspace", does: "close it", run: (s) => openSelected(s, false) },
   { keys: ["n", "N"], shown: "N", does: "to the first NaN", run: seekNaN },
   { keys: ["p", "P"], shown: "P", does: "to the peak of memory", run: (s) => seek(s, (s.model.value.trace.memory?.peakAt ?? s.model.value.turn - 1) + 1) },
-  { keys: ["/"], shown: "/ or ⌘K", does: "find", run: (s) => (s.searching.value = true) },
+  { keys: ["/"], shown: "/ or ⌘K", does: "find", run: find },
   { keys: ["f"], shown: "F", does: "to the next of what was found", run: (s) => nextFound(s, 1) },
   { keys: ["F"], shown: "Shift+F", does: "to the one before", run: (s) => nextFound(s, -1) },
   { keys: ["?"], shown: "?", does: "help", run: (s) => (s.helping.value = !s.helping.value) },
@@ -43,7 +44,12 @@ export function listenForKeys(store: Store, element: HTMLElement): () => void {
     if (event.defaultPrevented) return;
     if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
-      store.searching.value = true;
+      find(store);
+      return;
+    }
+    if (awaitsFind(store, event)) {
+      event.preventDefault();
+      store.typed.value = [...store.typed.value, event.key];
       return;
     }
     if (event.metaKey || event.ctrlKey || event.altKey || takesKeys(event, pointer.at())) return;
@@ -63,6 +69,12 @@ export function listenForKeys(store: Store, element: HTMLElement): () => void {
     target.removeEventListener("keydown", listen);
     pointer.stop();
   };
+}
+
+/** Whether a key is meant for find, which has been asked for and whose field is not there yet to take it. */
+function awaitsFind(store: Store, { key, target, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean {
+  if (!store.searching.value || later.wrong.value !== "" || target instanceof HTMLInputElement) return false;
+  return (key.length === 1 && !ctrlKey && !metaKey && !altKey) || key === "Backspace" || key === "Enter";
 }
 
 /** Browsers press the focused button when space is let go of: not where the key has had another meaning. */

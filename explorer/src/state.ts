@@ -44,6 +44,8 @@ export interface Store {
   readonly theme: Signal<Theme>;
   readonly finding: Signal<number>;
   readonly searching: Signal<boolean>;
+  /** Keys pressed since find was asked for, until its field is there to take them. */
+  readonly typed: Signal<readonly string[]>;
   readonly helping: Signal<boolean>;
   /** What was searched for last and is lit in the views, with the rows of nodes that were found; null for nothing. */
   readonly found: Signal<Lit | null>;
@@ -99,6 +101,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     theme: signal(preferredTheme()),
     finding: signal(-1),
     searching: signal(false),
+    typed: signal([]),
     helping: signal(false),
     found: signal(null),
     moved,
@@ -147,6 +150,12 @@ export function step(store: Store, by: number): void {
 export function togglePlay(store: Store): void {
   if (!store.playing.value && store.cursor.value >= store.model.value.events) store.cursor.value = 0;
   store.playing.value = !store.playing.value;
+}
+
+/** A page of which find is no part has none. */
+export function find(store: Store): void {
+  store.typed.value = [];
+  store.searching.value = store.host.kind !== "local";
 }
 
 export function select(store: Store, selection: Selection): void {

@@ -4,6 +4,11 @@ import { search } from "../search";
 import { reveal, useStore } from "../state";
 import { Dialog } from "./dialog";
 
+function edited(text: string, key: string): string {
+  if (key === "Backspace") return text.slice(0, -1);
+  return key.length === 1 ? text + key : text;
+}
+
 export function Find() {
   const store = useStore();
   const [query, setQuery] = useState("");
@@ -25,6 +30,16 @@ export function Find() {
   useEffect(() => {
     list.current?.children[chosen]?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
+  const early = store.typed.value;
+  useEffect(() => {
+    if (early.length === 0) return;
+    // Enter takes what was found by what had been typed before it, which is so once that has been searched for.
+    const at = early.indexOf("Enter");
+    const now = at === 0 ? 1 : at < 0 ? early.length : at;
+    store.typed.value = early.slice(now);
+    if (at === 0) take(chosen);
+    else setQuery(early.slice(0, now).reduce(edited, query));
+  }, [early]);
   const moves: Record<string, () => void> = {
     ArrowDown: () => setAt(Math.min(hits.length - 1, chosen + 1)),
     ArrowUp: () => setAt(Math.max(0, chosen - 1)),

@@ -3,7 +3,7 @@ import { shownPlural } from "../format";
 import { isWeights, text } from "../trace/model";
 import { From, play } from "../parts";
 import type { Signal } from "@preact/signals";
-import { TABS, useStore, type Store, type Tab, type Theme } from "../state";
+import { find, TABS, useStore, type Store, type Tab, type Theme } from "../state";
 
 const LABELS: Record<Tab, string> = {
   graph: "Graph",
@@ -58,7 +58,7 @@ export function Header() {
         ))}
       </div>
       {store.host.kind !== "local" && (
-        <button class="wg-quiet" type="button" title="Find (/ or ⌘K)" onClick={() => (store.searching.value = true)}>
+        <button class="wg-quiet" type="button" title="Find (/ or ⌘K)" onClick={() => find(store)}>
           <kbd>⌘K</kbd> Find
         </button>
       )}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ def test_weights_are_a_table(browser: Browser, tmp_path: Path, width: int) -> No
                 settle(page)
                 broken = [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in page.evaluate(RUN_AXE)]
                 assert broken == []
+
+
+def test_find_takes_what_is_typed_before_it_is_there(browser: Browser, page_file: Callable[[str], Path]) -> None:
+    with opened(browser, page_file("learner")) as (page, _):
+        page.evaluate(
+            """() => {
+              const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+              ["/", "s", "u", "x", "Backspace", "b", "t", "Enter"].forEach(press);
+            }"""
+        )
+        expect(page.get_by_text("scalar · subtract")).to_be_visible()
+        expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_node_says_what_its_document_says(browser: Browser, tmp_path: Path) -> None:
