@@ -191,11 +191,11 @@ class Tensor(Methods):
         """Return the value as a read-only NumPy array that shares memory; `np.array(t)` copies.
 
         Raises GraphError for an abstract tensor, GradientError where gradients would be lost
-        silently (a tensor that requires gradients: `t.detach().numpy()`).
+        silently (a tensor that requires gradients, unless a backward pass has freed its graph: `t.detach().numpy()`).
         """
         if observers:
             _note_leak(self, "numpy")
-        if self.requires_grad:
+        if self._carries_gradients:
             fail(
                 GradientError,
                 f"numpy() of a tensor that requires gradients, {self.spec}",
@@ -240,10 +240,15 @@ class Tensor(Methods):
             capture.fix(self, what)
         return self._data
 
+    @property
+    def _carries_gradients(self) -> bool:
+        node = self.node
+        return node is not None and node.requires_grad and type(node.saved) is not Freed
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if observers:
             _note_leak(self, "__array__")
-        if self.requires_grad and get_mode().grad:
+        if self._carries_gradients and get_mode().grad:
             fail(
                 GradientError,
                 f"conversion to a NumPy array of a tensor that requires gradients, {self.spec}",

@@ -169,16 +169,110 @@ def test_a_training_step_by_hand() -> None:
         assert q.requires_grad
 
 
-def test_the_loss_of_a_training_step_depends_on_nothing() -> None:
+@pytest.mark.parametrize("calls", [1, 2, 6])
+def test_a_loss_that_has_been_differentiated_says_so_as_eager(calls: int) -> None:
     w = wg.tensor([1.0, 2.0], requires_grad=True)
 
-    @wg.jit
     def fn(x: Any) -> Any:
-        loss = (w * x).sum()
+        w.grad = None
+        h = wg.tanh(w * x)
+        loss = (h * h).sum()
+        loss.backward()
+        return loss, wg.stack([h, h])[0], h.detach()
+
+    def last(run: Any) -> Any:
+        return [run(wg.ones(2)) for _ in range(calls)][-1]
+
+    for loss, h, plain in (last(fn), last(wg.jit(fn))):
+        assert (loss.requires_grad, h.requires_grad, plain.requires_grad) == (True, True, False)
+        for result in (h.sum(), (3 * h).sum(), loss * 2):
+            with pytest.raises(
+                wg.GradientError, match=r"a second time, after its saved values were freed.*test_jit_state"
+            ):
+                result.backward()
+        loss += 1
+        close(loss.detach(), float(np.tanh([1.0, 2.0]) @ np.tanh([1.0, 2.0])) + 1)
+
+
+def test_a_differentiated_loss_is_read_without_detaching_it() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    def fn() -> Any:
+        loss = wg.exp(w)[0]
+        loss = loss * loss
         loss.backward()
         return loss
 
-    assert not fn(wg.ones(2)).requires_grad
+    for run in (fn, wg.jit(fn)):
+        close(np.asarray(run()), np.exp(2.0))
+        close(run().numpy(), np.exp(2.0))
+
+
+def test_a_state_that_is_fed_back_without_detaching_raises_as_eager() -> None:
+    """PyTorch's programs forget it: a compiled step would train on a history that is cut off."""
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    def fn(h: Any) -> Any:
+        h = wg.tanh(h * w + 1)
+        (h * h).sum().backward()
+        return h
+
+    for run in (fn, wg.jit(fn), wg.jit(lambda h: wg.stack([fn(h)] * 2)[0])):
+        h = run(wg.zeros(2))
+        with pytest.raises(wg.GradientError, match="a second time, after its saved values were freed"):
+            run(h)
+        assert np.isfinite(run(h.detach()).detach().numpy()).all()
+
+
+def test_a_gradient_flows_on_into_a_graph_outside() -> None:
+    x, w = wg.tensor([1.0, 2.0], requires_grad=True), wg.tensor([3.0, 5.0], requires_grad=True)
+
+    def fn(h: Any) -> None:
+        (h * w).sum().backward()
+
+    compiled = wg.jit(fn)
+    with pytest.warns(RuntimeWarning, match="a gradient inside fn flows on to what h"):
+        compiled(wg.exp(x))
+    first = x.grad.numpy().copy()
+    close(first, np.exp([1.0, 2.0]) * [3, 5])
+    x.grad = None
+    compiled(wg.exp(x).detach())
+    assert x.grad is None
+
+
+def test_what_a_pass_has_not_freed_flows_on() -> None:
+    """A pass frees what it kept: of a sum that is nothing."""
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    def fn() -> Any:
+        w.grad = None
+        shifted = w + 1
+        shifted.sum().backward()
+        return shifted * shifted
+
+    for run in (fn, wg.jit(fn)):
+        run().sum().backward()
+        close(w.grad, [5.0, 7.0])
+
+
+def test_parameters_are_written_where_they_stand_beside_a_state_with_a_past() -> None:
+    """A stack of freed values, an LSTM's last states, keeps nothing of the parameters alive."""
+    w = wg.tensor(np.ones((64, 64)), requires_grad=True)
+
+    @wg.jit
+    def step(h: Any) -> Any:
+        w.grad = None
+        h = wg.tanh(h @ w)
+        (h * h).sum().backward()
+        with wg.no_grad():
+            w.sub_(w.grad * 0.01)
+        return wg.stack([h, h])
+
+    step(wg.ones((2, 64)))
+    memory = w._data.ctypes.data
+    for _ in range(4):
+        step(wg.ones((2, 64)))
+        assert w._data.ctypes.data == memory
 
 
 def test_train_and_eval_are_different_programs() -> None:

@@ -50,6 +50,10 @@ class Capture:
         """Note results that a backward pass started from, and whose graph it would have freed."""
         raise NotImplementedError
 
+    def arrive(self, node: Node) -> None:
+        """Raise for an input that a gradient has come to, if it would flow on from there outside."""
+        raise NotImplementedError
+
     def write(self, x: Any) -> None:
         """Note a tensor that is about to be given an abstract value."""
         raise NotImplementedError

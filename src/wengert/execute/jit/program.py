@@ -29,7 +29,7 @@ from .capture.captured import Captures
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
-from .tracing import TRACING, Constant, NewLeaf, Traced, class_of, output_of
+from .tracing import TRACING, Constant, NewLeaf, Traced, class_of, node_of, output_of
 
 
 class Path:
@@ -299,6 +299,8 @@ class Path:
             return leaf
         found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
         cls = class_of(result)
+        if (node := node_of(result)) is not None:
+            found.node = node
         return found if cls is Tensor else weak(found) if cls is WeakTensor else of_class(cls, found)
 
 

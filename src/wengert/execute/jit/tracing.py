@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...core import tree
-from ...core.errors import GraphError, WriteError, fail, user_location
+from ...core.errors import GradientError, GraphError, WriteError, fail, user_location
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import Given
 from ...core.mode import get_mode, reset_mode, set_mode
@@ -42,7 +42,8 @@ from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
 from .capture.captured import Captures
 from .capture.outside import Outside, PlaceWrite
-from .signature import Fix
+from .ended import ended, freed_at
+from .signature import Fix, Raised
 from .values import Unknown, Values
 
 # Tracing puts abstract tensors into objects that every thread can see.
@@ -153,10 +154,13 @@ class Constant(NamedTuple):
 
 
 class OfClass(NamedTuple):
-    """A result that is weak, or of a namespace with methods of its own: the graph's output that has it, the class."""
+    """A result with more to it than its value: the graph's output that has it, its class, and where its graph was freed
+    its node.
+    """
 
     output: int
     cls: type[Tensor]
+    node: Node | None
 
 
 class NewLeaf(NamedTuple):
@@ -172,6 +176,11 @@ def output_of(result: Any) -> int | None:
     return None if type(result) is Constant else result if type(result) is int else result.output
 
 
+def node_of(result: Any) -> Node | None:
+    """Return the node that a result has in every call."""
+    return result.node if type(result) is OfClass else None
+
+
 def class_of(result: Any) -> type[Tensor]:
     """Return the class of a result that is a tensor."""
     return Tensor if type(result) is int else result.cls
@@ -181,7 +190,8 @@ class Recorder(Capture):
     """An observer of a trace: it takes decisions by value and records tensors from outside."""
 
     __slots__ = (
-        "name", "captures", "values", "decisions", "asked", "met", "written", "consumed", "effects", "undo", "stores"
+        "name", "captures", "values", "decisions", "asked", "met", "written", "consumed", "outer", "effects", "undo",
+        "stores",
     )  # fmt: skip
 
     def __init__(self, name: str, captures: Captures) -> None:
@@ -196,7 +206,9 @@ class Recorder(Capture):
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
         self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_spec)))
-        self.consumed: set[Node] = set()
+        self.consumed: dict[Node, str] = {}
+        # The inputs that stand for tensors with a graph outside.
+        self.outer: dict[Node, Tensor] = {}
         self.effects: list[Tensor] = []
 
     def hold(self, input: Tensor, owner: Tensor | None, value: Any) -> None:
@@ -207,6 +219,8 @@ class Recorder(Capture):
         if owner is not None and depends_on_open(owner):
             self.undo.append((open_variables.data.pop, weakref.ref(input.node), None))  # type: ignore[attr-defined]
             open_variables[input.node] = None
+        elif owner is not None and input.requires_grad:
+            self.outer[input.node] = owner
 
     def decide(self, x: Tensor, what: str) -> Any:
         truth = what == "a branch on its truth"
@@ -260,7 +274,22 @@ class Recorder(Capture):
             self.effects.append(x)
 
     def consume(self, roots: Sequence[Node]) -> None:
-        self.consumed.update(reachable(roots))
+        self.consumed |= dict.fromkeys(reachable(roots), user_location())
+
+    def arrive(self, node: Node) -> None:
+        owner = self.outer.get(node)
+        if owner is None:
+            return
+        name = node.attrs.get("name") or "a tensor"
+        try:
+            fail(
+                GradientError,
+                f"a gradient inside {self.name} flows on to what {name}, {node.spec}, was computed from outside of it",
+                "Give it x.detach() where the gradient is to end there. Else compute that inside too, or differentiate "
+                "outside.",
+            )
+        except GradientError as error:
+            raise Raised(error) from None
 
     def write(self, x: Tensor) -> None:
         if id(x) in self.written:
@@ -280,7 +309,15 @@ class Recorder(Capture):
         What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
         collector does, which nothing waits for where no such tensor is left.
         """
-        for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects, self.undo):
+        for found in (
+            self.values.known,
+            self.decisions,
+            self.asked,
+            self.consumed,
+            self.outer,
+            self.effects,
+            self.undo,
+        ):
             found.clear()
         refs = {**self.met, **self.written}
         unknown = [ref for i, ref in refs.items() if (i,) not in captures.numbers]
@@ -517,15 +554,17 @@ def _finish(
             kept = None if grad is None else outs.add(resumed(grad))
             return NewLeaf(outs.add(present(leaf)), kept, leaf.result_class)
         number = outs.add(resumed(leaf))
-        track(number, node)
+        end = None
+        if not track(number, node) and node is not None and node.requires_grad and is_live(node, dead):
+            end = ended(node, freed_at(node, recorder.consumed) or "")
         cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
-        return number if cls is Tensor else OfClass(number, cls)
+        return number if cls is Tensor and end is None else OfClass(number, cls, end)
 
     def track(number: int, node: Node | None) -> bool:
-        flows = node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead)
-        if flows:
-            tracked[number] = node  # type: ignore[assignment]
-        return flows
+        if node is None or not node.requires_grad or not is_live(node, dead) or freed_at(node, recorder.consumed):
+            return False
+        tracked[number] = node
+        return True
 
     def written(number: int, held: _Held, now: Tensor) -> Write | None:
         if now._data is None and now.node is held.input.node:

@@ -126,6 +126,8 @@ def backward(
     found = _run(pairs, targets, create_graph, retain_graph)
     for node, ct in found.items():
         owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
+        if owner is None and node.saved is None and (capture := get_capture()) is not None:
+            capture.arrive(node)
         if owner is not None:
             value = as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct))
             old = owner.grad

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ....core.node import Node
 from ....core.spec import Spec, as_dtype
 from ....core.standins import WeakTensor
 from ....core.state.cells import Cell
@@ -23,7 +24,7 @@ from ...native.dispatch.assembler import Assembler, Label, Memory, Object, Opera
 from ...native.dispatch.code import ENTERED, TURNS
 from ...native.plan.plan import HostCall, View
 from .. import donation
-from ..tracing import class_of, epoch, output_of
+from ..tracing import class_of, epoch, node_of, output_of
 from .program import PathProgram, Register
 from .writer import numbers_of
 
@@ -220,7 +221,8 @@ class NativePath:
         arrays = {output_of(r) for r in traced.results}
         # Of several results that are one output the first is made first.
         classes = {output_of(r): class_of(r) for r in reversed(traced.results) if output_of(r) is not None}
-        weakly = {k for k, cls in classes.items() if cls is WeakTensor}
+        special = {k for k, cls in classes.items() if cls is WeakTensor}
+        special |= {output_of(r) for r in traced.results if node_of(r) is not None}
         gradients = {i.operands[2].number: i.operands[0] for i in self.code.code if i.name == "write_gradient"}
         own = {i.operands[-1].number for i in self.code.code if i.name in ("write_item", "write_numbers", "write_cell")}
         decisions = {g.output for g in traced.guards}
@@ -243,7 +245,7 @@ class NativePath:
             else:
                 # Results of a call that is given its arguments are mostly given back to the next one: then they are
                 # tensors no more, but their arrays are free. And what a tensor has come to since may lie otherwise.
-                is_whole = view.is_contiguous and k in arrays and k not in weakly and not self.path.given
+                is_whole = view.is_contiguous and k in arrays and k not in special and not self.path.given
                 old = gradients.get(k) if k not in arrays and not self.may_fail and view.is_contiguous else None
                 self.output(k, view, Memory(self.seat.table[entry:]), classes[k] if is_whole else None, old)
 
@@ -364,8 +366,11 @@ class NativePath:
 
     # -- build
 
-    def on_make(self, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> None:
+    def on_make(self, r: Register, cls: type[Tensor], spec: Spec, node: Node | None, o: Register) -> None:
         array, to = self.results[o.number], self.to[r]
+        if node is not None:
+            self.do("made_of", Object(cls), Object(spec), array, to, Object(node))
+            return
         if o.number in self.again:
             pool, again = self.again.pop(o.number)
             self.do("made_again", Object(cls), Object(spec), array, to, again, pool)

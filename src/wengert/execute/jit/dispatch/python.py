@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ....core.mode import get_mode
-from ....core.node import Hooked
+from ....core.node import Hooked, Node
 from ....core.spec import Spec
 from ....core.standins import weak
 from ....core.state.at_once import at_once
@@ -448,12 +448,13 @@ def _consume(t: _Text, a: Register, where: str) -> Lines:
     return _write(t, f"{a}._data", f"killing({a}, {where!r})")
 
 
-def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> Lines:
+def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, node: Node | None, o: Register) -> Lines:
     return [
         f"{r} = new({t.value(cls)})",
         f"{r}._data = {_output(o)}",
         f"{r}._spec = {t.value(spec)}",
-        f"{r}.node = {r}._base = None",
+        f"{r}.node = {t.value(node)}",
+        f"{r}._base = None",
     ]
 
 

@@ -20,7 +20,7 @@ from ...native.compile import Compiled
 from ..capture.captured import Captures
 from ..program import Path
 from ..signature import Call
-from ..tracing import Constant, class_of, output_of
+from ..tracing import Constant, class_of, node_of, output_of
 from .program import Dispatch, PathProgram, Register
 
 
@@ -315,7 +315,7 @@ class _PathWriter:
         weakly = cls is WeakTensor
         if self.path.carries and k in self.traced.tracked:
             return self.made("carried_weak", output) if weakly else self.made("carried", cls, output)
-        return self.made("make_weak", output) if weakly else self.made("make", cls, self.spec(k), output)
+        return self.made("make_weak", output) if weakly else self.made("make", cls, self.spec(k), node_of(r), output)
 
     def made(self, name: str, *operands: Any) -> Register:
         result = Register("r", self.results)

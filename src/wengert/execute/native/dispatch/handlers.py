@@ -684,6 +684,12 @@ def _made(c: Handler) -> None:
 
 
 @_handler
+def _made_of(c: Handler) -> None:
+    """Make a tensor with a node. Operands: type, spec, word of an array, word, node."""
+    c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1), c.operand(4)), c.operand(3))
+
+
+@_handler
 def _made_number(c: Handler) -> None:
     """Make a weak tensor, which has no spec. Operands: type, word of an array, word."""
     c.put(c.tensor(c.operand(0), c.held_at(1), None), c.operand(2))

@@ -260,14 +260,14 @@ class Handler:
         self.put(self.field(base, offset), self.operand(old))
         self.put(value, base, offset)
 
-    def tensor(self, type: str, array: str, spec: str | None) -> str:
-        """Make a tensor, with a spec or without."""
+    def tensor(self, type: str, array: str, spec: str | None, node: str | None = None) -> str:
+        """Make a tensor, with a spec or without, with a node or without."""
         made = self.new(f"call ptr @PyType_GenericAlloc(ptr {type}, i64 0)")
         self.there(made, ERROR)
         for value, offset in (
             (array, self.at.tensor_data),
             *([(spec, self.at.tensor_spec)] if spec is not None else []),
-            (self.object("none"), self.at.tensor_node),
+            (node or self.object("none"), self.at.tensor_node),
             (self.object("none"), self.at.tensor_base),
         ):
             self.incref(value)
