@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import GraphError, fail
-from .ops.op import TABLE
+from .ops.op import LEAF, TABLE
 from .spec import (
     DType,
     Spec,
@@ -29,7 +29,7 @@ from .spec import (
     spec_of,
 )
 from .state.capture import note_write
-from .tensor import LEAF, Tensor, abstract, bind_detach, leaf_node, like, new, wrap
+from .tensor import Tensor, abstract, bind_detach, leaf_node, like, new, wrap
 
 # The dtype of Python's own arithmetic, by category.
 PYTHON_DTYPES: tuple[DType, ...] = (bool_, default_int, float64, complex128)

@@ -16,8 +16,7 @@ from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_nu
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
-from .ops.facets import Role
-from .ops.op import TABLE, Linear, Op
+from .ops.op import LEAF, TABLE
 from .references import Apart
 from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
@@ -25,22 +24,6 @@ from .state.capture import fresh_leaves, get_capture, note_gradient, open_variab
 from .state.observer import observer, observers
 
 Scalar = bool | int | float | complex
-
-# The op of a leaf's node, which computes nothing: its value is the leaf tensor's.
-LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients are collected for.")
-INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
-# A second name for a value, which a transform can differentiate with respect to apart from the
-# first. Closing a graph looks through it.
-ALIAS = Op(
-    "alias(x)",
-    "linear",
-    forward=lambda x: x,
-    infer=lambda x: x,
-    facts={"x": Linear(lambda ct: ct, True, True, True)},
-    role=Role.PASS,
-    inserted=True,
-    cost=0,
-)
 
 new = object.__new__
 ndarray = np.ndarray

@@ -17,10 +17,10 @@ from ..core.graph.graph import Graph
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node
 from ..core.ops.autocast import Detour
-from ..core.ops.op import Op
+from ..core.ops.op import INPUT, Op
 from ..core.ops.record import OUTPUT
 from ..core.spec import spec_of
-from ..core.tensor import INPUT, Tensor
+from ..core.tensor import Tensor
 from ..ops.collective import definitions as c
 from ..transforms.tracing.trace import trace
 from .mesh import Mesh, as_mesh, for_all_ranks

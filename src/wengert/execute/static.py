@@ -16,9 +16,10 @@ from ..core.graph.graph import Graph
 from ..core.graph.snapshot import located
 from ..core.mode import get_mode
 from ..core.node import Node, make_node
+from ..core.ops.op import INPUT
 from ..core.ops.record import caller
 from ..core.spec import DType, Spec, as_dtype, category, spec_of
-from ..core.tensor import INPUT, Tensor, asarray, wrap
+from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.tracing.trace import unknown_sizes
 
 Size = int | str | None

@@ -20,8 +20,8 @@ from ..core.graph.graph import Graph
 from ..core.graph.snapshot import CONSTANT, LEAVES, PARAMETER, specs_of
 from ..core.graph.values import digest, encode
 from ..core.node import Node
+from ..core.ops.op import INPUT
 from ..core.source import Source
-from ..core.tensor import INPUT
 from .report import html_table, place
 
 EditKind = Literal["added", "removed", "changed", "rewired", "output"]

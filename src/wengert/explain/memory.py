@@ -20,10 +20,10 @@ from ..core.dims import has_dims
 from ..core.errors import DTypeError, GradientError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.node import Freed, Hooked, Node, Recomputed
-from ..core.ops.op import Partial
+from ..core.ops.op import LEAF, Partial
 from ..core.ops.record import OUTPUT, kept_values
 from ..core.source import Source
-from ..core.tensor import LEAF, Tensor, wrap
+from ..core.tensor import Tensor, wrap
 from ..execute.jit.compiled import Inspected
 from ..transforms.derivatives.custom_op import CustomOp
 from ..transforms.derivatives.reverse import freed_error, reachable

@@ -15,9 +15,9 @@ from ..core.graph.snapshot import CONSTANT, PARAMETER, specs_of
 from ..core.graph.values import encode
 from ..core.mode import Scope
 from ..core.node import Node
+from ..core.ops.op import INPUT
 from ..core.ops.record import OUTPUT
 from ..core.spec import Spec
-from ..core.tensor import INPUT
 from ..explain.report import place
 
 # TensorFlow's words for what a graph is fed and for its constants: TensorBoard draws those in shapes of their own.

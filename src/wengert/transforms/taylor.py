@@ -23,12 +23,12 @@ from ..core.graph.graph import Graph
 from ..core.graph.snapshot import CONSTANT, Given, close
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.ops.op import TABLE, Linear, Partial, Route, spec_of_input
+from ..core.ops.op import ALIAS, LEAF, TABLE, Linear, Partial, Route, spec_of_input
 from ..core.ops.record import OUTPUT, SCALARS, abstract_input, same_value
 from ..core.spec import category
 from ..core.standins import WeakTensor, weak
 from ..core.state.capture import Writes
-from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
+from ..core.tensor import Tensor, abstract, asarray, wrap
 from ..ops.structure.shapes import as_operand
 from .derivatives.arithmetic import Tensors
 from .derivatives.custom_op import CustomOp

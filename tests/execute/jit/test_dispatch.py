@@ -344,6 +344,8 @@ class World:
         self.draws = wg.random.Generator(seed)
         self.answer = r.randrange(6)
         donated = 0 if r.random() < 0.3 else None
+        if r.random() < 0.2:
+            self.does.add("freed")
         self.call: Any = wg.jit(self.function, donate_argnums=donated) if is_compiled else self.function
 
     def function(self, *args: Any) -> Any:
@@ -366,6 +368,10 @@ class World:
             (self.weight * wg.asarray(out).real.detach()).sum().backward()
         if "history" in self.does:
             out = out * self.weight
+        if "freed" in self.does:
+            loss = (self.weight * 3).sum()
+            loss.backward()
+            out = out + loss
         if "step" in self.does:
             (self.weight * 2).sum().backward()
             self.rule.step()
@@ -548,7 +554,7 @@ def agree(seed: int, count: int) -> set[str]:
             kinds = [r.choice(WRONG[kind in USUAL]) if r.random() < 0.5 else kind for kind in kinds]
             form = r.randrange(5) if r.random() < 0.1 else form
         results = []
-        grad = not (step > CALLS and r.random() < 0.05) or not {"gradient", "step"}.isdisjoint(by_native.does)
+        grad = not (step > CALLS and r.random() < 0.05) or not {"gradient", "step", "freed"}.isdisjoint(by_native.does)
         for world, which in ((by_native, 0), (by_python, -1), (eager, None)):
             world.outside(change)
             args = world.arguments(kinds, value, form, is_same)

@@ -190,8 +190,27 @@ def test_a_loss_that_has_been_differentiated_says_so_as_eager(calls: int) -> Non
                 wg.GradientError, match=r"a second time, after its saved values were freed.*test_jit_state"
             ):
                 result.backward()
+        with pytest.raises(wg.GradientError, match="a second time, after its saved values were freed"):
+            wg.autograd.grad(loss * 2, w, allow_unused=True)
+        with pytest.raises(wg.GradientError, match="a second time, after its saved values were freed"):
+            wg.autograd.grad(loss * 2 + w.sum(), w)
         loss += 1
         close(loss.detach(), float(np.tanh([1.0, 2.0]) @ np.tanh([1.0, 2.0])) + 1)
+
+
+def test_a_differentiated_loss_of_a_compiled_step_says_what_to_explore() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    @wg.jit
+    def fn() -> Any:
+        loss = (w * w).sum()
+        loss.backward()
+        return loss
+
+    loss = fn()
+    for ask in (wg.explore, wg.explain.nonfinite):
+        with pytest.raises(wg.GraphError, match=r"has no graph: a backward pass.*test_jit_state(.|\n)*f.__wrapped__"):
+            ask(loss)
 
 
 def test_a_differentiated_loss_is_read_without_detaching_it() -> None:

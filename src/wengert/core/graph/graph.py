@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from .. import tree
 from ..errors import GraphError, fail
 from ..node import Node
-from ..ops.op import Op
+from ..ops.op import INPUT, Op
 from ..ops.record import OUTPUT
-from ..tensor import INPUT, Tensor, asarray
+from ..tensor import Tensor, asarray
 from .closed import NodeKind
 from .compare import Signature, same_values, signature, structural_hash
 from .inside import inside, splice

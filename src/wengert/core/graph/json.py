@@ -31,9 +31,9 @@ from ..dims import Dim
 from ..errors import GraphError, WengertError, fail, first_line
 from ..mode import Scope
 from ..node import Node
+from ..ops.op import INPUT
 from ..source import Source
 from ..spec import Spec, check_size, from_name, spec_of
-from ..tensor import INPUT
 from .checked import checked_node
 from .closed import ClosedGraph
 from .declared import declarations, declared_op

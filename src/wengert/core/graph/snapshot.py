@@ -16,11 +16,11 @@ import numpy as np
 from ..arrays import Array
 from ..mode import Scope
 from ..node import EMPTY_ATTRS, Node, make_node
-from ..ops.op import Op, spec_of_input
+from ..ops.op import ALIAS, INPUT, LEAF, Op, spec_of_input
 from ..ops.record import OUTPUT
 from ..source import Source
 from ..spec import Spec, spec_of
-from ..tensor import ALIAS, INPUT, LEAF, Tensor
+from ..tensor import Tensor
 
 PARAMETER = Op("parameter(;name)", "leaf", forward=lambda: None, doc="An input of a graph that training changes.")
 CONSTANT = Op("constant(;value)", "leaf", forward=lambda value: value, doc="A value that stands in a graph.")

@@ -530,3 +530,22 @@ def spec_of_input(entry: Any) -> Spec:
         return spec_of((), as_dtype(type(entry)))
     spec: Spec = entry.spec
     return spec
+
+
+# -- the ops that graphs have of themselves
+
+# The op of a leaf's node, which computes nothing: its value is the leaf tensor's.
+LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients are collected for.")
+INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
+# A second name for a value, which a transform can differentiate with respect to apart from the
+# first. Closing a graph looks through it.
+ALIAS = Op(
+    "alias(x)",
+    "linear",
+    forward=lambda x: x,
+    infer=lambda x: x,
+    facts={"x": Linear(lambda ct: ct, True, True, True)},
+    role=Role.PASS,
+    inserted=True,
+    cost=0,
+)

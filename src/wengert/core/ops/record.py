@@ -20,7 +20,6 @@ from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
 from ..tensor import (
-    ALIAS,
     Tensor,
     abstract,
     abstract_like,
@@ -35,7 +34,7 @@ from ..tensor import (
 from . import kernels
 from .autocast import in_its_precision
 from .facets import Form, Role
-from .op import TABLE, Op
+from .op import ALIAS, TABLE, Op
 
 SCALARS = frozenset({bool, int, float, complex})
 # A Python number of every category, whose dtype is weak.

@@ -16,12 +16,13 @@ import numpy as np
 
 from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
+from ...core.ops.op import LEAF
 from ...core.references import Apart
 from ...core.spec import Spec, spec_of
 from ...core.state.capture import get_capture
 from ...core.state.observer import observer, observers
 from ...core.state.turns import holding, turns_of
-from ...core.tensor import LEAF, Tensor
+from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names

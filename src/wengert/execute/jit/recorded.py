@@ -1,22 +1,28 @@
-"""A compiled program as one operation of an eager graph, with a compiled derivative.
+"""Histories of what compiled programs return: the program as one operation of an eager graph, or a freed end.
 
 Where a result of a compiled function carries gradients on, the run is recorded as one node. Its
 backward pass is another compiled program: it computes what it needs of the forward pass again, and
 is made when it is first asked for, one for each set of results that gradients come from (to a result
 that none comes from, nothing flows; a zero in its place could meet an infinite partial). Where the
 backward pass is itself recorded, the program's graph is run on tensors instead, node by node.
+
+A backward pass inside the function frees the graph of what it went through, as it does outside. A result behind that
+has a node without a history (`ended`): a gradient that comes to it meets an error, never an end without a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
+from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
+from ...core.node import EMPTY_ATTRS, Freed, Node, make_node
 from ...core.ops.op import Joint, Op
 from ...core.ops.record import bind
 from ...core.tensor import Tensor
 from ...transforms.derivatives.functional import vjp
+from ...transforms.derivatives.reverse import reachable
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import trace
 from .executor import CompileGraph, Executor
@@ -98,3 +104,32 @@ class Recorded:
             return found if isinstance(found, tuple) else (found,)
 
         return derivative
+
+
+def _unrun() -> NoReturn:
+    fail(
+        GraphError,
+        "what a compiled function has returned has no graph: a backward pass inside the function freed it",
+        "Give the function that computes it, without jit (f.__wrapped__), with its arguments: wg.explore(f, *args), "
+        "wg.explain.nonfinite(f, *args).",
+    )
+
+
+# The operation that such a result comes from, as errors and `grad_fn` name it.
+COMPILED = Op("compiled()", "general", _unrun, infer=_unrun, doc="A compiled program.", listed=False)
+
+
+def freed_at(root: Node, consumed: Mapping[Node, str]) -> str | None:
+    """Return where what a gradient from `root` needs was freed, if it was.
+
+    `consumed` has the nodes that backward passes went through, with the line of each pass: freed is what they kept.
+    """
+    for node in reachable([root]):
+        if node in consumed and any(node.op.save_plan(tuple(type(e) is Node for e in node.inputs))):
+            return consumed[node]
+    return None
+
+
+def ended(node: Node, where: str) -> Node:
+    """Return the node that such a result has in every call, for `node` in the trace."""
+    return make_node(COMPILED, (), EMPTY_ATTRS, Freed(where), node.spec, node.code, node.offset, None)

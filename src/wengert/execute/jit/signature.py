@@ -13,9 +13,10 @@ from ...core import tree
 from ...core.arrays import refuse_subclass
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
+from ...core.ops.op import LEAF
 from ...core.spec import Spec, as_dtype
 from ...core.state.capture import open_variables
-from ...core.tensor import LEAF, Tensor, depends_on_open
+from ...core.tensor import Tensor, depends_on_open
 from ...core.tree import Structure
 from .capture.captured import FUNCTIONS, SCALARS, exact
 

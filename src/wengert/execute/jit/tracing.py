@@ -16,7 +16,7 @@ from ...core.graph.graph import Graph
 from ...core.graph.snapshot import Given
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Hooked, Node, Unread
-from ...core.ops.op import TABLE
+from ...core.ops.op import LEAF, TABLE
 from ...core.ops.record import abstract_input, resumed
 from ...core.references import Apart
 from ...core.spec import Spec, bool_, spec_of
@@ -37,12 +37,12 @@ from ...core.state.capture import (
     set_writes,
 )
 from ...core.state.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
-from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, new
+from ...core.tensor import DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, new
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
 from .capture.captured import Captures
 from .capture.outside import Outside, PlaceWrite
-from .ended import ended, freed_at
+from .recorded import ended, freed_at
 from .signature import Fix, Raised
 from .values import Unknown, Values
 

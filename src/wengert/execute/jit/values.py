@@ -9,8 +9,9 @@ import numpy as np
 from ...core.graph.evaluate import compute
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
+from ...core.ops.op import ALIAS, LEAF
 from ...core.ops.record import OUTPUT
-from ...core.tensor import ALIAS, LEAF, Tensor
+from ...core.tensor import Tensor
 
 
 class Unknown(Exception):

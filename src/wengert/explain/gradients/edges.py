@@ -17,8 +17,9 @@ from ...core.errors import GradientError, GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed, UntrackedNode, make_node
+from ...core.ops.op import LEAF
 from ...core.spec import category
-from ...core.tensor import LEAF, Tensor
+from ...core.tensor import Tensor
 from ...execute.interpreter import feed
 from ...transforms.derivatives import reverse
 from ...transforms.derivatives.arithmetic import Arrays

@@ -15,10 +15,10 @@ import numpy as np
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
-from ...core.ops.op import Linear, Partial, Route, Vjp, spec_of_input
+from ...core.ops.op import ALIAS, Linear, Partial, Route, Vjp, spec_of_input
 from ...core.ops.record import OUTPUT, SCALARS
 from ...core.source import Source
-from ...core.tensor import ALIAS, Tensor
+from ...core.tensor import Tensor
 from ..pictures.draw import draw
 from ..pictures.scene import MAX_NODES, Box, Direction, Kind, Link, Scene
 from ..report import columns, html_table, magnitude, number, place, value

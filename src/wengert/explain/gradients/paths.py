@@ -18,9 +18,10 @@ import numpy as np
 from ...core.errors import DTypeError, GradientError, GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
+from ...core.ops.op import ALIAS
 from ...core.source import Source
 from ...core.spec import category
-from ...core.tensor import ALIAS, Tensor
+from ...core.tensor import Tensor
 from ...transforms.derivatives.reverse import backward_pass, leading_to, reachable
 from ..report import columns, html_table, latex_name, latex_number, latex_text, magnitude, number, place, value
 from .edges import Cotangent, Puller, expression, graph_loss, graph_node, loss_seed, nothing, operand_name, run_recorded

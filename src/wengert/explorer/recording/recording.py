@@ -15,11 +15,11 @@ import numpy as np
 
 from ...core.mode import Scope
 from ...core.node import EMPTY_ATTRS, Node
-from ...core.ops.op import Op
+from ...core.ops.op import ALIAS, Op
 from ...core.ops.record import OUTPUT, kept_values
 from ...core.source import Source
 from ...core.spec import spec_of
-from ...core.tensor import ALIAS, Tensor
+from ...core.tensor import Tensor
 from .recorder import Activation, Called, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated, made_by
 
 # Leaks by which a program takes values as numbers, to decide by them or to go on with them outside of the graph.

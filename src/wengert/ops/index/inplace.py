@@ -20,7 +20,7 @@ import numpy as np
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import get_mode
 from ...core.ops.declare import METHODS, public
-from ...core.ops.op import Op
+from ...core.ops.op import LEAF, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import caller, same_value
 from ...core.source import is_stored_back, resolve
@@ -28,7 +28,7 @@ from ...core.spec import broadcast_shapes, category, show
 from ...core.standins import replace
 from ...core.state.capture import note_write
 from ...core.state.observer import observer, observers
-from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
+from ...core.tensor import DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
 from ..pointwise.selection import clip, remainder

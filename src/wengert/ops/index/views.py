@@ -25,11 +25,11 @@ import numpy as np
 from ...core.errors import GradientError, WriteError, fail
 from ...core.mode import get_mode
 from ...core.node import Node
-from ...core.ops.op import Op
+from ...core.ops.op import LEAF, Op
 from ...core.ops.record import bind, same_value
 from ...core.spec import show
 from ...core.state.capture import note_write
-from ...core.tensor import LEAF, DataView, Tensor, asarray, base_of, leaf_node, of_class
+from ...core.tensor import DataView, Tensor, asarray, base_of, leaf_node, of_class
 from ..structure.axes import permute_op
 from ..structure.shapes import reshaped
 from .indices import index_op, index_update

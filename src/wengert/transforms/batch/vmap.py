@@ -21,12 +21,12 @@ from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
-from ...core.ops.op import TABLE
+from ...core.ops.op import ALIAS, LEAF, TABLE
 from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
 from ...core.state.observer import observer, observers
-from ...core.tensor import ALIAS, LEAF, Tensor, asarray, like, wrap
+from ...core.tensor import Tensor, asarray, like, wrap
 from ...ops.random.draws import takes_position
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp

@@ -20,11 +20,11 @@ from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.node import Hooked, Node, Recomputed
 from ...core.ops import kernels
-from ...core.ops.op import spec_of_input
+from ...core.ops.op import ALIAS, spec_of_input
 from ...core.ops.record import OUTPUT, caller, kept_values
 from ...core.state.capture import Writes
 from ...core.state.observer import observer, observers
-from ...core.tensor import ALIAS, Tensor
+from ...core.tensor import Tensor
 from ..derivatives.custom_op import CustomOp, Residuals
 from ..derivatives.variables import run_apart
 from . import checkpoint_policies as checkpoint_policies

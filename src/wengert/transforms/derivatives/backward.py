@@ -8,12 +8,12 @@ import numpy as np
 
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
-from ...core.node import Node
+from ...core.node import Freed, Node
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, as_like, asarray, refuse_cut, wrap
-from .reverse import backward_pass
+from .reverse import backward_pass, reach
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -81,7 +81,14 @@ def _run(
     as_tensors = create_graph or is_abstract
     roots: Any = [(o.node, c if as_tensors else c._data) for o, c in pairs]
     retain = as_tensors if retain_graph is None else retain_graph
-    return backward_pass(roots, targets, as_tensors=as_tensors, create_graph=create_graph, retain_graph=retain)
+    known = None
+    if targets is not None:
+        known = reach([node for node, _ in roots])
+        # Any tensor may lie behind what a compiled program has freed.
+        targets = [*targets, *(n for n in known.ends if type(n.saved) is Freed)]
+    return backward_pass(
+        roots, targets, as_tensors=as_tensors, create_graph=create_graph, retain_graph=retain, known=known
+    )
 
 
 _CONSTANT = (

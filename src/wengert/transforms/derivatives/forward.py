@@ -16,10 +16,10 @@ import numpy as np
 from ...core.errors import GradientError, fail
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed
-from ...core.ops.op import Joint, Linear, Missing, Op, Partial, Route, spec_of_input
+from ...core.ops.op import ALIAS, Joint, Linear, Missing, Op, Partial, Route, spec_of_input
 from ...core.ops.record import OUTPUT, SCALARS, abstract_input
 from ...core.spec import Spec
-from ...core.tensor import ALIAS, Tensor, wrap
+from ...core.tensor import Tensor, wrap
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 from .custom_op import Residuals
 from .reverse import backward_pass, freed_error, leading_to, missing_error, reachable

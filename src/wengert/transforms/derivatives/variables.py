@@ -17,12 +17,13 @@ from ...core import tree
 from ...core.errors import DTypeError, GradientError, GraphError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import EMPTY_ATTRS, Hooked, Node, make_node
+from ...core.ops.op import ALIAS, LEAF
 from ...core.ops.record import another, caller, resumed, same_value, stopped
 from ...core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ...core.standins import WeakTensor, weak
 from ...core.state.capture import Filled, Writes, Written
 from ...core.state.capture import open_variables as _open
-from ...core.tensor import ALIAS, LEAF, Tensor, abstract, like, wrap
+from ...core.tensor import Tensor, abstract, like, wrap
 from ...ops.structure.shapes import as_operand, casted
 from .reverse import Reachable, reach
 

@@ -19,10 +19,10 @@ import numpy as np
 from ...core import tree
 from ...core.errors import DTypeError, GradientError, fail
 from ...core.node import Freed, Hooked, Node
-from ...core.ops.op import Linear, Vjp, spec_of_input
+from ...core.ops.op import ALIAS, Linear, Vjp, spec_of_input
 from ...core.ops.record import OUTPUT
 from ...core.spec import Spec
-from ...core.tensor import ALIAS, Tensor, asarray
+from ...core.tensor import Tensor, asarray
 from ...ops.structure.shapes import as_operand
 from ..derivatives.arithmetic import Arrays
 from ..derivatives.forward import push_node

@@ -19,11 +19,12 @@ from ...core.graph.graph import Graph
 from ...core.graph.snapshot import Given, close
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
+from ...core.ops.op import LEAF
 from ...core.ops.record import abstract_input, resumed, same_value
 from ...core.spec import Spec
 from ...core.standins import weak
 from ...core.state.capture import open_variables
-from ...core.tensor import LEAF, Tensor, abstract, wrap
+from ...core.tensor import Tensor, abstract, wrap
 from ...core.tree import Structure
 from ..derivatives.reverse import refuse_hooks
 from ..derivatives.variables import is_live, own_object, run_once

@@ -17,11 +17,12 @@ from ...core.graph.graph import Graph, is_parameter
 from ...core.graph.snapshot import PARAMETER, Given
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
+from ...core.ops.op import LEAF
 from ...core.ops.record import abstract_input, resumed
 from ...core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ...core.standins import WeakTensor
 from ...core.state.capture import FreshLeaves
-from ...core.tensor import LEAF, Tensor, asarray, like
+from ...core.tensor import Tensor, asarray, like
 from ...core.tree import Structure
 from ..derivatives.reverse import refuse_hooks
 from ..derivatives.variables import outer_variables, own_object, run_once

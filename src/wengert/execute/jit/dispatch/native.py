@@ -14,10 +14,11 @@ import numpy as np
 
 from ....core.mode import get_mode
 from ....core.node import Hooked, Node
+from ....core.ops.op import LEAF
 from ....core.spec import Spec
 from ....core.state.capture import open_variables
 from ....core.state.observer import observers
-from ....core.tensor import LEAF, Tensor
+from ....core.tensor import Tensor
 from ...native.dispatch import entry, layout
 from ...native.dispatch.assembler import Assembler, Entry, Label, Memory, Object, Operand, Word
 from ...native.run import threads

@@ -366,11 +366,11 @@ class NativePath:
 
     # -- build
 
-    def on_make(self, r: Register, cls: type[Tensor], spec: Spec, node: Node | None, o: Register) -> None:
+    def on_make_of(self, r: Register, cls: type[Tensor], spec: Spec, node: Node, o: Register) -> None:
+        self.do("made_of", Object(cls), Object(spec), self.results[o.number], self.to[r], Object(node))
+
+    def on_make(self, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> None:
         array, to = self.results[o.number], self.to[r]
-        if node is not None:
-            self.do("made_of", Object(cls), Object(spec), array, to, Object(node))
-            return
         if o.number in self.again:
             pool, again = self.again.pop(o.number)
             self.do("made_again", Object(cls), Object(spec), array, to, again, pool)

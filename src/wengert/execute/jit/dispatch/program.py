@@ -98,7 +98,8 @@ INSTRUCTIONS: dict[str, str] = {
     "consume": "a where: a donated argument says from now on where it was donated",
     "committed": ": the writes are done, and the turns given back",
     # build: what does the function return?
-    "make": "r type spec node o: a tensor of an output, with that node, if any",
+    "make": "r type spec o: a tensor of an output",
+    "make_of": "r type spec node o: the same, with that node",
     "make_weak": "r o: a tensor that stands for a Python number",
     "carried": "r type o: an output as it was recorded, with its history",
     "carried_weak": "r o: the same, standing for a Python number",

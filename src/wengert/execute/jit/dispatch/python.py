@@ -17,13 +17,14 @@ import numpy as np
 
 from ....core.mode import get_mode
 from ....core.node import Hooked, Node
+from ....core.ops.op import LEAF
 from ....core.spec import Spec
 from ....core.standins import weak
 from ....core.state.at_once import at_once
 from ....core.state.capture import open_variables
 from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
-from ....core.tensor import LEAF, Tensor, like, new, of_class, wrap
+from ....core.tensor import Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
 from ...engines import XLA
 from ...xla.memory import settled
@@ -448,7 +449,11 @@ def _consume(t: _Text, a: Register, where: str) -> Lines:
     return _write(t, f"{a}._data", f"killing({a}, {where!r})")
 
 
-def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, node: Node | None, o: Register) -> Lines:
+def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> Lines:
+    return _make_of(t, r, cls, spec, None, o)
+
+
+def _make_of(t: _Text, r: Register, cls: type[Tensor], spec: Spec, node: Node | None, o: Register) -> Lines:
     return [
         f"{r} = new({t.value(cls)})",
         f"{r}._data = {_output(o)}",
@@ -551,6 +556,7 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "consume": _consume,
     "committed": _commit,
     "make": _make,
+    "make_of": _make_of,
     "make_weak": _make_weak,
     "carried": _carried,
     "carried_weak": _carried_weak,

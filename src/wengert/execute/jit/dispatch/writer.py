@@ -10,11 +10,12 @@ import numpy as np
 
 from ....core.mode import get_mode
 from ....core.node import Hooked
+from ....core.ops.op import LEAF
 from ....core.spec import Spec
 from ....core.standins import WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
-from ....core.tensor import LEAF, DataView, Tensor
+from ....core.tensor import DataView, Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
 from ..capture.captured import Captures
@@ -315,7 +316,12 @@ class _PathWriter:
         weakly = cls is WeakTensor
         if self.path.carries and k in self.traced.tracked:
             return self.made("carried_weak", output) if weakly else self.made("carried", cls, output)
-        return self.made("make_weak", output) if weakly else self.made("make", cls, self.spec(k), node_of(r), output)
+        if weakly:
+            return self.made("make_weak", output)
+        node = node_of(r)
+        if node is not None:
+            return self.made("make_of", cls, self.spec(k), node, output)
+        return self.made("make", cls, self.spec(k), output)
 
     def made(self, name: str, *operands: Any) -> Register:
         result = Register("r", self.results)

@@ -12,10 +12,9 @@ from ....core.dims import Dim
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import CONSTANT, PARAMETER, specs_of
 from ....core.node import Node
-from ....core.ops.op import Missing
+from ....core.ops.op import INPUT, Missing
 from ....core.ops.record import OUTPUT
 from ....core.spec import DType, category
-from ....core.tensor import INPUT
 from ..errors import refuse, shown
 from ..values import element_type, package
 
