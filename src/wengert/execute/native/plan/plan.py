@@ -93,6 +93,11 @@ class View(NamedTuple):
         axes = tuple(sorted(range(len(self.shape)), key=lambda a: (-self.strides[a], self.shape[a] != 1)))
         return axes if self.size == 0 or self.permute(axes).is_contiguous else None
 
+    def is_at(self, other: View) -> bool:
+        """Return whether the elements are those of another view of this shape, in the same places of memory."""
+        strides = all(n == 1 or s == t for n, s, t in zip(self.shape, self.strides, other.strides, strict=True))
+        return strides and (self.buffer, self.offset) == (other.buffer, other.offset)
+
     def broadcast(self, shape: Sequence[int]) -> View:
         """Return the view repeated along new leading axes and along axes of size 1."""
         lead = len(shape) - len(self.shape)

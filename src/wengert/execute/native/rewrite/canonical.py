@@ -264,18 +264,30 @@ def _square(node: Node) -> Node | None:
     return build("multiply", (x, x), node) if _float32_or_64(x) else None
 
 
-def _one_number(node: Node) -> Node | None:
-    """Rewrite an array of one number as that number, broadcast: no memory is read, and rules about numbers apply."""
+def _repeated(node: Node) -> Node | None:
+    """Rewrite an array that is the same all along some axes as one that lacks them, broadcast.
+
+    Less memory is read, none where it is one number, about which there are rules of their own; and what is a row of
+    numbers for every pixel of an image, say, is seen to be one.
+    """
     value = node.attrs["value"]
     if value.size < 2 or value.dtype.kind == "V" or value.dtype.kind == "c":
         return None
-    first = value.flat[0]
     # As bits, so that NaNs are equal and zeros of different signs are not.
-    same = np.ascontiguousarray(value).view(f"u{value.itemsize}") == np.asarray(first).view(f"u{value.itemsize}")
-    return build("broadcast", (constant_node(np.asarray(first)),), node, shape=node.spec.shape) if same.all() else None
+    bits = np.ascontiguousarray(value).view(f"u{value.itemsize}")
+    kept = bits
+    for axis in range(bits.ndim):
+        first = kept.take([0], axis)
+        if (first == kept.take([-1], axis)).all() and (first == kept).all():
+            kept = first
+    if kept.shape == bits.shape:
+        return None
+    lead = next((axis for axis, size in enumerate(kept.shape) if size > 1), kept.ndim)
+    smaller = constant_node(kept.reshape(kept.shape[lead:]).view(value.dtype))
+    return build("broadcast", (smaller,), node, shape=node.spec.shape)
 
 
-_UNIFORM = RuleSet([Rule("one number", frozenset({"constant"}), _one_number)])
+_UNIFORM = RuleSet([Rule("repeated numbers", frozenset({"constant"}), _repeated)])
 
 _SOFTMAX = RuleSet([Rule("softmax in the open", frozenset({"softmax"}), _softmax)])
 
