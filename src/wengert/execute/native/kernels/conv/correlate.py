@@ -34,6 +34,9 @@ PIECES = 16
 # and some panels, of about so many bytes together, but more than one, for which its image is copied.
 KERNEL_BYTES = 256 << 10
 LEAST_PANELS = 2
+# Panels of so many bytes together stay in the first cache beside a tile's images: every tile takes all of them, one after
+# the other, so that its outputs are written from end to end.
+TILE_BYTES = 16 << 10
 
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
@@ -105,8 +108,8 @@ _CORRELATE = Record(
     fields("x") + " *panels step_y step_x "
     # The order of summation: runs of taps, elements of each; panels, those of a group; a group's channels.
     "runs run panels_all panels_each group_in group_out "
-    # The panels of a piece; the images, times planes, times pieces of a plane.
-    "panels_piece places "
+    # The panels of a piece, those that a tile takes at once; the images, times planes, times pieces of a plane.
+    "panels_piece panels_tile places "
     # The outputs: planes, tiles along y and x, tiles of a piece, pieces of a plane; their rows in the result.
     "planes tiles_y larger_y tiles_x larger_x tiles_piece pieces row row_n row_z row_y row_x"
 )
@@ -152,30 +155,42 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
         row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
         from_panel = b.mul(panels, r["panels_piece"])
         to_panel = b.imin(b.add(from_panel, r["panels_piece"]), r["panels_all"])
-        with b.loop(from_panel, to_panel) as each:
-            group, block = b.udiv(each.index, r["panels_each"]), b.urem(each.index, r["panels_each"])
-            weights = b.offset(r["panels"], b.mul(each.index, panel), type)
+        # The panel after a piece's last one: the next piece's first.
+        next_first = b.select(b.icmp("eq", r["places"], one), to_panel, from_panel)
+
+        def tile(number: Value, ty: Value, tx: Value) -> None:
+            group, block = b.udiv(number, r["panels_each"]), b.urem(number, r["panels_each"])
+            weights = b.offset(r["panels"], b.mul(number, panel), type)
             inputs = b.offset(start, b.mul(group, r["group_in"]), type)
             skipped = b.mul(block, b.index(width))
             channel = b.add(b.mul(group, r["group_out"]), skipped)
-            with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx:
-                y = tile_start(b, ty.index, shape.rows, r["larger_y"])
-                x = tile_start(b, tx.index, shape.columns, r["larger_x"])
-                base = b.offset(inputs, b.add(b.mul(b.sub(y, y0), r["step_y"]), b.mul(x, r["step_x"])), I8)
-                row = b.add(b.add(row_n, b.mul(y, r["row_y"])), b.mul(x, r["row_x"]))
-                along, larger = (ty, r["larger_y"]) if shape.rows > 1 else (tx, r["larger_x"])
+            y = tile_start(b, ty, shape.rows, r["larger_y"])
+            x = tile_start(b, tx, shape.columns, r["larger_x"])
+            base = b.offset(inputs, b.add(b.mul(b.sub(y, y0), r["step_y"]), b.mul(x, r["step_x"])), I8)
+            row = b.add(b.add(row_n, b.mul(y, r["row_y"])), b.mul(x, r["row_x"]))
+            along, larger = (ty, r["larger_y"]) if shape.rows > 1 else (tx, r["larger_x"])
+            spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
+            # Each of the first tiles asks for a vector of every step of the following panel.
+            turn = b.add(b.mul(b.sub(ty, first), r["tiles_x"]), tx)
+            following = b.add(number, one)
+            following = b.select(b.icmp("slt", following, to_panel), following, next_first)
+            asked = b.offset(r["panels"], b.mul(following, panel), type)
+            ahead = b.offset(asked, b.mul(b.imin(turn, b.index(shape.nv - 1)), b.index(width // shape.nv)), type)
 
-                spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
+            def body(size: int) -> None:
+                rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
+                taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
+                store.sums(_sums(b, shape, taken, weights, runs, ahead), rows, columns, spot)
 
-                def body(size: int, base: Value = base, weights: Value = weights, spot: Spot = spot) -> None:
-                    rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
-                    taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
-                    store.sums(_sums(b, shape, taken, weights, runs), rows, columns, spot)
+            sizes_of(b, shape.larger, along, larger, shape.is_even, body)
+            rows = b.sub(tile_start(b, b.add(ty, one), shape.rows, r["larger_y"]), y)
+            columns = b.sub(tile_start(b, b.add(tx, one), shape.columns, r["larger_x"]), x)
+            store.rest(rows, columns, spot)
 
-                sizes_of(b, shape.larger, along.index, larger, shape.is_even, body)
-                rows = b.sub(tile_start(b, b.add(ty.index, one), shape.rows, r["larger_y"]), y)
-                columns = b.sub(tile_start(b, b.add(tx.index, one), shape.columns, r["larger_x"]), x)
-                store.rest(rows, columns, spot)
+        with b.loop(from_panel, to_panel, r["panels_tile"]) as some:
+            end = b.imin(b.add(some.index, r["panels_tile"]), to_panel)
+            with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx, b.loop(some.index, end) as each:
+                tile(each.index, ty.index, tx.index)
 
 
 class Runs(NamedTuple):
@@ -186,22 +201,27 @@ class Runs(NamedTuple):
     at: int
 
 
-def _sums(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
-    """Return the products of a tile, summed over all taps: its rows, columns and vectors of channels."""
+def _sums(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, ahead: Value) -> Sequence[Value]:
+    """Return the products of a tile, summed over all taps: its rows, columns and vectors of channels.
+
+    Meanwhile a vector of every step of another panel, `ahead`, is prefetched.
+    """
     type, lanes = shape.type, b.target.lanes(shape.type)
     start = nothing(b, type, taken.rows * taken.columns * shape.nv)
     table = b.offset(b.rec, runs.at, I64)
     pointers = taken.pointers(b)
-    with b.loop(0, runs.number, carried=[weights, *start]) as run:
+    with b.loop(0, runs.number, carried=[weights, ahead, *start]) as run:
         away = b.load(I64, b.offset(table, run.index, I64))
-        ahead = [b.offset(p, away, I8) for p in pointers]
-        with b.loop(0, runs.length, carried=[*ahead, *run.values]) as loop:
-            at, (w, *sums) = loop.values[: len(ahead)], loop.values[len(ahead) :]
+        begin = [b.offset(p, away, I8) for p in pointers]
+        with b.loop(0, runs.length, carried=[*begin, *run.values]) as loop:
+            at, (w, asked, *sums) = loop.values[: len(begin)], loop.values[len(begin) :]
             others = [b.load(type.vector(lanes), b.offset(w, lanes * j, type)) for j in range(shape.nv)]
+            b.prefetch(asked, level=2)
             sums = products(b, type, taken.scalars(b, type, at), others, sums)
-            loop.carry(*(b.offset(p, 1, type) for p in at), b.offset(w, shape.nv * lanes, type), *sums)
-        run.carry(*loop.results[len(ahead) :])
-    return run.results[1:]
+            on = [b.offset(p, shape.nv * lanes, type) for p in (w, asked)]
+            loop.carry(*(b.offset(p, 1, type) for p in at), *on, *sums)
+        run.carry(*loop.results[len(begin) :])
+    return run.results[2:]
 
 
 def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node) -> None:
@@ -244,6 +264,7 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         group_in=depth,
         group_out=channels,
         panels_piece=panels_piece,
+        panels_tile=max(1, min(panels_piece, TILE_BYTES * panels.shape[0] // (panels.size * type.size))),
         places=places,
         planes=axes.z.outputs,
         tiles_y=tiles_y.tiles,
