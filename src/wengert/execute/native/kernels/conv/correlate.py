@@ -264,7 +264,7 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         group_in=depth,
         group_out=channels,
         panels_piece=panels_piece,
-        panels_tile=max(1, min(panels_piece, TILE_BYTES * panels.shape[0] // (panels.size * type.size))),
+        panels_tile=max(1, min(panels_piece, TILE_BYTES // max(1, prod(panels.shape[1:]) * type.size))),
         places=places,
         planes=axes.z.outputs,
         tiles_y=tiles_y.tiles,
