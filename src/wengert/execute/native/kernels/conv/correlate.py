@@ -22,8 +22,8 @@ from ...plan.record import Record
 from ..gemm.finish import Finish
 from .depthwise import block_width, depthwise
 from .finish import Spot, Store
-from .geometry import Axes, tap_runs
-from .region import Part, fields, placed, reading
+from .geometry import POINT, Axes, tap_runs
+from .region import Part, fields, layout_of, placed, reading
 from .tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
 
 # The most bytes of an image that a piece of work copies to scratch memory: they are to stay in the second cache.
@@ -37,6 +37,9 @@ LEAST_PANELS = 2
 # Panels of so many bytes together stay in the first cache beside a tile's images: every tile takes all of them, one after
 # the other, so that its outputs are written from end to end.
 TILE_BYTES = 16 << 10
+# Images of at most so many channels are read as they lie, where these lie apart: laying them together, number by number,
+# takes longer than the shorter runs of taps.
+PLANES = 4
 
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
@@ -242,6 +245,9 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         width = block_width(target.lanes(type), groups)
         depthwise(low, x, packed(low, every, axes, width, node), axes, epilogue, size, node)
         return
+    if depth <= PLANES and groups == 1 and axes.z == POINT and layout_of(x) == "strided" and x.strides[4] == 1:
+        x, w, axes = _as_planes(x, w, axes)
+        depth = 1
     nv = vectors(target, type, channels)
     panels = packed(low, w, axes, nv * target.lanes(type), node)
     tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
@@ -291,6 +297,16 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         nodes=[node, *epilogue.nodes],
         label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
     )
+
+
+def _as_planes(x: View, w: View, axes: Axes) -> tuple[View, View, Axes]:
+    """Return images of few channels, each of which lies by itself, as one channel of as many planes."""
+
+    def moved(v: View, at: int) -> View:
+        return v.permute([*range(at), at + 1, at, *range(at + 2, len(v.shape))])
+
+    count = x.shape[1]
+    return moved(x, 1), moved(w, 2), axes._replace(z=POINT._replace(size=count, taps=count))
 
 
 def _shares(x: View, axes: Axes, tiles_y: Split, panels: View) -> tuple[int, int]:
