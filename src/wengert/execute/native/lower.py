@@ -360,6 +360,15 @@ class GraphLowering(Lowering):
         emit = emitter(product, nodes, edges, refs, stored, operands)
         return Epilogue(key, operands, kinds, outputs, emit, nodes)
 
+    def only_reader(self, node: Node, epilogue: Epilogue) -> Node | None:
+        if self._given:  # whose memory others may take meanwhile
+            return None
+        stored = [n for n in epilogue.nodes if n in self.views and self.view(n).buffer in (epilogue.outputs[0].buffer,)]
+        result = stored[0] if stored else node
+        readers = self.graph.consumers(result)
+        alone = len(epilogue.outputs) == 1 and len(readers) == 1 and result not in self._outputs
+        return readers[0] if alone and readers[0].inputs.count(result) == 1 else None
+
     def _as_piece(
         self, node: Node, named: Sequence[int], axes: Sequence[int], full: Sequence[int], shape: Sequence[int]
     ) -> View | None:

@@ -71,8 +71,13 @@ def epilogue_key(
     numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
     parts = [str(product.spec.dtype), *(str(v.dtype) for v in operands)]
     for n in nodes:
+        # Of a number more is known than of what an array holds, and the code relies on it.
         args = [
-            f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
+            f"{'#' if e is None else 'o'}{refs[n, i]}"
+            if (n, i) in refs
+            else repr(n.inputs[i])
+            if e is None
+            else numbers[e.base]
             for i, e in enumerate(edges[n])
         ]
         parts.append(f"{n.op.name} {emitters.code_attrs(n) or ''} {args} {n.spec.dtype}")

@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 
 from ....core.graph.graph import Graph
-from ....core.graph.snapshot import constant_node, located
+from ....core.graph.snapshot import CONSTANT, constant_node, located
 from ....core.node import Node
 from ....core.ops.facets import Role
 from ....core.ops.op import TABLE
@@ -256,6 +256,19 @@ def _new_axes(node: Node) -> Node | None:
     return build("reshape", (node.inputs[0],), node, shape=node.spec.shape)
 
 
+def _bound(node: Node) -> Node | None:
+    """Rewrite a bound that is an array of one number as that number: less code does for what is known to be no NaN."""
+    x, bound = node.inputs
+    source = bound.inputs[0] if isinstance(bound, Node) and bound.op.name == "broadcast" else bound
+    if not isinstance(source, Node) or source.op is not CONSTANT or source.spec.size != 1:
+        return None
+    value = source.attrs["value"]
+    if not isinstance(x, Node) or x.spec != node.spec or value.dtype != x.spec.dtype or not _float32_or_64(x):
+        return None
+    number = float(value.item())
+    return build(node.op.name, (x, number), node) if number == number else None
+
+
 def _square(node: Node) -> Node | None:
     """Rewrite the second power as a product, to which it rounds alike."""
     x, exponent = node.inputs
@@ -304,6 +317,7 @@ _RULES = RuleSet(
         Rule("classes in a wider dtype", frozenset({"one_hot"}), _one_hot),
         Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
         Rule("square as product", frozenset({"pow"}), _square),
+        Rule("bound as number", frozenset({"maximum", "minimum"}), _bound),
         Rule("mean as sum", frozenset({"mean"}), _mean),
         Rule("logsumexp in the open", frozenset({"logsumexp"}), _logsumexp),
         Rule("variance in the open", frozenset({"var"}), _var),

@@ -20,7 +20,7 @@ from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
 from ...plan.record import Record
 from ..gemm.finish import Finish
-from .depthwise import block_width, depthwise
+from .depthwise import block_width, depthwise, is_depthwise, side_by_side
 from .finish import Spot, Store
 from .geometry import POINT, Axes, tap_runs
 from .region import Part, fields, layout_of, placed, reading
@@ -239,11 +239,9 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     count = x.shape[0]
     if not count * channels * groups * prod(axes.outputs):
         return
-    if channels == depth == 1 and groups > 1:
-        # The channels of all groups side by side.
-        every = w._replace(shape=(1, groups, 1, *w.shape[3:]), strides=(0, w.strides[0], 0, *w.strides[3:]))
+    if is_depthwise(w):
         width = block_width(target.lanes(type), groups)
-        depthwise(low, x, packed(low, every, axes, width, node), axes, epilogue, size, node)
+        depthwise(low, x, packed(low, side_by_side(w), axes, width, node), axes, epilogue, size, node)
         return
     if depth <= PLANES and groups == 1 and axes.z == POINT and layout_of(x) == "strided" and x.strides[4] == 1:
         x, w, axes = _as_planes(x, w, axes)

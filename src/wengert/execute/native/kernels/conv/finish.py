@@ -29,17 +29,27 @@ class Spot(NamedTuple):
 class Store:
     """The writer of code that stores tiles of at most `rows` x `columns` pixels and `nv` vectors of channels.
 
-    The record's words about the epilogue start `at`.
+    The record's words about the epilogue start `at`; `places` are where its arrays are, if not where these say.
     """
 
-    def __init__(self, b: Builder, finish: Finish, at: int, type: Type, rows: int, columns: int, nv: int) -> None:
+    def __init__(
+        self,
+        b: Builder,
+        finish: Finish,
+        at: int,
+        type: Type,
+        rows: int,
+        columns: int,
+        nv: int,
+        places: Sequence[Place] | None = None,
+    ) -> None:
         self.b, self.finish, self.type, self.nv = b, finish, type, nv
         self.lanes = b.target.lanes(type)
         self.width = nv * self.lanes
         self.columns = columns
         self.is_masked = b.target.width == 64
         self.is_inline = finish.is_short(b.target, type)
-        self.places = finish.places(b, at, ())
+        self.places = finish.places(b, at, ()) if places is None else places
         self.buffer = None if self.is_inline and self.is_masked else b.local(type, rows * columns * self.width)
 
     def sums(self, values: Sequence[Value], rows: int, columns: int, spot: Spot) -> None:
@@ -84,11 +94,12 @@ class Store:
     ) -> None:
         b = self.b
         down, along = self._steps(spot)
+        held = self.finish.held(b, down, self.nv, self.lanes, masks)
         for y in range(rows):
             places = [Place(p.pointer, a.stride) for p, a in zip(down, along)]
             for x in range(columns):
                 at = (y * columns + x) * self.nv
-                self.finish.row(b, places, values[at : at + self.nv], masks)
+                self.finish.row(b, places, values[at : at + self.nv], masks, held)
                 if x + 1 < columns:
                     places = self.finish.next_row(b, places)
             if y + 1 < rows:
@@ -113,12 +124,13 @@ class Store:
         """Store a tile from the buffer, pixel by pixel."""
         b, type = self.b, self.type
         down, along = self._steps(spot)
+        held = self.finish.held(b, down, self.nv, self.lanes, masks)
         with b.loop(0, rows, carried=[buffer, *(p.pointer for p in down)]) as y:
             with b.loop(0, columns, carried=y.values) as x:
                 at, *pointers = x.values
                 places = [p._replace(pointer=q) for p, q in zip(along, pointers)]
                 loaded = [b.load(type.vector(self.lanes), b.offset(at, self.lanes * j, type)) for j in range(self.nv)]
-                self.finish.row(b, places, loaded, masks)
+                self.finish.row(b, places, loaded, masks, held)
                 following = self.finish.next_row(b, places)
                 x.carry(b.offset(at, self.width, type), *(p.pointer for p in following))
             line, *pointers = y.values

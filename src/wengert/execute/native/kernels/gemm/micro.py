@@ -331,8 +331,9 @@ class Product:
         b, finish = self.b, self.finish
         rows = len(sums) // vectors
         if self.tile is None:
+            held = finish.held(b, places, vectors, self.lanes, masks)
             for r in range(rows):
-                finish.row(b, places, sums[r * vectors : (r + 1) * vectors], masks)
+                finish.row(b, places, sums[r * vectors : (r + 1) * vectors], masks, held)
                 places = finish.next_row(b, places)
             return
         for i, x in enumerate(sums):
@@ -351,9 +352,10 @@ class Product:
         b = self.b
         assert self.tile is not None
         pointers = [p.pointer for p in places]
+        held = self.finish.held(b, places, vectors, self.lanes, masks)
         with b.loop(0, rows, 1, [self.tile, *pointers]) as loop:
             at = loop.values[0]
             here = [place._replace(pointer=p) for p, place in zip(loop.values[1:], places)]
-            self.finish.row(b, here, [self._load(at, c, None) for c in range(vectors)], masks)
+            self.finish.row(b, here, [self._load(at, c, None) for c in range(vectors)], masks, held)
             following = self.finish.next_row(b, here)
             loop.carry(b.offset(at, vectors * self.lanes, self.type), *(p.pointer for p in following))
