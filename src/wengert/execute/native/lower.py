@@ -372,16 +372,14 @@ class GraphLowering(Lowering):
     def _as_piece(
         self, node: Node, named: Sequence[int], axes: Sequence[int], full: Sequence[int], shape: Sequence[int]
     ) -> View | None:
-        """Return the place of a result of an epilogue in the array that it is a piece of, in the product's `shape`.
+        """Return the place where a result of an epilogue is wanted, in the product's `shape`.
 
-        None where it is no piece, or where its columns do not lie side by side there. `named` are the dimensions of its
-        axes, `axes` those of the product's, of the sizes `full`.
+        None where it is no piece of another array, and wanted nowhere, or where its columns do not lie side by side there.
+        `named` are the dimensions of its axes, `axes` those of the product's, of the sizes `full`.
         """
-        if node in self._outputs:
-            return None
         place = {d: i for i, d in enumerate(axes) if d >= 0}
         order = sorted(range(len(named)), key=lambda a: place.get(named[a], -1))
-        given = self._destination(node, order)
+        given = self._places.get(node) if node in self._outputs else self._destination(node, order)
         if given is None:
             return None
         strides = dict(zip(named, given.strides, strict=True))

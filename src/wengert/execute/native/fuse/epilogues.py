@@ -10,7 +10,7 @@ from ....core.node import Node
 from ..plan.lowering import FOLLOWED
 from ..plan.plan import View
 from ..scalar import emitters
-from .groups import Edge, Group, Grouping
+from .groups import Edge, Group, Grouping, edge
 from .schedule import literal_dtype
 
 Edges = dict[Node, tuple[Edge | None, ...]]
@@ -24,12 +24,22 @@ def follow(graph: Graph, grouping: Grouping) -> None:
     for node in graph.nodes:
         if node.op.name not in FOLLOWED or isinstance(node.spec, tuple):
             continue
-        for consumer in graph.consumers(node):
-            group = grouping.group.get(consumer)
-            if group is None or group.anchor is not None:
-                continue
-            if _may_follow(node, group, grouping) and grouping.follow(node, group):
+        for group in _readers(node, graph, grouping):
+            if group.anchor is None and _may_follow(node, group, grouping) and grouping.follow(node, group):
                 break
+
+
+def _readers(node: Node, graph: Graph, grouping: Grouping) -> list[Group]:
+    """Return the groups that read a value, also through views that cost nothing."""
+    found: dict[Group, None] = {}
+    stack = [node]
+    while stack:
+        for consumer in graph.consumers(stack.pop()):
+            if consumer in grouping.group:
+                found[grouping.group[consumer]] = None
+            elif not isinstance(consumer.spec, tuple) and edge(consumer).base is not consumer:
+                stack.append(consumer)
+    return list(found)
 
 
 def _may_follow(product: Node, group: Group, grouping: Grouping) -> bool:

@@ -10,6 +10,7 @@ convolutions on SIMD architectures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -71,6 +72,14 @@ def _pack(b: Builder, type: Type, width: int) -> None:
 
 def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
     """Return the part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
+    taken = tuple((a.taps, a.tap, a.tap_step) for a in axes)
+    fill = partial(_packed, low, w, axes, width, node)
+    # A loop would pack a constant anew in every turn.
+    return low.packed(w, (taken, width), fill) if low.is_free_to_pack(w) else fill()
+
+
+def _packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
+    """Add the step that packs a kernel, and return the panels."""
     groups, channels, depth = w.shape[:3]
     panels = -(-channels // width)
     out = low.temp((groups * panels, axes.taps, depth, width), w.dtype)
