@@ -10,6 +10,7 @@ and from the caches that they fit in.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -141,7 +142,7 @@ def _best(graph: Graph, seed: Node, stretch: Sequence[Node]) -> _Choice | None:
         readers = [place.get(c, len(stretch)) for c in graph.consumers(node)]
         ends.setdefault(len(stretch) if node in outputs else max(readers, default=0), []).append(node)
     best = _Choice(0.0, 0, 1)
-    for parts in (n for n in range(2, count + 1) if count % n == 0):
+    for parts in _divisors(count):
         saved, copied, weights = 0.0, 0.0, 0
         for i, node in enumerate(stretch):
             # What nodes after the stretch read is copied to where all parts of it are.
@@ -155,6 +156,12 @@ def _best(graph: Graph, seed: Node, stretch: Sequence[Node]) -> _Choice | None:
             if total > best.saved or (total == best.saved and best.parts == parts):
                 best = _Choice(total, i + 1, parts)
     return best if best.saved >= max(LEAST_SAVED, LEAST_SHARE * whole) else None
+
+
+def _divisors(count: int) -> list[int]:
+    """Return the numbers of equal parts that there may be."""
+    small = [n for n in range(1, math.isqrt(count) + 1) if count % n == 0]
+    return sorted({*small, *(count // n for n in small)} - {1})
 
 
 def _seconds(nbytes: float, held: float) -> float:
