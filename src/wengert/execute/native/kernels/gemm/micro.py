@@ -84,12 +84,18 @@ class Slab(NamedTuple):
 
 
 class Product:
-    """The writer of the kernel of a product of one type, number of batch axes and epilogue, in slabs or not."""
+    """The writer of the kernel of a product of one type, number of batch axes and epilogue, in slabs or not.
 
-    def __init__(self, b: Builder, type: Type, finish: Finish, *, in_slabs: bool = False) -> None:
+    With `ends_early`, B's last panel has no memory for columns that are not there: vectors are loaded under masks.
+    """
+
+    def __init__(
+        self, b: Builder, type: Type, finish: Finish, *, in_slabs: bool = False, ends_early: bool = True
+    ) -> None:
         self.b = b
         self.type = type
         self.in_slabs = in_slabs
+        self.ends_early = ends_early
         self.finish = finish
         self.lanes = b.target.lanes(type)
         self.heights = heights(b.target)
@@ -263,7 +269,7 @@ class Product:
         sums = list(starts)
 
         def step(sums: Sequence[Value], groups: Sequence[Value], b_at: Value) -> list[Value]:
-            loaded = [self._load(b_at, c, masks) for c in range(tile.vectors)]
+            loaded = [self._load(b_at, c, masks if self.ends_early else None) for c in range(tile.vectors)]
             made = []
             for r in range(tile.rows):
                 if r % 3 == 0:

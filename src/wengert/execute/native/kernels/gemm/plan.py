@@ -148,9 +148,10 @@ def _gemm(
         *(n for axis in zip(batch, a.strides, b_strides, tail_strides) for n in axis),
         *finish.words(),
     ]
-    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead}{' in slabs' if slabs > 1 else ''}"
+    ways = {"in_slabs": slabs > 1, "ends_early": b is y and is_masked(target) and columns % target.lanes(type) != 0}
+    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead} {' '.join(w for w in ways if ways[w])}"
     low.step(
-        low.kernel(key, lambda builder: Product(builder, type, finish, in_slabs=slabs > 1).write()),
+        low.kernel(key, lambda builder: Product(builder, type, finish, **ways).write()),
         words,
         reads=[a, b, tail, *epilogue.operands],
         writes=epilogue.outputs,
