@@ -34,7 +34,7 @@ _RECORD = Record(
     # The narrow image: its strides, its channels; the wide one: its rows, its columns, its tiles along them.
     "*x x_n x_y x_x depth height tiles_wide larger_wide *widening channels "
     # The wide rows at hand: how many, of how many pixels, zeros to the left of an image's; how many rows stay for the next.
-    "rows_there pixels left kept first_y dilation_y *panels taps_y "
+    "rows_there pixels left kept first_y stride_y dilation_y *panels taps_y "
     # The outputs: tiles along x, rows, those of a piece and of a step, pieces; their rows in the result.
     "tiles_x larger_x rows rows_piece rows_step pieces row row_n row_y row_x"
 )
@@ -84,7 +84,7 @@ def _widened(b: Builder, shape: _Shape, first: Finish, last: Finish) -> None:
     zero, one, width = b.index(0), b.index(1), b.index(lanes)
     line = b.mul(r["pixels"], width)
     pitch = b.mul(line, b.index(type.size))
-    stride = b.index(shape.narrow.stride)
+    stride_x = b.index(shape.narrow.stride)
     steps = depthwise.Steps(zero, b.mul(r["dilation_y"], pitch), one, r["taps_y"])
     taps = b.mul(r["taps_y"], b.index(shape.narrow.taps))
     wide = _Wide(b, shape, r, first)
@@ -102,14 +102,14 @@ def _widened(b: Builder, shape: _Shape, first: Finish, last: Finish) -> None:
         zeros(b, type, b.scratch(), b.mul(line, r["rows_there"]))
         y0 = b.mul(piece, r["rows_piece"])
         y1 = b.imin(b.add(y0, r["rows_piece"]), r["rows"])
-        start = b.imax(b.add(b.mul(y0, stride), r["first_y"]), zero)
+        start = b.imax(b.add(b.mul(y0, r["stride_y"]), r["first_y"]), zero)
         with b.loop(y0, y1, r["rows_step"], carried=[start]) as step:
             (done,) = step.values
             end = b.imin(b.add(step.index, r["rows_step"]), y1)
-            top = b.add(b.mul(step.index, stride), r["first_y"])
-            count = b.add(b.mul(b.sub(end, step.index), stride), r["kept"])
+            top = b.add(b.mul(step.index, r["stride_y"]), r["first_y"])
+            count = b.add(b.mul(b.sub(end, step.index), r["stride_y"]), r["kept"])
             with b.when(b.icmp("sgt", step.index, y0)):
-                moved = b.mul(b.mul(r["rows_step"], stride), line)
+                moved = b.mul(b.mul(r["rows_step"], r["stride_y"]), line)
                 copied(b, type, b.offset(b.scratch(), moved, type), b.scratch(), b.mul(r["kept"], line))
             below = b.add(top, count)
             until = b.imin(below, r["height"])
@@ -118,7 +118,7 @@ def _widened(b: Builder, shape: _Shape, first: Finish, last: Finish) -> None:
             zeros(b, type, b.offset(b.scratch(), b.mul(beyond, line), type), b.mul(b.sub(count, beyond), line))
             with b.loop(step.index, end) as y, b.loop(0, r["tiles_x"]) as tx:
                 x = tile_start(b, tx.index, shape.narrow.columns, r["larger_x"])
-                at = b.add(b.mul(b.mul(b.sub(y.index, step.index), stride), line), b.mul(b.mul(x, stride), width))
+                at = b.add(b.mul(b.mul(b.sub(y.index, step.index), r["stride_y"]), line), b.mul(b.mul(x, stride_x), width))
                 base = b.offset(b.scratch(), at, type)
                 row = b.add(b.add(row_n, b.mul(y.index, r["row_y"])), b.mul(x, r["row_x"]))
                 spot = Spot(row, r["row_y"], r["row_x"], channel, left)
@@ -243,6 +243,7 @@ def widened(
         left=left,
         kept=kept,
         first_y=axes.y.first,
+        stride_y=axes.y.stride,
         dilation_y=axes.y.dilation,
         panels=weights[1],
         taps_y=axes.y.taps,
