@@ -704,7 +704,7 @@ def _held_result(hold: str, result: wg.Tensor) -> Any:
         "other values",
     ],
 )
-@pytest.mark.parametrize("size", [2, 1 << 19])
+@pytest.mark.parametrize("size", [2, 1 << 18])
 def test_results_are_used_again_only_by_nobody(hold: str, size: int) -> None:
     """Whatever is kept of a result stays as it was, and a new result is as if it were the first: small and large."""
     f = wg.jit(lambda x: (x + 1, x * 2))
@@ -728,7 +728,7 @@ def test_results_are_used_again_only_by_nobody(hold: str, size: int) -> None:
             np.testing.assert_array_equal(held[0][0].numpy(), value)
 
 
-@pytest.mark.parametrize("size", [3, 1 << 19])
+@pytest.mark.parametrize("size", [3, 1 << 18])
 def test_results_that_nobody_has_are_used_again(size: int) -> None:
     f = wg.jit(lambda x: x + 1)
     x = wg.ones(size)
