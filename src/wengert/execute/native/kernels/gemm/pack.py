@@ -34,9 +34,15 @@ UNIT_NUMBERS = 4096
 
 
 def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int]) -> View:
-    """Return the panels of x, of shape (batch..., rows, inner): `counts` of them of each of `heights`, in order."""
+    """Return the panels of x, of shape (batch..., rows, inner): `counts` of them of each of `heights`, in order.
+
+    A matrix that is repeated along an axis of the batch is packed once.
+    """
+    *batch, rows, inner = x.shape
+    once = x._replace(shape=(*(1 if s == 0 else n for n, s in zip(batch, x.strides)), rows, inner))
     layout = (type.text, tuple(heights), tuple(counts))
-    return low.packed(x, layout, lambda: _pack(low, x, type, heights, counts))
+    panels = low.packed(once, layout, lambda: _pack(low, once, type, heights, counts))
+    return panels.broadcast((*batch, panels.shape[-1]))
 
 
 def _pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int]) -> View:
