@@ -247,7 +247,7 @@ class Jit(Inspected, Native):
                     raise
                 break  # perhaps on a path that this call does not take
             if decisions is path.decisions:
-                return path.results(outputs, carried)
+                return path.results(outputs, carried, call.leaves, call.positions, captures)
             tried.add(path)
             path = program.along(forks, decisions)
         return self._run_new(call, found)
@@ -350,7 +350,7 @@ class Jit(Inspected, Native):
         text, self._warning = self._warning, None
         if text is not None:
             warn(text)
-        return path.results(outputs, carried)
+        return path.results(outputs, carried, call.leaves, call.positions, found.captures)
 
     def _trace_and_run(
         self, call: Call, found: Found, run: Callable[[Path, Mapping[tuple[int, Any], Any], list[bool]], Taken]

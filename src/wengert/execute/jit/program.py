@@ -29,7 +29,7 @@ from .capture.captured import Captures
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
-from .tracing import TRACING, Constant, NewLeaf, Traced, class_of, node_of, output_of
+from .tracing import TRACING, Constant, Itself, NewLeaf, Source, Taken, Traced, class_of, node_of, output_of
 
 
 class Path:
@@ -205,13 +205,20 @@ class Path:
         captures: Captures,
         old: list[Any],
     ) -> Iterator[Iterable[Call]]:
-        """Yield the calls that give everything outside that the program writes to its new value, place by place."""
+        """Yield the calls that give everything outside that the program writes to its new value, place by place.
+
+        The views of tensors of namespaces that have such come last.
+        """
         traced = self.traced
+        shared: list[tuple[Tensor, Any, Any]] = []
         for i, k, has_past in traced.cell_writes:
-            old.append(captures.cells[i].get())
-            yield captures.cells[i].writes(np.asarray(outputs[k]))
+            cell, before, new = captures.cells[i], captures.cells[i].get(), np.asarray(outputs[k])
+            old.append(before)
+            yield cell.writes(new)
+            if isinstance(cell, TensorCell):
+                shared.append((cell.tensor, before, new))
             if has_past:
-                yield ((set_node, captures.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
+                yield ((set_node, cell.tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, captures)
             if isinstance(owner, np.ndarray):
@@ -219,21 +226,32 @@ class Path:
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
             old += owner._data, owner._base
-            yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
+            shared.append((owner, owner._data, np.asarray(outputs[k])))
+            yield (set_data, owner, shared[-1][2]), (set_base, owner, None)
             if has_past:
                 yield ((set_node, owner, self._past(k, carried)),)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
-            for i, g in grads:
+            for i, g, stays in grads:
                 owner = self._tensor(kind, i, leaves, positions, captures)
-                old.append(getattr(owner, "_grad", None))
-                yield ((set_grad, owner, None if g is None else like(owner, wrap(np.asarray(outputs[g])))),)
+                gradient, value = getattr(owner, "_grad", None), None if g is None else np.asarray(outputs[g])
+                if stays and gradient is not None and value is not None:
+                    old.append(gradient._data)
+                    shared.append((gradient, gradient._data, value))
+                    yield ((set_data, gradient, value),)
+                else:
+                    old.append(gradient)
+                    yield ((set_grad, owner, None if value is None else like(owner, wrap(value))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
                 yield donation.killing(leaf, where)
         for write in traced.place_writes:
             old.append(write.place(captures).read())
-            yield (write.write(captures, [self.shown(r, outputs, carried) for r in write.leaves]),)
+            kept = [self.shown(r, outputs, carried, leaves, positions, captures) for r in write.leaves]
+            yield (write.write(captures, kept),)
+        for x, before, new in shared:
+            if x.writes_through is not None:
+                yield x.writes_through.following(x, before, new)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> tuple[Turn, ...]:
         """Return the turns that a run holds: those of all that it reads in order to write it."""
@@ -280,14 +298,50 @@ class Path:
         leaf = leaves[positions[i]]
         return leaf.owner if isinstance(leaf, DataView) else leaf
 
-    def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
+    def results(
+        self,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        captures: Captures,
+    ) -> Any:
         """Return what the function returns."""
-        found = [self.shown(r, outputs, carried) for r in self.traced.results]
+        found = [self.shown(r, outputs, carried, leaves, positions, captures) for r in self.traced.results]
+        for r, view in zip(self.traced.results, found, strict=True):
+            if type(r) is Taken and r.source.kind == "result":
+                r.taken.of(found[r.source.number], view)
         structure = self.traced.structure
         return found[0] if structure.kind is None else tree.unflatten(structure, found)
 
-    def shown(self, result: Any, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
+    def itself(self, source: Source, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> Any:
+        """Return the tensor that a result is, of an argument or a cell; None where there is none."""
+        if source.kind == "result":
+            return None
+        if source.kind == "cell":
+            return captures.cells[source.number].tensor  # type: ignore[attr-defined]
+        leaf = leaves[positions[source.number]]
+        return leaf if isinstance(leaf, Tensor) and source.number not in self.given else None
+
+    def shown(
+        self,
+        result: Any,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        captures: Captures,
+    ) -> Any:
         """Return a leaf of what is returned or kept; `carried` tensors that carry gradients are taken as they are."""
+        if type(result) is Itself:
+            same = self.itself(result.source, leaves, positions, captures)
+            if same is not None:
+                return same
+            result = result.value
+        if type(result) is Taken:
+            found = self.shown(result.value, outputs, carried, leaves, positions, captures)
+            owner = self.itself(result.source, leaves, positions, captures)
+            return found if owner is None else result.taken.of(owner, found)
         if type(result) is Constant:
             # The caller may write into an array.
             return result.value.copy() if isinstance(result.value, np.ndarray) else result.value

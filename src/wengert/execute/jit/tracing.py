@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, NoReturn
 
@@ -37,7 +37,8 @@ from ...core.state.capture import (
     set_writes,
 )
 from ...core.state.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
-from ...core.tensor import DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, new
+from ...core.tensor import DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, like, new
+from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
 from .capture.captured import Captures
@@ -94,10 +95,14 @@ class Write(NamedTuple):
 
 
 class GradientWrite(NamedTuple):
-    """A cell or an argument whose gradient a run writes: the output that has it, or None for no gradient."""
+    """A cell or an argument whose gradient a run writes: the output that has it, or None for no gradient.
+
+    Where it `stays`, the tensor that was the gradient before is the gradient still, and is written to.
+    """
 
     number: int
     output: int | None
+    stays: bool = False
 
 
 class FlagWrite(NamedTuple):
@@ -108,7 +113,10 @@ class FlagWrite(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A source of an input of the graph: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
+    """A source of an input of the graph: `kind` "argument", "cell", "argument gradient" or "cell gradient".
+
+    That of a view may be a "result", too.
+    """
 
     kind: str
     number: int
@@ -117,7 +125,8 @@ class Source(NamedTuple):
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
-    A result is the number of an output, in an `OfClass` where it is no plain tensor, a `NewLeaf`, or a `Constant`.
+    A result is the number of an output, in an `OfClass` where it is no plain tensor, a `NewLeaf`, a `Constant`,
+    `Itself`, or `Taken`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
     program looked at on entry, by what they belong to, with whether there was one. `is_repeatable`: all that the
     function's Python code did outside can be done again without it.
@@ -169,6 +178,47 @@ class NewLeaf(NamedTuple):
     output: int
     grad: int | None
     cls: type[Tensor]
+
+
+class Itself(NamedTuple):
+    """A result that is the very tensor of an argument or a cell; `value` is the result that has its value.
+
+    That one is returned where a call has no such tensor: where it was donated, or the argument is an array or a number.
+    """
+
+    source: Source
+    value: Any
+
+    @property
+    def output(self) -> int:
+        """The number of the output that has the value."""
+        found = output_of(self.value)
+        assert found is not None
+        return found
+
+
+class Taken(NamedTuple):
+    """A result that is a view of a cell's tensor, of an argument or of another result: what its value is, and the way.
+
+    The source's kind may be "result". Where the way is not known, the view has a value of its own, to which no write
+    is allowed.
+    """
+
+    source: Source
+    taken: FromOwner
+    value: Any
+
+    @property
+    def output(self) -> int:
+        """The number of the output that has the value."""
+        found = output_of(self.value)
+        assert found is not None
+        return found
+
+
+def is_of_argument(result: Any) -> bool:
+    """Return whether a result is an argument, or a view of one."""
+    return type(result) in (Itself, Taken) and result.source.kind == "argument"
 
 
 def output_of(result: Any) -> int | None:
@@ -341,19 +391,26 @@ class _Held(NamedTuple):
 class _Gradient:
     """The gradient of a leaf on entry: an input if there is one, and whether the program looked."""
 
-    __slots__ = ("input", "was_read")
+    __slots__ = ("before", "input", "shown", "was_read")
 
     def __init__(self, owner: Tensor, before: Tensor | None, name: str, values: Values) -> None:
+        self.before = before
         self.input: Tensor | None = None
         if before is not None:
             self.input = abstract_input(before.spec, f"{name}.grad" if name else "")
             values.known[self.input.node] = before._data  # type: ignore[index]
         self.was_read = False
+        # Refers to what the program sees of it, but does not keep that: a trace keeps no tensors.
+        self.shown: weakref.ref[Tensor] | None = None
         owner._grad = Unread(self.read)
 
     def read(self) -> Tensor | None:
         self.was_read = True
-        return None if self.input is None else abstract(self.input.node)  # type: ignore[arg-type]
+        if self.before is None or self.input is None or self.input.node is None:
+            return None
+        found = like(self.before, abstract(self.input.node))
+        self.shown = Apart(found)
+        return found
 
 
 def run_trace(
@@ -409,7 +466,10 @@ def run_trace(
             results = [fn(*args, **kwargs)]
             _refuse_changed(name, before, (args, kwargs))
             del before  # what is kept alive here would be taken for state of the function's
-            traced = _finish(recorder, results.pop(), outside, arguments, held_cells, held_arguments)
+            own = {id(h.tensor): Source("cell", i) for i, h in enumerate(held_cells) if h.tensor is not None}
+            for i, a in enumerate(arguments):
+                own.setdefault(id(given[a.leaf]), Source("argument", i))
+            traced = _finish(recorder, results.pop(), outside, arguments, held_cells, held_arguments, own)
         finally:
             end_all()
     finally:
@@ -536,13 +596,14 @@ def _finish(
     arguments: Sequence[Argument],
     held_cells: Sequence[_Held],
     held_arguments: Sequence[_Held],
+    own: Mapping[int, Source],
 ) -> Traced:
+    """Return the trace; `own` says of what a cell or an argument gave the function where it is from, by identity."""
     captures = outside.captures
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: dict[int, Node] = {}
     dead: set[Node] = set()
-    own = {id(held.tensor) for held in (*held_cells, *held_arguments)}
 
     def output(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
@@ -553,11 +614,23 @@ def _finish(
             grad = leaf.grad
             kept = None if grad is None else outs.add(resumed(grad))
             return NewLeaf(outs.add(present(leaf)), kept, leaf.result_class)
+        source = own.get(id(leaf))
         number = outs.add(resumed(leaf))
+        cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
+        if source is not None and (source.kind == "cell" or not arguments[source.number].weakly):
+            return Itself(source, number if cls is Tensor else OfClass(number, cls, None))
+        found = valued(leaf, number, cls, node)
+        if leaf.writes_through is not None and leaf._base is not None:
+            for owner in leaf.writes_through.owners(leaf):
+                source = own.get(id(owner)) or beside.get(id(owner))
+                if source is not None:
+                    return Taken(source, leaf.writes_through.taken(leaf, owner), found)
+        return found
+
+    def valued(leaf: Tensor, number: int, cls: type[Tensor], node: Node | None) -> Any:
         end = None
         if not track(number, node) and node is not None and node.requires_grad and is_live(node, dead):
             end = ended(node, freed_at(node, recorder.consumed) or "")
-        cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
         return number if cls is Tensor and end is None else OfClass(number, cls, end)
 
     def track(number: int, node: Node | None) -> bool:
@@ -573,7 +646,10 @@ def _finish(
         flows = not _collects(held.tensor) and track(k, now.node)
         return Write(number, k, flows or held.input.requires_grad)
 
+    # What is kept outside is no view of what is returned.
+    beside = {id(x): Source("result", i) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) not in own}
     results = [output(leaf) for leaf in leaves]
+    beside.clear()
     cell_writes, argument_writes = [], []
     for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
@@ -656,7 +732,7 @@ def _collects(t: Tensor | None) -> bool:
     return t is not None and t.node is not None and t.node.op is LEAF
 
 
-def _check_tracked(name: str, tracked: Iterable[Node], own: set[int]) -> None:
+def _check_tracked(name: str, tracked: Iterable[Node], own: Container[int]) -> None:
     """Refuse results whose gradients would flow through nodes that the compiled gradient does not know."""
     nodes = list(tracked)
     refuse_hooks(nodes, name)
@@ -690,7 +766,8 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite
         if now is None:
             found.append(GradientWrite(i, None))
         elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
-            found.append(GradientWrite(i, outs.add(now)))
+            stays = gradient.shown is not None and gradient.shown() is now
+            found.append(GradientWrite(i, outs.add(now), stays))
     return tuple(found)
 
 

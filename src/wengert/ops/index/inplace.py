@@ -26,7 +26,7 @@ from ...core.ops.record import caller, same_value
 from ...core.source import is_stored_back, resolve
 from ...core.spec import broadcast_shapes, category, show
 from ...core.standins import replace
-from ...core.state.capture import note_write
+from ...core.state.capture import note_gradient, note_write
 from ...core.state.observer import observer, observers
 from ...core.tensor import DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
@@ -82,6 +82,20 @@ def write(x: Tensor, new: Tensor) -> None:
             assign_(x.owner, new)
     elif through is None or not through.write(x, new):
         hold(x, new)
+
+
+def set_gradient(owner: Tensor, value: Tensor) -> None:
+    """Make `value` the gradient of `owner`.
+
+    Where writes reach all names of a value, the tensor that is its gradient already is written to, so that whoever
+    holds that one sees it, as in PyTorch; not where one of both has a history.
+    """
+    old = owner.grad
+    if old is None or old.writes_through is None or old.requires_grad or value.requires_grad or old.spec != value.spec:
+        owner.grad = value
+    elif old is not value:
+        note_gradient(owner)
+        write(old, value)
 
 
 def hold(x: Tensor, new: Tensor) -> None:
@@ -301,15 +315,16 @@ def zero_(x: Tensor) -> Tensor:
 
 def _filled(x: Tensor, value: Any, what: str) -> Tensor:
     v = value_for(x, value, what)
-    if v.shape == x.shape:
-        return old_version(v)
-    if broadcast_shapes(v.shape, x.shape) != x.shape:
+    if v.shape != x.shape and broadcast_shapes(v.shape, x.shape) != x.shape:
         fail(
             ShapeError,
             f"{what}: a value of shape {v.shape} for a tensor of {show(x.shape, x.dtype)}",
             "The value must broadcast to the tensor's shape.",
         )
-    out: Tensor = broadcast.front(v, shape=x.shape)
+    out = old_version(v) if v.shape == x.shape else broadcast.front(v, shape=x.shape)
+    # State has memory of its own: what is written next may be a part of it.
+    if out._data is not None and 0 in out._data.strides:
+        out._data = np.array(out._data, order="C")
     return out
 
 

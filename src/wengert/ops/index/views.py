@@ -18,7 +18,9 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from typing import Any
+from collections.abc import Iterable, Iterator
+from types import CodeType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +30,9 @@ from ...core.node import Node
 from ...core.ops.op import LEAF, Op
 from ...core.ops.record import bind, same_value
 from ...core.spec import show
+from ...core.state.at_once import Call
 from ...core.state.capture import note_write
+from ...core.state.cells import set_data
 from ...core.tensor import DataView, Tensor, asarray, base_of, leaf_node, of_class
 from ..structure.axes import permute_op
 from ..structure.shapes import reshaped
@@ -153,6 +157,9 @@ def _count(views: Any, ref: Any) -> int:
 
 # -- what a write reaches
 
+# An op with its attributes and the number of the result that was taken, if it has several.
+Step = tuple[Op, Any, int | None]
+
 
 def _tracked(x: Tensor) -> bool:
     return x.node is not None and x.node.requires_grad
@@ -164,6 +171,29 @@ def _shares(x: Array, whole: Array) -> bool:
 
 def _overlaps_itself(x: Array) -> bool:
     return any(step == 0 and n > 1 for n, step in zip(x.shape, x.strides)) and x.size > 0
+
+
+class FromOwner(NamedTuple):
+    """The way in which a view is taken from its owner, if it is known, and the place that took it."""
+
+    steps: tuple[Step, ...] | None
+    code: CodeType | None
+    offset: int
+
+    def of(self, owner: Tensor, value: Tensor) -> Tensor:
+        """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
+        window = None if self.steps is None else owner._data
+        for op, attrs, output in self.steps or ():
+            if op is index_op:
+                window = None
+                break
+            window = op.forward(window, **attrs)
+            window = window if output is None else window[output]
+        if window is None:
+            value._base = base_of(owner, self.code, self.offset)
+        elif _shares(window, owner._data):  # else a copy was made, as of what lies otherwise
+            value._data, value._base = window, base_of(owner, self.code, self.offset)
+        return value
 
 
 class Through:
@@ -266,6 +296,38 @@ class Through:
             new, x._data = x._data, old
             _lay(x, new, [], views)
 
+    def following(self, x: Tensor, old: Array, new: Array) -> list[Call]:
+        """Return the calls that let the views of `x` follow where it was given `new` instead of `old`.
+
+        They may come before `new` has its numbers.
+        """
+        views = views_of(x)
+        if not views:
+            return []
+        start, calls = _address(old), []
+        if not (old.flags.c_contiguous and new.flags.c_contiguous):
+            start, high = _bounds(old)
+            memory = np.empty(high - start, np.uint8)
+            fresh = np.ndarray(old.shape, old.dtype, memory, _address(old) - start, old.strides)
+            calls, new = [(np.copyto, fresh, new), (set_data, x, fresh)], memory
+        return calls + [(set_data, *found) for found in _windows(views, old, start, new)]
+
+    def owners(self, x: Tensor) -> list[Tensor]:
+        """Return the living tensors that `x` is a view of, the nearest first."""
+        return _owners(x)
+
+    def taken(self, x: Tensor, owner: Tensor) -> FromOwner:
+        """Return how a view was taken from one of its owners."""
+        steps, entry = _way(x, owner), x._base
+        while entry is not None and entry[0]() is not owner:
+            entry = entry[3]
+        place = (entry[1], entry[2]) if entry is not None else (None, 0)
+        return FromOwner(None if steps is None else tuple(steps), *place)
+
+    def is_viewed(self, x: Tensor) -> bool:
+        """Return whether views of `x` live."""
+        return any(v._data is not None and _shares(v._data, x._data) for v in views_of(x))
+
     def _refuse_unknown(self, chain: list[Tensor]) -> None:
         if any(_way(part, whole) is None for part, whole in zip(chain, chain[1:])):
             fail(
@@ -350,15 +412,8 @@ def _lay(x: Tensor, data: Array, owners: list[Tensor], views: list[Tensor]) -> N
         start = low
     if not buffer.flags.writeable:
         fresh = buffer = buffer.copy()
-    size = buffer.nbytes
-    windows = [(root, fresh)]
-    for view in dict.fromkeys([*owners, x, *views]):
-        if view is root or view._data is None:
-            continue
-        part, offset = view._data, _address(view._data) - start
-        low, high = _bounds(part)
-        if part.size and offset >= 0 and low >= start and high <= start + size and _shares(part, whole):
-            windows.append((view, np.ndarray(part.shape, part.dtype, buffer, offset, part.strides)))
+    others = (t for t in (*owners, x, *views) if t is not root)
+    windows = [(root, fresh), *_windows(dict.fromkeys(others), whole, start, buffer)]
     if buffer is not data:
         target = next(w for t, w in windows if t is x) if data.size else None
         if target is not None:
@@ -368,6 +423,21 @@ def _lay(x: Tensor, data: Array, owners: list[Tensor], views: list[Tensor]) -> N
         t._data = window
         if t.node is not None and t.node.op is LEAF and t.node.inputs:  # in a trace, where it stands for its value
             t.node = leaf_node(t, window)
+
+
+def _windows(tensors: Iterable[Tensor], whole: Array, start: int, memory: Array) -> Iterator[tuple[Tensor, Array]]:
+    """Yield those of the tensors that lie in `whole`, each with its window of `memory`.
+
+    That is a copy of the memory that `whole` lies in and that begins at `start`.
+    """
+    flat = memory.reshape((-1,)).view(np.uint8)  # not every dtype of ours is one of the buffer protocol's
+    for t in tensors:
+        if t._data is None:
+            continue
+        part, offset = t._data, _address(t._data) - start
+        low, high = _bounds(part)
+        if part.size and offset >= 0 and low >= start and high <= start + flat.nbytes and _shares(part, whole):
+            yield t, np.ndarray(part.shape, part.dtype, flat, offset, part.strides)
 
 
 def _address(x: Array) -> int:
@@ -449,9 +519,6 @@ def _put(owner: Tensor, part: Array, value: Tensor) -> Any:
 
 
 # -- ops undone
-
-# An op with its attributes and the number of the result that was taken, if it has several.
-Step = tuple[Op, Any, int | None]
 
 
 def _way(part: Tensor, whole: Tensor) -> list[Step] | None:

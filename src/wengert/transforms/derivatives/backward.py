@@ -13,6 +13,7 @@ from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, as_like, asarray, refuse_cut, wrap
+from ...ops.index.inplace import set_gradient
 from .reverse import backward_pass, reach
 
 
@@ -138,7 +139,7 @@ def backward(
         if owner is not None:
             value = as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct))
             old = owner.grad
-            owner.grad = value if old is None else _add(old, value, create_graph)
+            set_gradient(owner, value if old is None else _add(old, value, create_graph))
 
 
 def _owner(inputs: Any, node: Node) -> Tensor | None:

@@ -62,6 +62,7 @@ INSTRUCTIONS: dict[str, str] = {
     "not_written": "a tensors: none of these, which the program writes to",
     "array": "a dtype shape: a NumPy array, contiguous and aligned",
     "number": "a type: a Python number that is an input",
+    "alone": "tensor gradient: no view of it, or of its gradient, lives, which a write would have to reach",
     "unobserved": ": no transform differentiates with respect to values of its own",
     "captured": "captures: the captured state is what it was",
     # feed: where do the inputs' values come from?
@@ -80,7 +81,7 @@ INSTRUCTIONS: dict[str, str] = {
     "take_gradient": "i tensor spec: as feed_gradient, to be written into",
     "take_item": "i items key dtype shape: as feed_item, to be written into",
     "take_cell": "i cell dtype shape: a copy of what a cell gives",
-    "keep": "a: hold an argument that is consumed",
+    "keep": "a: hold an argument that is consumed, or a result",
     "feed_tracked": "i owner: a tensor that gradients flow back to, as it is",
     "wrap": "i copied: a tensor of what was fed, which the record may keep",
     # run
@@ -94,6 +95,7 @@ INSTRUCTIONS: dict[str, str] = {
     "write_numbers": "cell o: its elements are Python numbers in dicts",
     "write_cell": "cell o: it is what the cell holds",
     "write_gradient": "tensor spec o: it is the gradient",
+    "write_into_gradient": "tensor spec o: it is the value of the tensor that is the gradient",
     "write_no_gradient": "tensor: there is no gradient any more",
     "consume": "a where: a donated argument says from now on where it was donated",
     "committed": ": the writes are done, and the turns given back",
@@ -103,6 +105,8 @@ INSTRUCTIONS: dict[str, str] = {
     "make_weak": "r o: a tensor that stands for a Python number",
     "carried": "r type o: an output as it was recorded, with its history",
     "carried_weak": "r o: the same, standing for a Python number",
+    "argument": "r a: an argument, as it is",
+    "taken": "r owner view taken: the view, a result, in the memory of its owner, an earlier one",
     "constant": "r object: the same object in every call",
     "copy": "r array: a copy of an array",
     "pack_tuple": "r parts: a tuple",

@@ -296,6 +296,25 @@ def _has_gradient(c: Handler) -> None:
 
 
 @_handler
+def _alone(c: Handler) -> None:
+    """Check that a tensor's memory is its own, and nobody refers to its array. Operand: word of a tensor."""
+    array = c.field(c.held_at(0), c.at.tensor_data)
+    c.plain(array)
+    c.need(c.free(array))
+
+
+@_handler
+def _gradient_alone(c: Handler) -> None:
+    """Check a leaf's gradient for the same. Operands: word of a leaf, type of the gradient."""
+    found = c.field(c.held_at(0), c.at.tensor_grad)
+    c.there(found)
+    c.of_type(found, c.operand(1))
+    array = c.field(found, c.at.tensor_data)
+    c.plain(array)
+    c.need(c.free(array))
+
+
+@_handler
 def _feed_tensor(c: Handler) -> None:
     """Feed a tensor's array. Operands: word of a tensor, entry, word, dtype, axes, sizes."""
     array = c.field(c.held_at(0), c.at.tensor_data)
@@ -650,6 +669,12 @@ def _write_gradient(c: Handler) -> None:
     c.decref(made)
     c.do(f"br label %{done}")
     c.place(done)
+
+
+@_handler
+def _write_into_gradient(c: Handler) -> None:
+    """Write the value of a gradient that there is. Operands: leaf, word of an array, word for the old one."""
+    c.replace(c.held_at(1), c.field(c.operand(0), c.at.tensor_grad), c.at.tensor_data, 2)
 
 
 @_handler
