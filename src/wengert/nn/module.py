@@ -14,8 +14,8 @@ from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
 from ..core.tensor import Tensor, asarray, like, wrap
-from ..ops.index.inplace import set_gradient
-from .parameter import Parameter, recast_
+from ..ops.index.inplace import recast_, set_gradient
+from .parameter import Parameter
 
 M = TypeVar("M", bound="Module")
 Hook = Callable[..., Any]

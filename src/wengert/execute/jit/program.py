@@ -17,7 +17,7 @@ from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import WeakTensor, weak
 from ...core.state.at_once import Call, at_once
-from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_node
+from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_node, set_spec
 from ...core.state.turns import Turn, turns_of
 from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
@@ -50,6 +50,7 @@ class Path:
         "first",
         "carries",
         "records",
+        "shares",
         "writes",
         "_turns",
     )
@@ -79,6 +80,8 @@ class Path:
         self.records: dict[tuple[int, ...], Recorded] = {}
         # True where results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
+        # True where it writes to tensors of a namespace with views.
+        self.shares = False
         # True where anything outside has another value after a run.
         self.writes = bool(
             self.given
@@ -102,7 +105,7 @@ class Path:
         it may not write to.
         """
         if not self.decisions:  # else it is not known yet whether the call takes this path
-            self._check_writes(leaves, positions)
+            self._check_writes(leaves, positions, captures)
         out = []
         for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
             if kind == "argument":
@@ -184,7 +187,7 @@ class Path:
         What stood there is put into `old`: its end may run code of users', which is not to come in between.
         """
         if self.decisions:
-            self._check_writes(leaves, positions)
+            self._check_writes(leaves, positions, captures)
         writes = chain(calls, *self._writes(outputs, carried, leaves, positions, captures, old))
         flags = [
             (self._tensor(kind, i, leaves, positions, captures), collects)
@@ -210,33 +213,42 @@ class Path:
         The views of tensors of namespaces that have such come last.
         """
         traced = self.traced
-        shared: list[tuple[Tensor, Any, Any]] = []
-        for i, k, has_past in traced.cell_writes:
+        parted: set[Tensor] = set()
+        shared: list[tuple[Tensor, Any, Any, bool]] = []
+        for i, k, has_past, parts in traced.cell_writes:
             cell, before, new = captures.cells[i], captures.cells[i].get(), np.asarray(outputs[k])
             old.append(before)
             yield cell.writes(new)
-            if isinstance(cell, TensorCell):
-                shared.append((cell.tensor, before, new))
+            if isinstance(cell, TensorCell) and parts:
+                parted.add(cell.tensor)
+                yield ((set_base, cell.tensor, None),)
+            elif isinstance(cell, TensorCell):
+                shared.append((cell.tensor, before, new, k in traced.tracked))
             if has_past:
-                yield ((set_node, cell.tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
-        for i, k, has_past in traced.argument_writes:
+                yield self._renewed(cell.tensor, k, carried)  # type: ignore[attr-defined]
+        for i, k, has_past, parts in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, captures)
             if isinstance(owner, np.ndarray):
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
+            new = np.asarray(outputs[k])
             old += owner._data, owner._base
-            shared.append((owner, owner._data, np.asarray(outputs[k])))
-            yield (set_data, owner, shared[-1][2]), (set_base, owner, None)
+            yield ((set_data, owner, new),)
+            if parts or owner.writes_through is None:
+                parted.add(owner)
+                yield ((set_base, owner, None),)
+            else:  # what it was taken from is written to as well
+                shared.append((owner, owner._data, new, k in traced.tracked))
             if has_past:
-                yield ((set_node, owner, self._past(k, carried)),)
+                yield self._renewed(owner, k, carried)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
             for i, g, stays in grads:
                 owner = self._tensor(kind, i, leaves, positions, captures)
                 gradient, value = getattr(owner, "_grad", None), None if g is None else np.asarray(outputs[g])
                 if stays and gradient is not None and value is not None:
                     old.append(gradient._data)
-                    shared.append((gradient, gradient._data, value))
+                    shared.append((gradient, gradient._data, value, False))
                     yield ((set_data, gradient, value),)
                 else:
                     old.append(gradient)
@@ -249,9 +261,9 @@ class Path:
             old.append(write.place(captures).read())
             kept = [self.shown(r, outputs, carried, leaves, positions, captures) for r in write.leaves]
             yield (write.write(captures, kept),)
-        for x, before, new in shared:
+        for x, before, new, has_past in shared:
             if x.writes_through is not None:
-                yield x.writes_through.following(x, before, new)
+                yield x.writes_through.following(x, before, new, has_past, parted)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> tuple[Turn, ...]:
         """Return the turns that a run holds: those of all that it reads in order to write it."""
@@ -274,11 +286,21 @@ class Path:
         found = [write.place(captures) for write in self.traced.place_writes]
         return all(stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
+    def _renewed(self, t: Tensor, k: int, carried: Sequence[Tensor] | None) -> Iterable[Call]:
+        """Return the calls that give a tensor that is written to the shape and the history of an output."""
+        yield set_node, t, self._past(k, carried)
+        if not t.is_weak:
+            yield set_spec, t, self.graph.outputs[k].spec
+
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """Return the node of an output, where gradients flow back from it."""
         return carried[k].node if carried is not None and k in self.traced.tracked else None
 
-    def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
+    def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> None:
+        for i, *_ in self.traced.cell_writes:
+            t = getattr(captures.cells[i], "tensor", None)
+            if isinstance(t, Tensor) and t.writes_through is not None and t._base is not None:
+                check_reaches(t, f"a compiled function's write to a tensor from outside ({self.graph.name})")
         for i, *_ in self.traced.argument_writes:
             leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"
             if isinstance(leaf, Tensor):

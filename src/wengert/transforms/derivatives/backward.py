@@ -134,6 +134,8 @@ def backward(
     found = _run(pairs, targets, create_graph, retain_graph)
     for node, ct in found.items():
         owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
+        if owner is not None and not owner.requires_grad:
+            continue  # frozen since
         if owner is None and node.saved is None and (capture := get_capture()) is not None:
             capture.arrive(node)
         if owner is not None:

@@ -48,7 +48,7 @@ class NativePath:
         code: PathProgram,
     ) -> None:
         path = code.path
-        if path.carries or not isinstance(path.executor, Compiled):
+        if path.carries or not isinstance(path.executor, Compiled) or any(i.name == "taken" for i in code.code):
             raise Unsupported
         self.out, self.words, self.copied, self.code, self.path = out, words, numbers, code, path
         self.plan, self.do = path.executor.program.plan, out.do
@@ -426,7 +426,7 @@ class NativePath:
     def by_python(self, *operands: Any) -> NoReturn:
         raise Unsupported
 
-    on_feed_tracked = on_wrap = on_record = on_carried = on_carried_weak = on_taken = on_write_cell = by_python
+    on_feed_tracked = on_wrap = on_record = on_carried = on_carried_weak = on_write_cell = by_python
 
 
 def _told(host: Callable[[int], None]) -> Callable[[int], bool]:

@@ -55,6 +55,8 @@ class _Writer:
         self.written = _written(captures, paths)
         for t, *_ in self.written:
             if t.writes_through is not None:
+                if t._base is not None and not t.writes_through.is_apart(t):
+                    raise _Rare
                 self.do("alone", t, False)
         for t in dict.fromkeys(t for path in paths for t, stays in _gradients(captures, path) if stays):
             self.do("alone", t, True)
@@ -139,6 +141,9 @@ class _Writer:
         )
         if alike:  # what reads its argument while it writes to it is another program
             self.do("not_written", a, alike)
+        through = tuple(t for t, *_ in self.written if t.writes_through is not None)
+        if through and leaf.writes_through is not None:
+            self.do("not_of", a, through)
 
 
 def _written(captures: Captures, paths: Sequence[Path]) -> list[tuple[Tensor, Spec | None, bool]]:
@@ -281,7 +286,7 @@ class _PathWriter:
     # -- write
 
     def writes(self) -> None:
-        for i, k, _ in self.traced.cell_writes:
+        for i, k, *_ in self.traced.cell_writes:
             cell, output = self.captures.cells[i], Register("o", k)
             if isinstance(cell, TensorCell):
                 self.do("write_tensor", cell.tensor, output)

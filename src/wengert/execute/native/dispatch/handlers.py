@@ -137,6 +137,16 @@ def _is_not(c: Handler) -> None:
 
 
 @_handler
+def _not_of(c: Handler) -> None:
+    """Check that a tensor was taken from none of these, which live. Operands: word, addresses of tensors, count."""
+    base = c.field(c.held_at(0), c.at.tensor_base)
+    tensors, count = c.operand(1), c.operand(2, "i64")
+    places = f"i64 {c.at.tuple_items}, i64 {c.at.weakref_object}"
+    none = c.object("none")
+    c.need(c.new(f"call i1 @taken_from_none(ptr {base}, ptr {none}, {places}, ptr {tensors}, i64 {count})"))
+
+
+@_handler
 def _is_method(c: Handler) -> None:
     """Check a method, which is made anew whenever it is asked for. Operands: word, object, function."""
     value = c.held_at(0)
