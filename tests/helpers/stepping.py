@@ -195,3 +195,20 @@ def strided(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     out = part.transpose(np.argsort(order))
     out[...] = array
     return out
+
+
+def laid_out(x: np.ndarray, how: str) -> np.ndarray:
+    """The same matrices with other strides."""
+    if how == "transposed":
+        return np.ascontiguousarray(x.mT).mT
+    if how == "gaps":
+        wide = np.zeros((*x.shape[:-2], x.shape[-2], x.shape[-1] + 5), x.dtype)[..., : x.shape[-1]]
+        wide[...] = x
+        return wide
+    if how == "spread":
+        wide = np.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), x.dtype)[..., ::2, ::3]
+        wide[...] = x
+        return wide
+    if how == "reversed":
+        return np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1]
+    return np.ascontiguousarray(x)

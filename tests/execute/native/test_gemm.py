@@ -15,7 +15,7 @@ import ml_dtypes
 import wengert.execute.native.kernels.gemm.contractions
 import wengert.execute.native.kernels.gemm.products  # noqa: F401
 from processors import on_processors
-from stepping import TARGETS, Bench, check, lowered, node_of, numbers, same, target_of
+from stepping import TARGETS, Bench, check, laid_out, lowered, node_of, numbers, same, target_of
 from wengert.core.node import Node
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.kernels.copies import copy_step
@@ -42,23 +42,6 @@ SIZES = (
     (3, 4, 0),
     (3, 0, 4),
 )
-
-
-def laid_out(x: np.ndarray, how: str) -> np.ndarray:
-    """The same matrices with other strides."""
-    if how == "transposed":
-        return np.ascontiguousarray(x.mT).mT
-    if how == "gaps":
-        wide = np.zeros((*x.shape[:-2], x.shape[-2], x.shape[-1] + 5), x.dtype)[..., : x.shape[-1]]
-        wide[...] = x
-        return wide
-    if how == "spread":
-        wide = np.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), x.dtype)[..., ::2, ::3]
-        wide[...] = x
-        return wide
-    if how == "reversed":
-        return np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1]
-    return np.ascontiguousarray(x)
 
 
 LAYOUTS = ("plain", "transposed", "gaps", "spread", "reversed")

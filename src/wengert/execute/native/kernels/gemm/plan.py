@@ -57,6 +57,8 @@ WAY_BYTES = CACHE // CACHE_WAYS
 TILE_REUSE = 64
 # One whose lines push each other out of the cache is packed if so many tiles read it.
 CLASH_TILES = 5
+# Pairs have to be packed: so many rows of A are worth it.
+PAIRS_ROWS = 6
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
@@ -116,7 +118,8 @@ def _gemm(
     width = panel_width(target, type)
     panels = -(-columns // width)
     kinds, counts = heights(target), share_rows(rows, target)
-    by_pairs = takes_pairs(target, x.type, y.type) and not is_outer and rows >= kinds[0]
+    is_often_read = rows >= PAIRS_ROWS or low.is_free_to_pack(y)
+    by_pairs = takes_pairs(target, x.type, y.type) and is_often_read and not is_outer
     arithmetic = PAIRS if by_pairs else Arithmetic(type, type, y.type)
     per, steps = arithmetic.per, -(-inner // arithmetic.per)
     a, a_smallest, a_place, a_row, a_inner = _left(low, x, arithmetic, columns)
