@@ -63,7 +63,7 @@ def joined(b: Builder, first: Value, second: Value) -> Value:
 def smallest(b: Builder, pairs: Sequence[Value], before: Value) -> Value:
     """Return the smallest of the numbers of vectors of pairs and of those `before`, lane by lane of int16."""
     for x in pairs:
-        halves = b.cast("bitcast", x, I16.vector(2 * x.type.lanes))
+        halves = b.cast("bitcast", x, I16.vector(2 * max(1, x.type.lanes)))
         size = b.and_(halves, b.const(halves.type, 0x7FFF))
         before = b.intrinsic("umin", before, b.sub(size, b.const(size.type, 1)))
     return before
