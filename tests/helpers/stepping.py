@@ -36,6 +36,8 @@ TARGETS = ("host", "avx2", "sse2")
 
 
 def target_of(name: str) -> Target:
+    if name == "no pairs":
+        return machine.without("avx512bf16")
     return machine.host() if name == "host" else machine.level(name)
 
 

@@ -315,7 +315,8 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         return
     nv = vectors(target, type, channels)
     arithmetic, held = Arithmetic(type, type, w.type), Held(x.type, type)
-    if takes_pairs(target, x.type, w.type) and (groups == 1 or depth % 2 == 0):
+    # A lone channel would have a 0 beside it, and pairs of groups could not begin anywhere; a phase may have no taps.
+    if takes_pairs(target, x.type, w.type) and axes.taps and depth > 1 and (groups == 1 or depth % 2 == 0):
         arithmetic, held = PAIRS, Held(x.type, I16, "channels")
     panels, smallest = packed(low, w, axes, nv * target.lanes(type), node, arithmetic.per)
     depth_held = panels.shape[2]

@@ -270,7 +270,7 @@ def depthwise(
         row_y=axes.y.step * size[2],
         row_x=axes.x.step,
     )
-    layout = "strided" if layout_of(x) == "strided" else "pixels"
+    layout = "pixels" if layout_of(x) in ("rows", "pixels") else "strided"
     window = (axes.x.taps, axes.x.stride, axes.x.dilation)
     shape = _Shape(type, x.type, panels.type, layout, tiles.tile, tiles.is_even, width, *window)
     finish = Finish(epilogue, 0)

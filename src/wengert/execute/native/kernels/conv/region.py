@@ -17,6 +17,7 @@ from ...codegen.types import I16, I32, Type
 from ...plan.plan import ALIGN, View
 from ...scalar.fp16 import convert
 from ...scalar.pairs import joined, nothing, smallest, smallest_of_lanes
+from ..gemm.pack import transposed
 from .geometry import Axes
 
 _FIELDS = (
@@ -25,6 +26,10 @@ _FIELDS = (
     # The region's size; elements from one of its pixels, planes and images to the next; its columns in the image.
     "region_z rows_more region_x channels elements plane image left right"
 )
+
+
+# The smallest numbers so far: see `_Copy`.
+Smallest = tuple[Value, ...]
 
 
 class Held(NamedTuple):
@@ -104,13 +109,13 @@ def layout_of(x: View) -> str:
     """Return the class of an (N, C, Z, Y, X) view's pixel layout, for the copying code.
 
     "rows" are dense rows of pixels with their channels together; "pixels" have their channels
-    together; everything else is "strided".
+    together; "planes" have the numbers of a row's pixels together; everything else is "strided".
     """
     channels, width = x.shape[1], x.shape[4]
     together = channels == 1 or x.strides[1] == 1
     if together and (width == 1 or x.strides[4] == channels):
         return "rows"
-    return "pixels" if together else "strided"
+    return "pixels" if together else "planes" if x.strides[4] == 1 else "strided"
 
 
 def each(b: Builder, count: Value, lanes: int, body: Callable[[Value, int], None]) -> None:
@@ -211,19 +216,30 @@ def _copy_pixels(copy: _Copy, layout: str, source: Value, field: Mapping[str, Va
     b, held = copy.b, copy.held
     channels, size, sx, sc = field["channels"], field["elements"], field["x"], field["c"]
     if layout == "rows":
-        copy.together(source, to, b.mul(count, channels))
+        copy.note(copy.together(source, to, b.mul(count, channels), copy.nothing))
     elif layout == "pixels":
-        with b.loop(0, count) as pixel:
-            i = pixel.index
-            copy.together(
-                b.offset(source, b.mul(i, sx), held.source), b.offset(to, b.mul(i, size), held.type), channels
-            )
+        with b.loop(0, count, carried=copy.nothing) as pixel:
+            at, place = b.mul(pixel.index, sx), b.mul(pixel.index, size)
+            at, place = b.offset(source, at, held.source), b.offset(to, place, held.type)
+            pixel.carry(*copy.together(at, place, channels, pixel.values))
+        copy.note(pixel.results)
     else:
-        # Channel by channel: the usual strided image has its rows' elements together.
-        with b.loop(0, channels) as channel, b.loop(0, count) as pixel:
-            c, i = channel.index, pixel.index
-            x = b.offset(source, b.add(b.mul(c, sc), b.mul(i, sx)), held.source)
-            copy.one(x, b.offset(to, b.add(b.mul(i, size), c), held.type))
+
+        def one_by_one(channels: tuple[Value, Value], pixels: tuple[Value, Value]) -> None:
+            # Channel by channel: the usual strided image has its rows' elements together.
+            with b.loop(*channels, carried=copy.nothing) as channel:
+                with b.loop(*pixels, carried=channel.values) as pixel:
+                    c, i = channel.index, pixel.index
+                    x = b.offset(source, b.add(b.mul(c, sc), b.mul(i, sx)), held.source)
+                    pixel.carry(*copy.one(x, b.offset(to, b.add(b.mul(i, size), c), held.type), pixel.values))
+                channel.carry(*pixel.results)
+            copy.note(channel.results)
+
+        none, of_squares = b.index(0), b.index(0)
+        if layout == "planes":
+            of_squares, pixels = copy.squares(source, to, (channels, sc), (count, size))
+            one_by_one((none, of_squares), (pixels, count))
+        one_by_one((of_squares, channels), (none, count))
         if held.pairs == "channels":
             with b.loop(channels, size) as channel, b.loop(0, count) as pixel:
                 at = b.add(b.mul(pixel.index, size), channel.index)
@@ -231,7 +247,11 @@ def _copy_pixels(copy: _Copy, layout: str, source: Value, field: Mapping[str, Va
 
 
 class _Copy:
-    """The writer of copies of numbers to a region, as that holds them."""
+    """The writer of copies of numbers to a region, as that holds them.
+
+    With pairs it finds the smallest numbers: `nothing` is what they are before any, of whole vectors and of single
+    pairs, and methods that copy take what they are so far and return what they are then.
+    """
 
     def __init__(self, b: Builder, held: Held) -> None:
         self.b, self.held = b, held
@@ -239,10 +259,9 @@ class _Copy:
         # Of two images: from one to the other, and which bits of the second count.
         self._second: Value | None = None
         self._kept = b.const(I16, 0)
-        # The smallest numbers so far, of whole vectors and of numbers one by one.
-        self._cells = {n: b.local(I16, 2 * n) for n in (self.lanes, 1)} if held.pairs else {}
-        for n, cell in self._cells.items():
-            b.store(nothing(b, n), cell)
+        self.nothing: Smallest = tuple(nothing(b, n) for n in (self.lanes, 1)) if held.pairs else ()
+        self._cells = [b.local(I16, n.type.lanes) for n in self.nothing]
+        self.note(self.nothing, begins=True)
 
     def with_second(self, image: Value, images: Value, stride: Value) -> None:
         """Take the image after `image` along with it; where there is none, zeros."""
@@ -251,56 +270,105 @@ class _Copy:
         self._second = b.select(there, stride, b.index(0))
         self._kept = b.select(there, b.const(I16, -1), b.const(I16, 0))
 
+    def note(self, found: Smallest, begins: bool = False) -> None:
+        """Keep the smallest numbers of a line, with those of lines before it."""
+        b = self.b
+        for x, cell in zip(found, self._cells, strict=True):
+            b.store(x if begins else b.intrinsic("umin", x, b.load(x.type, cell)), cell)
+
     def smallest(self) -> Value | None:
         """Return what says which the smallest number is of all that was copied; None without pairs."""
         b = self.b
         if not self._cells:
             return None
-        found = [smallest_of_lanes(b, b.load(I16.vector(2 * n), cell)) for n, cell in self._cells.items()]
+        found = [smallest_of_lanes(b, b.load(n.type, cell)) for n, cell in zip(self.nothing, self._cells, strict=True)]
         return b.intrinsic("umin", *found)
 
-    def together(self, source: Value, to: Value, count: Value) -> None:
+    def together(self, source: Value, to: Value, count: Value, so_far: Smallest) -> Smallest:
         """Copy numbers that lie side by side."""
         b, held = self.b, self.held
         if not held.pairs:
             each(b, count, b.target.lanes(held.type), lambda i, lanes: self._some(source, to, i, lanes))
-            return
+            return so_far
+        of_vectors, of_ones = so_far
         lanes = self.lanes * (2 if held.pairs == "channels" else 1)
         whole = b.and_(count, b.index(-lanes))
-        with b.loop(0, whole, lanes, [nothing(b, self.lanes)]) as loop:
+        with b.loop(0, whole, lanes, [of_vectors]) as loop:
             i = loop.index
-            load = lambda pointer: b.load(I16.vector(lanes), b.offset(pointer, i, I16))
-            pairs = self._pairs(source, load)
+            pairs = self._pairs(source, lambda pointer: b.load(I16.vector(lanes), b.offset(pointer, i, I16)))
             b.store(pairs, b.offset(to, i, held.type), align=held.type.size)
             loop.carry(smallest(b, [pairs], loop.values[0]))
-        self._note(loop.results[0], self.lanes)
-        with b.when(b.icmp("slt", whole, count)):
-            left = b.sub(count, whole)
-            mask = b.tail_mask(left, lanes)
-            pairs = self._pairs(
-                source, lambda pointer: b.masked_load(I16.vector(lanes), b.offset(pointer, whole, I16), mask)
-            )
-            self._note(smallest(b, [pairs], nothing(b, self.lanes)), self.lanes)
-            # A last channel has its zero beside it.
-            if held.pairs == "channels":
-                left = b.lshr(b.add(left, b.index(1)), b.index(1))
-            b.masked_store(pairs, b.offset(to, whole, held.type), b.tail_mask(left, self.lanes))
+        left = b.sub(count, whole)
+        # A last channel has its zero beside it.
+        written = b.lshr(b.add(left, b.index(1)), b.index(1)) if held.pairs == "channels" else left
+        read, write = b.fixed_mask(left, lanes), b.fixed_mask(written, self.lanes)
 
-    def one(self, source: Value, to: Value) -> None:
+        def rest() -> list[Value]:
+            at = lambda pointer: b.offset(pointer, whole, I16)
+            pairs = self._pairs(source, lambda pointer: b.masked_load(I16.vector(lanes), at(pointer), read))
+            b.masked_store(pairs, b.offset(to, whole, held.type), write)
+            return [smallest(b, [pairs], loop.results[0])]
+
+        (of_vectors,) = b.either(b.icmp("slt", whole, count), rest, lambda: loop.results)
+        return of_vectors, of_ones
+
+    def one(self, source: Value, to: Value, so_far: Smallest) -> Smallest:
         """Copy one number."""
         b, held = self.b, self.held
         if not held.pairs:
             self._some(source, to, b.index(0), 1)
-            return
-        load = lambda pointer: b.load(I16, pointer)
+            return so_far
+        of_vectors, of_ones = so_far
         if held.pairs == "channels":
-            number = load(source)
+            number = b.load(I16, source)
             b.store(number, to)
             pair = b.cast("zext", number, I32)
         else:
-            pair = self._pairs(source, load)
+            pair = self._pairs(source, lambda pointer: b.load(I16, pointer))
             b.store(pair, to)
-        self._note(smallest(b, [pair], nothing(b, 1)), 1)
+        return of_vectors, smallest(b, [pair], of_ones)
+
+    def squares(
+        self, source: Value, to: Value, channels: tuple[Value, Value], pixels: tuple[Value, Value]
+    ) -> tuple[Value, Value]:
+        """Copy whole vectors of pixels, which lie side by side, of as many channels or pairs of channels.
+
+        `channels` are their number and stride, `pixels` their number and the elements from one to the next. Return the
+        channels and the pixels that are done.
+        """
+        b, held = self.b, self.held
+        per = 2 if held.pairs == "channels" else 1
+        lanes = self.lanes if held.pairs else b.target.lanes(held.type)
+        (count, apart), (along, size) = channels, pixels
+        done, across = b.and_(count, b.index(-per * lanes)), b.and_(along, b.index(-lanes))
+        with b.loop(0, done, per * lanes, self.nothing) as channel:
+            with b.loop(0, across, lanes, channel.values) as pixel:
+                so_far = pixel.values
+                line = b.offset(source, b.add(b.mul(channel.index, apart), pixel.index), held.source)
+                rows = []
+                for _ in range(lanes):
+                    rows.append(self._line(line, apart, lanes))
+                    line = b.offset(line, b.mul(apart, b.index(per)), held.source)
+                if held.pairs:
+                    so_far = (smallest(b, rows, so_far[0]), so_far[1])
+                place = b.offset(to, b.add(b.mul(pixel.index, size), channel.index), held.type)
+                for column in transposed(b, rows):
+                    b.store(column, place, align=held.type.size)
+                    place = b.offset(place, size, held.type)
+                pixel.carry(*so_far)
+            channel.carry(*pixel.results)
+        self.note(channel.results)
+        return done, across
+
+    def _line(self, line: Value, apart: Value, lanes: int) -> Value:
+        """Return a vector of pixels of a channel, or of a pair of channels."""
+        b, held = self.b, self.held
+        if held.pairs == "channels":
+            halves = I16.vector(lanes)
+            return joined(b, b.load(halves, line), b.load(halves, b.offset(line, apart, I16)))
+        if held.pairs:
+            return self._pairs(line, lambda pointer: b.load(I16.vector(lanes), pointer))
+        return convert(b, b.load(held.source.vector(lanes), line), held.type)
 
     def _some(self, source: Value, to: Value, at: Value, lanes: int) -> None:
         b, held = self.b, self.held
@@ -315,8 +383,3 @@ class _Copy:
             return b.cast("bitcast", first, I32.vector(self.lanes))
         second = load(b.offset(source, self._second, self.held.source))
         return joined(b, first, b.and_(second, b.splat(self._kept, second.type.lanes)))
-
-    def _note(self, found: Value, pairs: int) -> None:
-        """Note the smallest of some numbers."""
-        b, cell = self.b, self._cells[pairs]
-        b.store(b.intrinsic("umin", found, b.load(found.type, cell)), cell)

@@ -189,7 +189,7 @@ def _copy_unmasked(
                     b.prefetch(b.offset(row, AHEAD // source.size, source))
                     rows.append(convert(b, b.load(source.vector(lanes), row), type))
                 rows += [rows[-1]] * (lanes - len(rows))
-                for k, column in enumerate(_transposed(b, rows)):
+                for k, column in enumerate(transposed(b, rows)):
                     place = b.offset(out, b.mul(b.add(block.index, b.index(k)), b.index(height)), type)
                     for at, size in parts:
                         if start <= at < start + lanes:
@@ -259,7 +259,7 @@ def _copy(
                     b.prefetch(b.offset(row, AHEAD // source.size, source))
                     rows.append(convert(b, b.load(vector, row), type))
                 place = b.offset(to, b.mul(block.index, height), type)
-                for column in _transposed(b, rows):
+                for column in transposed(b, rows):
                     b.masked_store(column, place, write)
                     place = b.offset(place, height, type)
             done = squares
@@ -311,7 +311,7 @@ def _copy_pairs(
                     b.prefetch(b.offset(row, AHEAD, I8))
                     rows.append(b.load(pairs, row, align=I16.size))
                 place = b.offset(to, b.mul(block.index, height), I32)
-                for column in _transposed(b, rows):
+                for column in transposed(b, rows):
                     b.masked_store(column, place, write)
                     place = b.offset(place, height, I32)
                 block.carry(smallest(b, rows, block.values[0]))
@@ -353,7 +353,7 @@ def _panel(b: Builder, heights: Sequence[int], panel: Value) -> tuple[Value, Val
     return height, first
 
 
-def _transposed(b: Builder, rows: list[Value]) -> list[Value]:
+def transposed(b: Builder, rows: list[Value]) -> list[Value]:
     """Transpose a square of numbers in registers, as Eklundh does: off-diagonal halves, then quarters, and so on."""
     lanes = len(rows)
     rows = list(rows)

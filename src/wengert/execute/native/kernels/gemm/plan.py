@@ -119,7 +119,7 @@ def _gemm(
     panels = -(-columns // width)
     kinds, counts = heights(target), share_rows(rows, target)
     is_often_read = rows >= PAIRS_ROWS or low.is_free_to_pack(y)
-    by_pairs = takes_pairs(target, x.type, y.type) and is_often_read and not is_outer
+    by_pairs = takes_pairs(target, x.type, y.type) and is_often_read and inner > 0 and not is_outer
     arithmetic = PAIRS if by_pairs else Arithmetic(type, type, y.type)
     per, steps = arithmetic.per, -(-inner // arithmetic.per)
     a, a_smallest, a_place, a_row, a_inner = _left(low, x, arithmetic, columns)
