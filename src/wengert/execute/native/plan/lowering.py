@@ -22,24 +22,16 @@ Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
 RULES: dict[str, Rule] = {}
 # The ops whose kernels take epilogues.
 FOLLOWED: set[str] = set()
-# The ops whose kernels are for float32 and float64 only.
-WIDE: set[str] = set()
 
 
-def lowers(*names: str, followed: bool = False, wide: bool = False) -> Callable[[Rule], Rule]:
-    """Declare the lowering of ops by their names.
-
-    `followed` says that their kernels take epilogues, `wide` that they are for float32 and float64 only: of half
-    precision they get float32.
-    """
+def lowers(*names: str, followed: bool = False) -> Callable[[Rule], Rule]:
+    """Declare the lowering of ops by their names; `followed` says that their kernels take epilogues."""
 
     def register(rule: Rule) -> Rule:
         for name in names:
             RULES[name] = rule
         if followed:
             FOLLOWED.update(names)
-        if wide:
-            WIDE.update(names)
         return rule
 
     return register
