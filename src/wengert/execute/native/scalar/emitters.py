@@ -17,7 +17,7 @@ from ....core.node import Node
 from ....core.ops.op import spec_of_input
 from ..codegen.builder import Builder, Value
 from ..codegen.types import I1, I32, I64, Type
-from .legalize import cast, compute_type, kind_of, memory_type, rounded, to_compute, to_storage, truth
+from .legalize import cast, compute_type, kind_of, memory_type, noted, rounded, to_compute, to_storage, truth
 from .math import library as m
 from .math.base import bits_of
 
@@ -56,7 +56,7 @@ def emit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """
     name = node.op.name
     x = EMITTERS[name](b, node, args)
-    return x if name in _EXACT else rounded(b, x, node.spec.dtype)
+    return noted(b, x, node.spec.dtype) if name in _EXACT else rounded(b, x, node.spec.dtype)
 
 
 def _emits(names: str, kinds: str, exact: bool = False) -> Callable[[Emitter], Emitter]:
