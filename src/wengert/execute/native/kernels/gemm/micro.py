@@ -10,6 +10,9 @@ brought near, and while a tile is stored, what the next tile's epilogue reads an
 second-level cache that they are brought into: the first is small, and its sets are few where rows
 are a power of two apart.
 
+A of half precision is widened by units: the rows of each are copied to panels in scratch memory, of float32. B's
+numbers are widened when they are loaded.
+
 Of bfloat16 a step takes pairs of numbers along the inner axis where the processor has an instruction for the sum of
 their products (:mod:`.arithmetic`). What could be denormal on the way is summed carefully: the same bits, by other
 instructions.
@@ -27,12 +30,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...codegen.builder import Builder, Value
+from ...codegen.builder import Builder, Loop, Value
 from ...codegen.types import I64, Type
 from ...scalar.pairs import may_be_denormal
 from .arithmetic import Arithmetic
 from .finish import Finish, Place
 from .magnitudes import smallest_of_words
+from .pack import copy_panel, panel_of
 from .tiles import WIDE, Tile, heights, is_masked
 
 
@@ -49,7 +53,8 @@ class Layout:
     A slab is `slab` steps of the inner axis, and there are `slabs` (where the kernel takes slabs).
     `counts` says how many tiles of each height.
     For each axis of the batch there is a size and a stride of A, of B and of the last panel.
-    After the epilogue's words stand, of pairs, the words about their smallest numbers, of A and of B, and how many.
+    After the epilogue's words stand, of pairs, the words about their smallest numbers, of A and of B, and how many; of
+    A that is widened the stride of its inner axis: `a_place` is that of its rows, and the others are those of panels.
     """
 
     kinds: int
@@ -91,11 +96,27 @@ class Slab(NamedTuple):
     sums: Value
 
 
+class Widened(NamedTuple):
+    """A of half precision, as it lies in memory: its type, and which axis is in order (see `order_of`)."""
+
+    type: Type
+    how: str
+
+
 class Product:
     """The writer of the kernel of a product of one arithmetic, number of batch axes and epilogue, in slabs or not."""
 
-    def __init__(self, b: Builder, arithmetic: Arithmetic, finish: Finish, *, in_slabs: bool = False) -> None:
+    def __init__(
+        self,
+        b: Builder,
+        arithmetic: Arithmetic,
+        finish: Finish,
+        *,
+        in_slabs: bool = False,
+        widened: Widened | None = None,
+    ) -> None:
         self.b = b
+        self.widened = widened
         self.arithmetic = arithmetic
         type = self.type = arithmetic.type
         self.in_slabs = in_slabs
@@ -125,7 +146,7 @@ class Product:
                 size = b.word(at.batch + 4 * axis)
                 batch.insert(0, b.urem(rest, size))
                 rest = b.udiv(rest, size)
-            types = (self.arithmetic.a, self.arithmetic.b, self.arithmetic.b)
+            types = (self.widened.type if self.widened else self.arithmetic.a, self.arithmetic.b, self.arithmetic.b)
             a, whole, tail = (
                 self._start(word, batch, 1 + i, type)
                 for i, (word, type) in enumerate(zip((at.a, at.b, at.tail), types))
@@ -137,7 +158,7 @@ class Product:
             # The unit after this one begins with the next block's first panel, or with this one's.
             by_columns = b.icmp("eq", b.word(at.column_turn), b.index(1))
             next_first = b.select(by_columns, b.urem(last, b.word(at.panels)), first)
-            with self._slabs(b.sub(last, first)) as slab, b.loop(first, last) as panel:
+            with self._slabs(b.sub(last, first)) as slab, self._panels(row_block, a, slab, first, last) as panel:
                 column = b.mul(panel.index, b.index(WIDE * self.lanes))
                 left = b.sub(b.word(at.columns), column)
                 pointer = b.offset(whole, b.mul(panel.index, b.word(at.b_panel)), self.arithmetic.b)
@@ -160,6 +181,39 @@ class Product:
                 with b.when(b.not_(wide)):
                     self._tiles(1, row_block, a, here, following, column, left, places, slab)
 
+    @contextmanager
+    def _panels(self, row_block: Value, a: Value, slab: Slab | None, first: Value, last: Value) -> Iterator[Loop]:
+        """Write the loop over a unit's panels of B, before which A's rows are widened where that is to be done."""
+        if self.widened:
+            self._widen(self.widened, row_block, a, slab)
+        with self.b.loop(first, last) as panel:
+            yield panel
+
+    def _widen(self, widened: Widened, row_block: Value, a: Value, slab: Slab | None) -> None:
+        """Copy the rows of a unit's tiles, of a slab or of the whole inner axis, to panels in scratch memory."""
+        b, at = self.b, self.layout
+        one = b.index(1)
+        row_stride = one if widened.how == "rows" else b.word(at.a_place)
+        inner_stride = one if widened.how == "inner" else b.word(at.finish + self.finish.size)
+        begin, size = (slab.first, slab.size) if slab is not None else (b.index(0), b.word(at.inner))
+        count = b.word(at.block_tiles)
+        low, tiles = b.mul(row_block, count), b.index(0)
+        for kind in range(at.kinds):
+            tiles = b.add(tiles, b.word(at.counts + kind))
+        with b.loop(low, b.imin(b.add(low, count), tiles)) as t:
+            height, start = panel_of(b, self.heights, t.index, at.counts)
+            x = b.offset(a, b.add(b.mul(start, row_stride), b.mul(begin, inner_stride)), widened.type)
+            kinds = (height, height, b.icmp("slt", t.index, b.word(at.counts)))
+            strides, steps = (row_stride, inner_stride), (b.index(0), size)
+            to = self._tile_of_a(b.sub(t.index, low))
+            copy_panel(b, widened.type, self.type, widened.how, x, to, strides, steps, self.heights, kinds)
+
+    def _tile_of_a(self, number: Value) -> Value:
+        """Return where a tile of A is in scratch memory."""
+        b = self.b
+        size = b.mul(b.index(self.heights[0]), b.word(self.layout.slab))
+        return b.offset(b.scratch(), b.mul(number, size), self.type)
+
     @property
     def _tile_size(self) -> Value:
         """The elements of a whole tile."""
@@ -172,7 +226,7 @@ class Product:
         if not self.in_slabs:
             yield None
             return
-        sums = b.scratch()
+        sums = self._tile_of_a(b.word(at.block_tiles)) if self.widened else b.scratch()
         tiles = b.mul(b.word(at.block_tiles), panels)
         with b.loop(0, b.mul(tiles, self._tile_size), self.lanes) as element:
             b.store(self._zero(), b.offset(sums, element.index, self.type))
@@ -232,7 +286,10 @@ class Product:
             after = b.add(before, count)
             with b.loop(b.imax(before, low), b.imin(after, high)) as t:
                 start = b.add(row, b.mul(b.sub(t.index, before), b.index(height)))
-                rows = b.offset(a, b.mul(start, b.word(at.a_place)), self.arithmetic.a)
+                if self.widened:
+                    rows = self._tile_of_a(b.sub(t.index, low))
+                else:
+                    rows = b.offset(a, b.mul(start, b.word(at.a_place)), self.arithmetic.a)
                 tile = Tile(height, vectors)
                 here = self.finish.moved(b, places, start, column)
                 ahead = None
@@ -251,7 +308,8 @@ class Product:
                     waiting = b.offset(slab.sums, b.mul(b.sub(t.index, low), self._tile_size), self.type)
                     places_of_sums = [b.offset(waiting, i * self.lanes, self.type) for i in range(size)]
                     starts = [b.load(self.type.vector(self.lanes), p) for p in places_of_sums]
-                    rows = b.offset(rows, b.mul(slab.first, step), self.arithmetic.a)
+                    if not self.widened:
+                        rows = b.offset(rows, b.mul(slab.first, step), self.arithmetic.a)
                     sums = self._sums(tile, slab.size, starts, rows, step, panel, ahead, masks)
                     for p, x in zip(places_of_sums, sums, strict=True):
                         b.store(x, p)

@@ -67,7 +67,7 @@ def _pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Se
     if not out.size:
         return Panels(out)
     *batch_strides, row_stride, inner_stride = x.strides
-    how = "rows" if row_stride == 1 or rows == 1 else "inner" if inner_stride == 1 else "any"
+    how = order_of(x)
     sizes = [n for pair in zip(batch, batch_strides) for n in pair]
     paired = " pairs" if per > 1 else ""
     key = f"pack {how} {x.type.text} {type.text}{paired} {heights} {len(batch)}"
@@ -124,31 +124,58 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
         if least is not None:
             b.store(nothing(b, lanes), least)
         with b.loop(first_panel, last_panel) as panel:
-            height, first = _panel(b, heights, panel.index)
+            height, first = panel_of(b, heights, panel.index, COUNTS)
             here = b.offset(x, b.mul(first, row_stride), source)
             to = b.offset(out, b.mul(first, b.mul(steps_all, b.index(per))), type)
             have = b.sub(b.word(ROWS), first)
             strides, steps = (row_stride, inner_stride), (begin, end)
-            masked = lambda: _copy(b, source, type, how, here, to, strides, steps, height, have)
             if least is not None:
                 _copy_pairs(b, how, here, to, strides, steps, (height, have, inner), least)
-            elif how == "any" or is_masked(b.target):
-                masked()
             else:
-                # Such a processor stores number by number under a mask. Most panels need none: they have all their rows
-                # and are of the first height. A last one that lacks rows has memory for them.
-                first_kind = b.icmp("slt", panel.index, b.word(COUNTS))
-                whole = b.and_(first_kind, b.icmp("sge", have, b.index(heights[0])))
-                with b.when(whole):
-                    _copy_unmasked(b, source, type, how, here, to, strides, steps, heights[0], None)
-                with b.when(b.not_(whole)):
-                    if len(heights) > 1:
-                        masked()
-                    else:
-                        _copy_unmasked(b, source, type, how, here, to, strides, steps, heights[0], have)
+                is_first_kind = b.icmp("slt", panel.index, b.word(COUNTS))
+                copy_panel(b, source, type, how, here, to, strides, steps, heights, (height, have, is_first_kind))
         if least is not None:
             words = b.buffer(COUNTS + len(heights) + 2 * batch_axes)
             b.store(smallest_of_lanes(b, b.load(I16.vector(2 * lanes), least)), b.offset(words, unit.index, I64))
+
+
+def copy_panel(
+    b: Builder,
+    source: Type,
+    type: Type,
+    how: str,
+    x: Value,
+    out: Value,
+    strides: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    heights: Sequence[int],
+    panel: tuple[Value, Value, Value],
+) -> None:
+    """Copy some steps of a panel: of this height, with so many rows there, and whether it is of the first height.
+
+    `how` says which axis of `x` lies in order: "rows", the "inner" one, or "any" where neither does.
+    """
+    height, have, is_first_kind = panel
+    masked = lambda: _copy(b, source, type, how, x, out, strides, steps, height, have)
+    if how == "any" or is_masked(b.target):
+        masked()
+        return
+    # Such a processor stores number by number under a mask. Most panels need none: they have all their rows
+    # and are of the first height. A last one that lacks rows has memory for them.
+    whole = b.and_(is_first_kind, b.icmp("sge", have, b.index(heights[0])))
+    with b.when(whole):
+        _copy_unmasked(b, source, type, how, x, out, strides, steps, heights[0], None)
+    with b.when(b.not_(whole)):
+        if len(heights) > 1:
+            masked()
+        else:
+            _copy_unmasked(b, source, type, how, x, out, strides, steps, heights[0], have)
+
+
+def order_of(x: View) -> str:
+    """Return which of the last two axes of an array lies in order: "rows", "inner" or "any"."""
+    row_stride, inner_stride = x.strides[-2:]
+    return "rows" if row_stride == 1 or x.shape[-2] == 1 else "inner" if inner_stride == 1 else "any"
 
 
 def _lanes(b: Builder, type: Type) -> int:
@@ -338,14 +365,14 @@ def _copy_pairs(
         b.store(b.intrinsic("umin", found, b.load(found.type, least)), least)
 
 
-def _panel(b: Builder, heights: Sequence[int], panel: Value) -> tuple[Value, Value]:
-    """Return the height of a panel and its first row."""
+def panel_of(b: Builder, heights: Sequence[int], panel: Value, counts: int) -> tuple[Value, Value]:
+    """Return the height of a panel and its first row; the counts of panels begin at word `counts`."""
     height, first = b.index(heights[0]), b.mul(panel, b.index(heights[0]))
     if len(heights) == 1:
         return height, first
     before, row = b.index(0), b.index(0)
     for kind, h in enumerate(heights):
-        count = b.word(COUNTS + kind)
+        count = b.word(counts + kind)
         here = b.icmp("sge", panel, before)
         height = b.select(here, b.index(h), height)
         first = b.select(here, b.add(row, b.mul(b.sub(panel, before), b.index(h))), first)

@@ -23,8 +23,8 @@ from .dots import dots, is_dots
 from .finish import Finish
 from .magnitudes import lines_of, smallest_numbers
 from .matvec import row_product, turned
-from .micro import Layout, Product
-from .pack import pack
+from .micro import Layout, Product, Widened
+from .pack import order_of, pack
 from .tiles import heights, is_masked, panel_width, share_rows
 
 # Bytes of one program's part of the last-level cache: all of A is read again for every few panels of B, where it stays
@@ -59,6 +59,8 @@ TILE_REUSE = 64
 CLASH_TILES = 5
 # Pairs have to be packed: so many rows of A are worth it.
 PAIRS_ROWS = 6
+# A unit that widens its rows of A uses them for so many panels of B.
+WIDENED_PANELS = 16
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
@@ -122,6 +124,7 @@ def _gemm(
     by_pairs = takes_pairs(target, x.type, y.type) and is_often_read and inner > 0 and not is_outer
     arithmetic = PAIRS if by_pairs else Arithmetic(type, type, y.type)
     per, steps = arithmetic.per, -(-inner // arithmetic.per)
+    widened = Widened(x.type, order_of(x)) if not by_pairs and x.type != type else None
     a, a_smallest, a_place, a_row, a_inner = _left(low, x, arithmetic, columns)
     across = (*range(len(batch)), -1, -2)
     is_in_place = y.strides[-1] == 1 or columns <= 1
@@ -144,7 +147,8 @@ def _gemm(
     most = SLAB_PANELS if slabs > 1 else panels
     left, right = (n * steps * type.size for n in (rows, columns))
     by_columns = b is not y and left <= max(right, LAST_CACHE)
-    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), by_columns, most)
+    least = WIDENED_PANELS if widened else 1
+    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), by_columns, (least, most))
     b_strides = b.strides[: len(batch)]
     layout = Layout(len(kinds), len(batch))
     words = [
@@ -159,15 +163,22 @@ def _gemm(
     ]
     smallest = [view for view in (a_smallest, b_smallest) if view is not None]
     words += [word for view in smallest for word in (view, view.size)]
+    scratch = blocks.tiles * blocks.panels * kinds[0] * width * type.size if slabs > 1 else 0
     key = f"gemm {arithmetic.key} {layout.batch_axes} {finish.key} {finish.ahead}{' in slabs' if slabs > 1 else ''}"
+    if widened:
+        words.append(x.strides[-1])
+        scratch += blocks.tiles * kinds[0] * slab * type.size
+        key = f"{key} widens {widened.type.text} {widened.how}"
     low.step(
-        low.kernel(key, lambda builder: Product(builder, arithmetic, finish, in_slabs=slabs > 1).write()),
+        low.kernel(
+            key, lambda builder: Product(builder, arithmetic, finish, in_slabs=slabs > 1, widened=widened).write()
+        ),
         words,
         reads=[a, b, tail, *smallest, *epilogue.operands],
         writes=epilogue.outputs,
         units=blocks.row_blocks * blocks.column_blocks * math.prod(batch),
         grain=max(1, int(UNIT_FLOPS / (1 + 2.0 * rows * columns * inner / (blocks.row_blocks * blocks.column_blocks)))),
-        scratch=blocks.tiles * blocks.panels * kinds[0] * width * type.size if slabs > 1 else 0,
+        scratch=scratch,
         flops=2.0 * math.prod((*batch, rows, columns, inner)),
         nodes=(*nodes, *epilogue.nodes),
         label=f"gemm {'x'.join(map(str, (*batch, rows, columns, inner)))}",
@@ -180,11 +191,14 @@ def _left(
     """Return A as the kernel reads it: where, the words about its smallest numbers (of pairs), its strides from tile to
     tile, row to row, and along the inner axis.
 
-    It is packed where it is read often, and lies on many pages or its lines fall on few sets of the cache.
+    It is packed where it is read often, and lies on many pages or its lines fall on few sets of the cache. Where units
+    widen it the strides are those of their panels, but for that of its rows.
     """
     kinds = heights(low.target)
     inner = x.shape[-1]
     row_stride, inner_stride = x.strides[-2:]
+    if arithmetic.per == 1 and x.type != arithmetic.a:
+        return x, None, row_stride, 1, list(kinds)
     clash = columns >= REUSE and (_clashes(x, -2) or _clashes(x, -1))
     far = columns >= A_COLUMNS and inner_stride != 1 and _pages(x, -1) >= A_PAGES
     per = arithmetic.per
@@ -229,10 +243,16 @@ def _cut(x: View, axis: int, start: int, stop: int) -> View:
 
 
 def _blocks(
-    tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool, most: int
+    tiles: int,
+    panels: int,
+    tile_bytes: int,
+    tile_flops: float,
+    batch: int,
+    columns_by_thread: bool,
+    limits: tuple[int, int],
 ) -> Blocks:
-    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, but not more than
-    `most`, fewer tiles for few units.
+    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few
+    units. `limits` are the least panels of a unit, where there are so many, and the most.
 
     Threads have contiguous shares of the units. They share out the rows, or with `columns_by_thread` the columns,
     whose panels are then in the cache of the one thread that packs and reads them; units are of several panels then.
@@ -241,7 +261,9 @@ def _blocks(
     height = -(-tiles // -(-tiles // height))
     while height > 1 and batch * panels * -(-tiles // height) < UNITS and height * tile_flops > 2 * UNIT_FLOPS:
         height = -(-height // 2)
-    width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))
+    least, most = limits
+    least = max(1, min(least, batch * panels * -(-tiles // height) // UNITS))
+    width = min(panels, max(least, int(UNIT_FLOPS / (height * tile_flops + 1))))
     if columns_by_thread:
         width = max(width, panels // SHARES)
     width = min(width, most)
