@@ -72,7 +72,9 @@ class Bench(Lowering):
         stride = max([-(-s.scratch // ALIGN) * ALIGN for s in plan.steps], default=0) + GUARD
         scratch = np.full(THREADS * stride + ALIGN, 0x5A, np.uint8)
         places: dict[Buffer, int] = {}
-        table = [start, scratch.ctypes.data + -scratch.ctypes.data % ALIGN, stride]
+        first = -scratch.ctypes.data % ALIGN
+        shares = scratch[first : first + THREADS * stride].reshape(THREADS, stride)
+        table = [start, shares.ctypes.data, stride]
 
         def where(view: View) -> tuple[int, int]:
             buffer = view.buffer
@@ -103,9 +105,13 @@ class Bench(Lowering):
             record = np.array([*words, 0], np.int64)
             pointers = np.array(table, np.int64)
             run = _KERNEL(step.kernel.address)
+            # Beyond what the step asked for, each thread's scratch memory is nobody's.
+            beyond = shares[:, -(-step.scratch // ALIGN) * ALIGN :]
+            before = beyond.copy()
             for lo, hi in self._pieces(step.units, step.grain):
                 thread = int(self.rng.integers(THREADS))
                 run(pointers.ctypes.data, record.ctypes.data, lo, hi, thread)
+            assert (beyond == before).all(), f"{step.label}: written outside its scratch memory"
         used = start - arena.ctypes.data
         for outside in (arena[:used], arena[used + plan.arena :]):
             assert (outside == 0xA5).all(), "written outside the arena"

@@ -181,6 +181,17 @@ def test_layouts(case: Case, layout: str) -> None:
         assert_close(run(op, given, attrs), want, np.float32)
 
 
+@pytest.mark.parametrize("groups", [1, 5])
+def test_phases_without_taps_copy_nothing(groups: int) -> None:
+    """Of a kernel smaller than the stride some phases have taps along one axis alone, and no memory for images."""
+    case, rng = Case((2, 5, 60, 9), (5, 5 // groups, 1, 1), (2, 2), groups=groups), np.random.default_rng(6)
+    args, more = products(case, rng)["convolve_transpose"]
+    for layout in LAYOUTS.values():
+        given = [layout(a.astype(np.float32)) for a in args]
+        attrs = {**more, **case.attrs}
+        assert_close(run("convolve_transpose", given, attrs), TABLE["convolve_transpose"].forward(*args, **attrs), "f4")
+
+
 @pytest.mark.parametrize("level", TARGETS)
 def test_units_do_not_matter(level: str) -> None:
     """The same bits however the units are shared out."""

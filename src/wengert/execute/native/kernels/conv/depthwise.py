@@ -226,7 +226,8 @@ def depthwise(
     count, channels = x.shape[:2]
     blocks, taps, _, width = panels.shape
     tiles = split(axes.x.outputs, most_sums(target))
-    region_z, region_x = axes.z.span(1), axes.x.span(axes.x.outputs)
+    # Without taps nothing is read, whatever taps there are along some axes.
+    region_z, region_x = axes.z.span(1) if axes.taps else 0, axes.x.span(axes.x.outputs)
     line = region_z * region_x * width * type.size
     outputs = axes.y.outputs
     most = outputs

@@ -78,6 +78,8 @@ def reading(name: str, x: View, axes: Axes, rows: int, held: Held, may_be_direct
     elif layout == "rows" and elements != channels:
         layout = "pixels"
     region_z, region_y, region_x = axes.z.span(1), axes.y.span(rows), axes.x.span(axes.x.outputs)
+    if not axes.taps:
+        region_z = 0  # nothing is read, whatever taps there are along the other axes
     line = region_x * elements
     size = 0 if layout == "direct" else -(-region_z * region_y * line // ALIGN) * ALIGN
     left = min(max(-axes.x.first, 0), region_x)
