@@ -32,8 +32,8 @@ from models import torch_mnist, torch_shakespeare
 
 F = wg.nn.functional
 DTYPES = {"wengert": ml_dtypes.bfloat16, "wengert float16": np.float16, "wengert float32": np.float32}
-# What a result may be off, relative to its norm: it is rounded once; gradients of a model several times, and the largest
-# pixel of a pool may be another one.
+# What a result may be off, relative to its norm: it is rounded once; gradients of a model several times, and the
+# largest pixel of a pool may be another one.
 ROUNDED, TRAINED = 1e-2, 0.2
 
 # A name, a function of Wengert's, PyTorch's, the operands' shapes, and those of --smoke.

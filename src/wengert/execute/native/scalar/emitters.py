@@ -48,6 +48,13 @@ def supported(node: Node) -> bool:
     return name != "pow" or _operand_dtype(node).kind not in "iu" or _whole_exponent(node) is not None
 
 
+def rounds(node: Node) -> bool:
+    """Return whether what the op gives is rounded to a dtype of 16 bits, which takes several instructions."""
+    if kind_of(node.spec.dtype) != "f" or node.spec.dtype.itemsize != 2:
+        return False
+    return node.op.name not in _EXACT or _operand_dtype(node) != node.spec.dtype
+
+
 def emit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """Write one op, whose result is a number of the node's dtype.
 
