@@ -18,6 +18,7 @@ from ...plan.plan import ALIGN, View
 from ...scalar.fp16 import convert
 from ...scalar.pairs import joined, nothing, smallest, smallest_of_lanes
 from ..gemm.pack import transposed
+from ..gemm.tiles import is_masked
 from .geometry import Axes
 
 _FIELDS = (
@@ -28,6 +29,8 @@ _FIELDS = (
 )
 
 
+# Squares of pixels and channels are worth it for so many channels, where not all of a square is there.
+FEW_CHANNELS = 8
 # The smallest numbers so far: see `_Copy`.
 Smallest = tuple[Value, ...]
 
@@ -333,44 +336,66 @@ class _Copy:
     def squares(
         self, source: Value, to: Value, channels: tuple[Value, Value], pixels: tuple[Value, Value]
     ) -> tuple[Value, Value]:
-        """Copy whole vectors of pixels, which lie side by side, of as many channels or pairs of channels.
+        """Copy pixels, which lie side by side, of several channels, in squares that are transposed in registers.
 
         `channels` are their number and stride, `pixels` their number and the elements from one to the next. Return the
-        channels and the pixels that are done.
+        channels and the pixels that are done: a few channels are left, and where vectors are not masked all that do not
+        fill squares.
         """
         b, held = self.b, self.held
         per = 2 if held.pairs == "channels" else 1
         lanes = self.lanes if held.pairs else b.target.lanes(held.type)
         (count, apart), (along, size) = channels, pixels
-        done, across = b.and_(count, b.index(-per * lanes)), b.and_(along, b.index(-lanes))
+        done, across = b.and_(count, b.index(-per * lanes)), along
+        if is_masked(b.target):
+            whole = b.and_(count, b.index(-per))
+            done = b.select(b.icmp("sge", b.sub(whole, done), b.index(FEW_CHANNELS)), whole, done)
+        else:
+            across = b.select(b.icmp("sge", along, b.index(lanes)), along, b.index(0))
         with b.loop(0, done, per * lanes, self.nothing) as channel:
+            there = b.udiv(b.sub(done, channel.index), b.index(per))
+            write = b.fixed_mask(there, lanes)
+            last = b.sub(there, b.index(1))
             with b.loop(0, across, lanes, channel.values) as pixel:
                 so_far = pixel.values
-                line = b.offset(source, b.add(b.mul(channel.index, apart), pixel.index), held.source)
+                # The last square overlaps the one before it.
+                first = b.imax(b.imin(pixel.index, b.sub(along, b.index(lanes))), b.index(0))
+                left = b.sub(along, first)
+                read = b.fixed_mask(left, lanes) if is_masked(b.target) else None
+                line = b.offset(source, b.add(b.mul(channel.index, apart), first), held.source)
+                away = b.mul(apart, b.index(per))
                 rows = []
-                for _ in range(lanes):
-                    rows.append(self._line(line, apart, lanes))
-                    line = b.offset(line, b.mul(apart, b.index(per)), held.source)
+                for i in range(lanes):
+                    number = b.index(i) if read is None else b.imin(b.index(i), last)
+                    rows.append(self._line(b.offset(line, b.mul(number, away), held.source), apart, lanes, read))
                 if held.pairs:
                     so_far = (smallest(b, rows, so_far[0]), so_far[1])
-                place = b.offset(to, b.add(b.mul(pixel.index, size), channel.index), held.type)
-                for column in transposed(b, rows):
-                    b.store(column, place, align=held.type.size)
+                place = b.offset(to, b.add(b.mul(first, size), channel.index), held.type)
+                for i, column in enumerate(transposed(b, rows)):
+                    if read is None:
+                        b.store(column, place, align=held.type.size)
+                    else:
+                        with b.when(b.icmp("slt", b.index(i), left)):
+                            b.masked_store(column, place, write)
                     place = b.offset(place, size, held.type)
                 pixel.carry(*so_far)
             channel.carry(*pixel.results)
         self.note(channel.results)
         return done, across
 
-    def _line(self, line: Value, apart: Value, lanes: int) -> Value:
+    def _line(self, line: Value, apart: Value, lanes: int, mask: Value | None) -> Value:
         """Return a vector of pixels of a channel, or of a pair of channels."""
         b, held = self.b, self.held
+
+        def load(type: Type, pointer: Value) -> Value:
+            vector = type.vector(lanes)
+            return b.load(vector, pointer) if mask is None else b.masked_load(vector, pointer, mask)
+
         if held.pairs == "channels":
-            halves = I16.vector(lanes)
-            return joined(b, b.load(halves, line), b.load(halves, b.offset(line, apart, I16)))
+            return joined(b, load(I16, line), load(I16, b.offset(line, apart, I16)))
         if held.pairs:
-            return self._pairs(line, lambda pointer: b.load(I16.vector(lanes), pointer))
-        return convert(b, b.load(held.source.vector(lanes), line), held.type)
+            return self._pairs(line, lambda pointer: load(I16, pointer))
+        return convert(b, load(held.source, line), held.type)
 
     def _some(self, source: Value, to: Value, at: Value, lanes: int) -> None:
         b, held = self.b, self.held

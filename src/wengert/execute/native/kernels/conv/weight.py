@@ -278,8 +278,11 @@ class _Pieces(NamedTuple):
     number: int
 
 
-def _pieces(axes: Axes, count: int, pixel: int) -> _Pieces:
-    """Return the division of so many images, or pairs of them, of whose copies a pixel has `pixel` bytes."""
+def _pieces(axes: Axes, count: int, pixel: int, least: int) -> _Pieces:
+    """Return the division of so many images, or pairs of them, of whose copies a pixel has `pixel` bytes.
+
+    A piece has at least `least` pixels, where there are so many.
+    """
     rows = axes.y.outputs
     line = axes.z.span(1) * axes.x.span(axes.x.outputs) * pixel
     while rows > 1 and axes.y.span(rows) * line > REGION_BYTES:
@@ -289,20 +292,21 @@ def _pieces(axes: Axes, count: int, pixel: int) -> _Pieces:
     images = 1
     if bands == 1:
         room = max(1, REGION_BYTES // max(1, axes.y.span(rows) * line))
-        images = min(count, room, -(-PIXELS // (rows * axes.x.outputs)))
+        images = min(count, room, -(-least // (rows * axes.x.outputs)))
         images = -(-count // -(-count // images))
     return _Pieces(images, rows, bands, -(-count // images) * axes.z.outputs * bands)
 
 
-def _shares(pieces: int, tiles: int, read: int, sums: int) -> tuple[int, int]:
-    """Return parts of the pieces, and shares of the tiles for each, that move least memory for so many units.
+def _shares(pieces: int, tiles: int, read: int, sums: int, least: int) -> tuple[int, int]:
+    """Return parts of the pieces, and shares of the tiles for each, that move least memory for so many units, or at
+    least `least`.
 
     Every share reads all images of its part; every part has its own sums, written and read.
     """
     best = (float("inf"), 1, 1)
     for shares in (1, 2, 4, 8, UNITS):
-        parts = UNITS // shares
-        if shares <= tiles and parts <= pieces:
+        parts = min(UNITS // shares, pieces)
+        if shares <= tiles and parts * shares >= least:
             best = min(best, (shares * read + parts * sums, parts, shares))
     if best[0] < float("inf"):
         return best[1:]
@@ -326,7 +330,7 @@ def weight_gradient(low: Lowering, x: View, y: View, axes: Axes, groups: int, w:
     channels, depth = w.shape[0] // groups, w.shape[1]
     nv = vectors(target, type, channels)
     width = nv * target.lanes(type)
-    pieces = _pieces(axes, count, x.shape[1] * of_x.type.size)
+    pieces = _pieces(axes, count, x.shape[1] * of_x.type.size, PIXELS // per)
     source = reading("x", x, axes, pieces.rows, of_x)
     offsets, run = tap_runs(axes, source.strides, groups, depth)
     runs, elements = split_two(len(offsets), run, most_sums(target) // nv)
@@ -340,7 +344,9 @@ def weight_gradient(low: Lowering, x: View, y: View, axes: Axes, groups: int, w:
     tiles = runs.tiles * elements.tiles * panels
     size = panels * len(offsets) * run * width
     read = (x.size + y.size) * x.type.size + (source.nbytes + cotangent.nbytes) * count
-    parts, shares = _shares(pieces.number, tiles, read, 2 * size * type.size)
+    # Where images are copied, every share copies them again: rather fewer units.
+    least = UNITS if source.layout == cotangent.layout == "direct" else UNITS // 2
+    parts, shares = _shares(pieces.number, tiles, read, 2 * size * type.size, least)
     pieces_part = -(-pieces.number // parts)
     parts = -(-pieces.number // pieces_part)
     tiles_share = -(-tiles // shares)
