@@ -241,7 +241,7 @@ class Runs(NamedTuple):
 
 
 class Careful(NamedTuple):
-    """Whether pairs are summed by multiply-adds, since a sum could be denormal; memory for a tile of such sums."""
+    """The answer whether a sum could be denormal, so that multiply-adds take it; memory for a tile of such sums."""
 
     wanted: Value
     sums: Value

@@ -36,7 +36,7 @@ Smallest = tuple[Value, ...]
 
 
 class Held(NamedTuple):
-    """How a region holds numbers, which are of `source` in memory: as elements of `type`.
+    """The form of numbers in a region: elements of `type`, made of numbers that are of `source` in memory.
 
     With `pairs` they are bfloat16: neighbouring "channels" lie in pairs, the last one of an odd number with a 0; or the
     same number of two neighbouring "images" is an element, the last one of an odd number with a 0.
@@ -157,7 +157,7 @@ class Part(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where the first tap of a part's first output is read; of pairs, what says which the smallest number is."""
+    """The place of the first tap of a part's first output; of pairs, the smallest number's bits as well."""
 
     at: Value
     smallest: Value | None = None
