@@ -42,25 +42,27 @@ Row = tuple[str, Callable[..., Any], Callable[[Any], Callable[..., Any]], Shapes
 
 
 def _torch_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the gradients of a sum of products with the last operand, by PyTorch."""
+    """Return the function of operands and a cotangent that gives result and gradients, by PyTorch."""
 
     def run(*operands: Any) -> Any:
         *leaves, weight = operands
         for leaf in leaves:
             leaf.grad = None
             leaf.requires_grad_()
-        function(*leaves).backward(weight)
-        return [leaf.grad for leaf in leaves]
+        out = function(*leaves)
+        out.backward(weight)
+        return [out, *(leaf.grad for leaf in leaves)]
 
     return run
 
 
-def _pulled(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """Return the function of operands and a cotangent that gives the gradients of all operands."""
+def _pulled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of operands and a cotangent that gives the result and the gradients of all operands."""
 
     def run(*operands: Any) -> Any:
         *given, weight = operands
-        return wg.vjp(function, *given)[1](weight)
+        out, pull = wg.vjp(function, *given)
+        return [out, *wg.tree.leaves(pull(weight))]
 
     return run
 
@@ -111,8 +113,8 @@ def _convolutions() -> list[Row]:
         rows.append((name, _conv(stride), lambda t, s=stride: _torch_conv(t, s), [x, w], [small_x, small_w]))
         rows.append(
             (
-                f"{name}, gradients",
-                _pulled(_conv(stride), 2),
+                f"{name}, and gradients",
+                _pulled(_conv(stride)),
                 lambda t, s=stride: _torch_gradients(_torch_conv(t, s)),
                 [x, w, out],
                 [small_x, small_w, small],
@@ -128,8 +130,8 @@ def _attention() -> list[Row]:
         rows.append((name, _attend, _torch_attend, [shape] * 3, [(1, 2, 9, 8)] * 3))
         rows.append(
             (
-                f"{name}, gradients",
-                _pulled(_attend, 3),
+                f"{name}, and gradients",
+                _pulled(_attend),
                 lambda t: _torch_gradients(_torch_attend(t)),
                 [shape] * 4,
                 [(1, 2, 9, 8)] * 4,
