@@ -18,13 +18,16 @@ UNIFORM, ROW, INNER = 0, 1, 2
 KEPT = 5
 # The cost of a look at both bounds of a window.
 _WINDOW = 3
+# The cost of rounding to half precision.
+_ROUNDING = 4
 
 
 def cost(node: Node) -> int:
     """Return what a node in a loop costs for an element, in additions, about; at least 1."""
     declared = cost_of(node.op)
     # A node in a loop that is not elementwise compares or converts, as in making a place of an index.
-    return max(1, declared) if isinstance(declared, int) else 1
+    own = max(1, declared) if isinstance(declared, int) else 1
+    return own + _ROUNDING if emitters.supported(node) and emitters.rounds(node) else own
 
 
 class Array(NamedTuple):

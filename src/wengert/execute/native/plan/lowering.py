@@ -22,24 +22,16 @@ Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
 RULES: dict[str, Rule] = {}
 # The ops whose kernels take epilogues.
 FOLLOWED: set[str] = set()
-# The ops whose kernels are for float32 and float64 only.
-WIDE: set[str] = set()
 
 
-def lowers(*names: str, followed: bool = False, wide: bool = False) -> Callable[[Rule], Rule]:
-    """Declare the lowering of ops by their names.
-
-    `followed` says that their kernels take epilogues, `wide` that they are for float32 and float64 only: of half
-    precision they get float32.
-    """
+def lowers(*names: str, followed: bool = False) -> Callable[[Rule], Rule]:
+    """Declare the lowering of ops by their names; `followed` says that their kernels take epilogues."""
 
     def register(rule: Rule) -> Rule:
         for name in names:
             RULES[name] = rule
         if followed:
             FOLLOWED.update(names)
-        if wide:
-            WIDE.update(names)
         return rule
 
     return register
@@ -87,12 +79,12 @@ class Lowering:
         # True where what depends on constants alone is computed once: see `once`.
         self.prepares: bool = outer.prepares if outer is not None else prepares
         # The panels of constants, which are packed before all steps.
-        self._once: dict[tuple[View, Any], View] = outer._once if outer is not None else {}
+        self._once: dict[tuple[View, Any], Any] = outer._once if outer is not None else {}
         self.outer = outer
         self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
         self._dense: dict[Node, View] = {}
-        self._packed: dict[tuple[View, Any], View] = {}
+        self._packed: dict[tuple[View, Any], Any] = {}
         self._in_range: set[tuple[View, int]] = set()
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
@@ -154,8 +146,8 @@ class Lowering:
             self._dense[node] = self.copy(x)
         return self._dense[node]
 
-    def packed(self, x: View, layout: Any, pack: Callable[[], View]) -> View:
-        """Return the panels of an array in a layout, filled lately or by the steps that `pack` adds."""
+    def packed(self, x: View, layout: Any, pack: Callable[[], Any]) -> Any:
+        """Return what `pack` gives for an array in a layout, filled lately or by the steps that it adds."""
         key = (x, layout)
         if self.is_free_to_pack(x):
             if key not in self._once:
