@@ -12,7 +12,8 @@ from ...core.ops.facets import VIEWS, Role
 from ...core.ops.record import OUTPUT
 from .codegen.types import Target
 from .fuse.epilogues import emitter, epilogue_key, follow, operand_kind
-from .fuse.groups import Group, Grouping, edge, permutation
+from .fuse.groups import Group, Grouping
+from .fuse.loop_nodes import edge, permutation
 from .fuse.recompute import recompute
 from .fuse.schedule import NestBuilder, is_structure, literal_dtype
 from .kernels.copies import copy_step, sliced
