@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -345,6 +346,56 @@ def test_the_gradient_of_a_pick_is_a_choice_in_the_loop_that_takes_it() -> None:
     spread = wg.jit(lambda x, at: wg.grad(lambda x: (wg.take_along_axis(x, at, axis=-1) ** 2).sum())(x))
     with pytest.raises(wg.RangeError, match="30 is out of range"):
         spread(wg.asarray(x), wg.asarray(np.array([[0], [30], [1], [2]])))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 30), (12, 5001)])
+def test_a_loss_by_picks_is_one_loop_with_the_softmax_before_it(shape: tuple[int, ...]) -> None:
+    """Words of sentences are seen as rows, as programs for PyTorch do it; vocabularies are long."""
+    x, t = normal(*shape), np.random.default_rng(0).integers(0, shape[-1], 12)
+
+    def loss(x: Any, t: Any) -> Any:
+        return F.nll_loss(F.log_softmax(x, -1).reshape(-1, shape[-1]), t)
+
+    check(wg.value_and_grad(loss), x, t)
+    compiled = wg.jit(wg.value_and_grad(loss))
+    compiled(wg.asarray(x), wg.asarray(t))
+    # Of all that is computed of the logits nothing is stored but their gradient.
+    size = math.prod(shape)
+    assert [w.nbytes for s in compiled.plan.steps for w in s.writes if w.nbytes >= 4 * size] == [4 * size]
+    with pytest.raises(wg.RangeError, match="is not one of"):
+        compiled(wg.asarray(x), wg.asarray(t + shape[-1]))
+
+
+def test_a_pick_of_rows_in_another_shape() -> None:
+    x, at = normal(2, 3, 5), np.array([[0], [-1], [2], [4], [-5], [1]])
+
+    def pick(x: Any, at: Any) -> Any:
+        return wg.take_along_axis(wg.sin(x).reshape(6, 5), at, axis=-1)
+
+    def put(x: Any, at: Any, ct: Any) -> Any:
+        """Rows of zeros in which one element was put, in another shape."""
+        return wg.vjp(lambda x: wg.take_along_axis(x.reshape(6, 5), at, axis=-1), x)[1](ct)[0]
+
+    made = check(pick, x, at)
+    assert max(w.nbytes for s in made.plan.steps for w in s.writes) < x.nbytes
+    check(lambda x, at: wg.vjp(lambda x: pick(x, at), x)[1](pick(x, at))[0].sum(-1), x, at)
+    for ct in (np.array([[np.inf], [np.nan], [-0.0], [1.0], [0.0], [2.0]], np.float32), normal(6, 1)):
+        check(lambda x, at, ct: put(x, at, ct) * 2, x, at, ct)
+        check(lambda x, at, ct: (put(x, at, ct).sum(-1), wg.exp(x) * put(x, at, ct).sum(-1, keepdims=True)), x, at, ct)
+    with pytest.raises(wg.RangeError, match="5 is out of range"):
+        wg.jit(pick)(wg.asarray(x), wg.asarray(np.where(at == 4, 5, at)))
+
+
+def test_a_reshape_moves_over_what_is_the_same_in_whole_rows() -> None:
+    def program(x: Any, row: Any, column: Any, both: Any) -> Any:
+        spread = wg.sin(x) * wg.exp(row) + column * both
+        return spread.reshape(2, 3, 10), spread.reshape(6, 2, 5), spread.reshape(60)
+
+    args = normal(6, 10), normal(10), normal(6, 1), normal(1, 10)
+    check(program, *args)
+    for shape in ((2, 3, 10), (6, 2, 5), (60,), (3, 20), (6, 10, 1), (1, 6, 10)):
+        check(lambda *a, shape=shape: (wg.sin(a[0]) * a[1] + a[2] * a[3]).reshape(shape), *args)
+        check(lambda x, c, shape=shape: wg.exp(wg.sin(x) * c).reshape(shape), normal(6, 2, 5), normal(6, 1, 5))
 
 
 def test_what_a_scan_reads_is_not_looked_for_behind_it() -> None:

@@ -20,9 +20,10 @@ from typing import Any
 from ....core.graph.graph import Graph
 from ....core.node import Node
 from ..plan.lowering import FOLLOWED
+from .early_totals import early_totals
 from .loop_nest import cost
 from .loop_nodes import Edge, edge, is_combining, is_elementwise, is_reduction, loop_shape
-from .unit_order import UnitOrder
+from .unit_order import UnitOrder, Way
 
 # A kernel with more than these would be slow to compile, and its values would not fit the registers.
 _NODES, _OPERANDS = 192, 28
@@ -123,8 +124,9 @@ class Grouping:
         self._readers: dict[Node, list[Node]] = {}
         self._scalars: list[Node] = []
         self.following: dict[Node, Group] = {}
-        self.order = UnitOrder(self.needs, graph.nodes)
+        self.order = UnitOrder(self.needs, self._readers_of, graph.nodes)
         self._outputs = frozenset(graph.outputs)
+        self._early = early_totals(graph)
         for node in graph.nodes:
             if is_reduction(node) or is_elementwise(node):
                 self._add(node)
@@ -144,14 +146,36 @@ class Grouping:
             needed += [self.unit(n) for n in group.operands]
         return [u for u in needed if u is not unit]
 
+    def _readers_of(self, unit: Any) -> list[Any]:
+        """Return the units that read from one."""
+        nodes: list[Node] = unit.nodes if isinstance(unit, Group) else [unit]
+        if unit in self.following:
+            nodes = [*nodes, *self.following[unit].nodes]
+        found: dict[Any, None] = {}
+        for node in nodes:
+            stack = list(self.graph.consumers(node))
+            while stack:
+                consumer = stack.pop()
+                if consumer in self.group:
+                    reading = (g for g in self.computing(consumer) if node in g.operands)
+                    found.update((g.anchor or g, None) for g in reading)
+                    continue
+                # A view needs what it shows, and groups read that through it.
+                if any(e is node for e in consumer.inputs):
+                    found[consumer] = None
+                if not isinstance(consumer.spec, tuple) and edge(consumer).base is not consumer:
+                    stack += self.graph.consumers(consumer)
+        found.pop(unit, None)
+        return list(found)
+
     def follow(self, product: Node, group: Group) -> bool:
         """Put a group that reads a product into its kernel; return False where it needs something between them."""
-        between = self.order.between(product, group)
-        if between is None:
+        way = self.order.between(product, group)
+        if way is None:
             return False
         group.anchor = product
         self.following[product] = group
-        self.order.join(product, group, between, product)
+        self.order.join(product, group, way, product)
         return True
 
     def all(self) -> list[Group]:
@@ -271,11 +295,13 @@ class Grouping:
             found if isinstance(found, str) else "nothing passes between their groups, and they read nothing in common"
         )
 
-    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, list[Any]] | str:
+    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, Way] | str:
         """Return how the groups are joined, or why they are not.
 
-        That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and the units between the two.
+        That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and how the order of units changes.
         """
+        if (a.nodes[0] in self._early) != (b.nodes[0] in self._early):
+            return "one makes a total that another loop waits for, and does not wait itself"
         if len(a.nodes) + len(b.nodes) > _NODES:
             return f"one kernel would have more than {_NODES} operations"
         if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
@@ -296,10 +322,10 @@ class Grouping:
             return "values of the smaller loop would be computed again in every row of the larger one"
         if missing and not self._is_worth(b, frozenset(pairs), a, pairs):
             return "values of the smaller loop would be computed again in every row of the larger one"
-        between = self.order.between(a.anchor or a, b.anchor or b)
-        if between is None:
+        way = self.order.between(a.anchor or a, b.anchor or b)
+        if way is None:
             return "one needs something else that needs the other"
-        return pairs, over, between
+        return pairs, over, way
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
         """Match dimensions of `b` to those of `a`, by the values that pass between them or that both read."""
@@ -433,10 +459,8 @@ class Grouping:
             return False
         return all(self._is_inside(c, a, b) for c in self.graph.consumers(consumer))
 
-    def _merge(
-        self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool, between: list[Any]
-    ) -> None:
-        self.order.join(a, b, between, a)
+    def _merge(self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool, way: Way) -> None:
+        self.order.join(a, b, way, a)
         to_a = dict(pairs)
         # New dimensions follow `a`'s without gaps; `over` names them as `_over` does.
         renumber: dict[int, int] = {}
