@@ -436,3 +436,40 @@ def test_short_rows_are_computed_together(columns: int, target: str) -> None:
     vectors = columns * 8 / which.width
     assert together >= ({1, 2, 4} if 1 <= vectors <= 4 else set())
     assert 4 not in together or vectors <= 4
+
+
+def along(axis: int) -> Callable[..., Any]:
+    """Products laid side by side: plain, with a bias, with epilogues."""
+
+    def program(x: Any, w: Any, b: Any) -> Any:
+        square = x @ w @ (w.mT @ w)
+        return wg.concat([x @ w, F.linear(x, w.mT, b), wg.tanh(x @ w) * 2.0, wg.sin(square)], axis=axis)
+
+    return program
+
+
+def repeated(x: Any, w: Any, b: Any) -> Any:
+    p = x[0] @ w
+    return wg.concat([p, p, p.reshape(4, 33) * 2.0]), p.sum(0), wg.sort(p, axis=0)
+
+
+# Programs, and how many of their pieces are copied all the same.
+SIDE_BY_SIDE: dict[str, tuple[Callable[..., Any], int]] = {
+    "rows": (along(0), 0),
+    "steps": (along(1), 4),  # the rows of a piece are not one stride apart
+    "columns": (along(2), 0),
+    "words": (lambda x, w, b: wg.concat([(x[:, i] @ w).reshape(6, 1, 33) for i in range(4)], axis=1), 0),
+    "stack": (lambda x, w, b: wg.stack([x[0] @ w, x[1] @ w + b, wg.exp(x[2] @ w)], axis=1), 0),
+    "one": (lambda x, w, b: wg.concat([x @ w[:, :1], x[:, :, :1] @ b[None, :1], x @ w[:, :2]], axis=-1), 2),
+    "row": (lambda x, w, b: wg.stack([x[0, 0] @ w, b, x[1, 1] @ w], axis=0), 1),
+    "nested": (lambda x, w, b: wg.stack([wg.concat([x[i] @ w, x[i + 1] @ w]) for i in (0, 2)]), 0),
+    "repeated": (repeated, 1),
+}
+
+
+@pytest.mark.parametrize(("name", "target"), on_processors(sorted(SIDE_BY_SIDE)))
+def test_products_are_written_where_they_are_laid_side_by_side(name: str, target: str) -> None:
+    which = machine.host() if target == "host" else machine.level(target)
+    program, copies = SIDE_BY_SIDE[name]
+    made = check(program, normal(6, 4, 19), normal(19, 33), normal(33), target=which)
+    assert len([step for step in made.plan.steps if "copy" in step.label]) == copies

@@ -224,9 +224,9 @@ class GraphLowering(Lowering):
             if node.op.role is not Role.JOIN:
                 continue
             for i, piece in enumerate(node.inputs):
-                if not isinstance(piece, Node) or piece in self._pieces or piece in self._outputs:
-                    continue
-                if piece in self.grouping.group or piece.op.role is Role.JOIN:
+                while isinstance(piece, Node) and piece.op.role is Role.RESHAPE and piece not in self._outputs:
+                    piece = piece.inputs[0]
+                if isinstance(piece, Node) and piece not in self._pieces and piece not in self._outputs:
                     self._pieces[piece] = (node, i)
 
     def _container(self, node: Node) -> View:
@@ -244,7 +244,13 @@ class GraphLowering(Lowering):
     def _destination(self, node: Node) -> View | None:
         """Return the place of a result that is a piece of another array; None for other results."""
         place = self._pieces.get(node)
-        return None if place is None else self._piece(*place)
+        return None if place is None else self._piece(*place).reshape(node.spec.shape)
+
+    def place(self, node: Node, shape: Sequence[int]) -> View:
+        found = self._destination(node)
+        seen = found.reshape(shape) if found is not None else None
+        is_in_rows = seen is not None and (seen.strides[-1] == 1 or seen.shape[-1] == 1)
+        return seen if seen is not None and is_in_rows else self.temp(shape, node.spec.dtype)
 
     def _piece(self, node: Node, index: int) -> View:
         """Return the part of a stack's or concatenation's array that its operand `index` fills."""
@@ -263,7 +269,7 @@ class GraphLowering(Lowering):
         """Lower a stack or a concatenation: pieces that are not stored in place yet are copied."""
         for i, piece in enumerate(node.inputs):
             target, source = self._piece(node, i), self.base_view(piece)
-            if (source.buffer, source.offset, source.strides) != (target.buffer, target.offset, target.strides):
+            if not source.lies_as(target):
                 copy_step(self, source, target)
         return self._container(node)
 
@@ -330,7 +336,10 @@ class GraphLowering(Lowering):
         outputs = []
         for n in (*wanted, *results):
             given = self._in_place(n, group) if n is not product and memory_order is None else None
-            out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
+            if given is None and memory_order is None:
+                out: View | None = self.place(n, shape)
+            else:
+                out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
             assert out is not None
             outputs.append(out)
             named = group.result_axes(n) if n is not product else own

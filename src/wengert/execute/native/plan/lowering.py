@@ -109,6 +109,10 @@ class Lowering:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return View(Buffer("temp", nbytes), dtype, shape, dense(shape))
 
+    def place(self, node: Node, shape: Sequence[int]) -> View:
+        """Return memory for the result of a node, seen in another shape, whose rows are each side by side."""
+        return self.temp(shape, node.spec.dtype)
+
     def constant(self, value: Any) -> View:
         """Return an array that is part of the program."""
         array = np.asarray(value, order="C")
