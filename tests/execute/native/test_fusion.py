@@ -473,3 +473,22 @@ def test_products_are_written_where_they_are_laid_side_by_side(name: str, target
     program, copies = SIDE_BY_SIDE[name]
     made = check(program, normal(6, 4, 19), normal(19, 33), normal(33), target=which)
     assert len([step for step in made.plan.steps if "copy" in step.label]) == copies
+
+
+def test_a_table_that_many_steps_look_up_has_one_gradient() -> None:
+    """Steps' scatters into rows of zeros are one; others, few rows of a small table, and further terms stay."""
+    table, w, rows = normal(50, 8), normal(8, 8), [np.array(i) for i in ([1, 49], [3, 3], [[0, 1], [7, 1]], [-1, 2])]
+
+    def looked_up(e: Any, w: Any, *at: Any) -> Any:
+        return sum((wg.sin(e[i] @ w) ** 2).sum() for i in at) + (e * e).sum()
+
+    made = check(wg.grad(looked_up, argnums=(0, 1)), table, w, *rows)
+    assert len([s for s in made.plan.steps if "scatter" in s.label]) == 1
+    # Of other integers, from the end, and twice the same rows.
+    check(wg.grad(looked_up), table, w, rows[0].astype(np.int8), rows[1], rows[1].astype(np.int8), rows[3])
+    check(wg.grad(lambda e, *at: sum((e[i] ** 3).sum() for i in at)), normal(4, 3), np.arange(4), np.arange(4))
+    check(wg.grad(lambda e, *at: sum((e[:, i] ** 3).sum() for i in at)), normal(40, 30), rows[0] % 30, rows[1])
+    check(lambda e, *at: sum(wg.grad(lambda e, i: (e[i] ** 3).sum())(e, i) for i in at), normal(90), *rows)
+    spread = wg.jit(wg.grad(looked_up))
+    with pytest.raises(wg.RangeError, match="index 50 is out of range"):
+        spread(wg.asarray(table), wg.asarray(w), *(wg.asarray(i) for i in rows[:3]), wg.asarray([50, 0]))

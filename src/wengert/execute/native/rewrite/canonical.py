@@ -34,6 +34,7 @@ from .row_cse import REPEATED_ROWS
 from .scalarize import components
 from .small_products import SMALL_PRODUCTS
 from .sums_of_products import sums_of_products
+from .sums_of_scatters import sums_of_scatters
 
 
 def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
@@ -50,7 +51,8 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
     graph = graph if is_thrifty else sums_of_products(graph)
-    whole = cse(simplify(rewrite(cse(graph), REPEATED_ROWS)))
+    graph = rewrite(cse(graph), REPEATED_ROWS)
+    whole = cse(simplify(graph if is_thrifty else sums_of_scatters(graph)))
     parted = simplify(components(whole))
     graph = parted = whole if parted is whole else cse(parted)
     for _ in range(_ROUNDS):
