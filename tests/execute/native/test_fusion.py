@@ -492,3 +492,24 @@ def test_a_table_that_many_steps_look_up_has_one_gradient() -> None:
     spread = wg.jit(wg.grad(looked_up))
     with pytest.raises(wg.RangeError, match="index 50 is out of range"):
         spread(wg.asarray(table), wg.asarray(w), *(wg.asarray(i) for i in rows[:3]), wg.asarray([50, 0]))
+
+
+def test_indices_side_by_side_are_looked_at_unless_all_of_them_were() -> None:
+    large, small, i, j = normal(50, 3), normal(40, 3), np.array([1, 49]), np.array([0, 39])
+
+    def both(large: Any, small: Any, i: Any, j: Any) -> Any:
+        return large[i].sum() + large[j].sum(), large[wg.concat([i, j])]
+
+    def one(large: Any, small: Any, i: Any, j: Any) -> Any:
+        return large[i].sum(), large[wg.concat([i, j])]
+
+    def other(large: Any, small: Any, i: Any, j: Any) -> Any:
+        return large[i].sum() + large[j].sum(), small[wg.concat([j, i])]
+
+    for f, checks in ((both, 2), (one, 2), (other, 3)):
+        good = (i, j) if f is not other else (j, j)
+        made = check(f, large, small, *good)
+        assert len([s for s in made.plan.steps if "range of" in s.label]) == checks
+        for bad in ((np.array([1, 50]), j), (i, np.array([50, 1])), *([(i, j)] if f is other else [])):
+            with pytest.raises(wg.RangeError, match="out of range"):
+                wg.jit(f)(*(wg.asarray(x) for x in (large, small, *bad)))

@@ -18,7 +18,7 @@ from .fuse.recompute import recompute
 from .fuse.schedule import NestBuilder, is_structure, literal_dtype
 from .kernels.copies import copy_step, sliced
 from .plan.host_calls import forward_call
-from .plan.lowering import FOLLOWED, RULES, Epilogue, Lowering
+from .plan.lowering import FOLLOWED, RAISING, RULES, Epilogue, Lowering
 from .plan.plan import Buffer, Plan, View, dense
 from .rewrite.checks import Check
 
@@ -88,6 +88,7 @@ class GraphLowering(Lowering):
         """Add all steps, and return the arrays of the graph's outputs."""
         order = self._order()
         self._last_readers(order)
+        self._last_raising = max((i for i, unit in enumerate(order) if self._may_raise(unit)), default=-1)
         for self._now, node in enumerate(order):
             if isinstance(node, Group):
                 if node.anchor is None:
@@ -139,6 +140,12 @@ class GraphLowering(Lowering):
                 order.append(unit)
         return order
 
+    def _may_raise(self, unit: Any) -> bool:
+        """Return whether a unit is a node behind whose kernel, or instead of which, Python runs."""
+        if isinstance(unit, Group) or unit in self.views or unit.op is CONSTANT or unit.op is OUTPUT or _is_view(unit):
+            return False
+        return unit.op.name in RAISING or (unit.op.name not in RULES and unit.op.role is not Role.JOIN)
+
     def _reads(self, unit: Any) -> set[Node]:
         """Return the nodes whose arrays a unit reads, seen through views."""
         if isinstance(unit, Group):
@@ -189,8 +196,10 @@ class GraphLowering(Lowering):
 
     def _in_place(self, node: Node, group: Group) -> View | None:
         """Return the donated input whose memory the result of a group's member may take, or None."""
+        if node not in self._outputs or node in group.reductions:
+            return None
         # Nothing is overwritten while an error may still come.
-        if node not in self._outputs or node in group.reductions or self._checks:
+        if self._checks or self._now < self._last_raising:
             return None
         wanted = group.result_axes(node)
         if len({d for d in wanted if d >= 0}) < len(group.space):
@@ -271,6 +280,7 @@ class GraphLowering(Lowering):
             target, source = self._piece(node, i), self.base_view(piece)
             if not source.lies_as(target):
                 copy_step(self, source, target)
+        self.note_joined([self.base_view(piece) for piece in node.inputs], self._container(node))
         return self._container(node)
 
     def twin(self, node: Node, name: str) -> Node | None:

@@ -24,13 +24,16 @@ RULES: dict[str, Rule] = {}
 FOLLOWED: set[str] = set()
 # The ops whose kernels are for float32 and float64 only.
 WIDE: set[str] = set()
+# The ops behind whose kernels Python may raise an error.
+RAISING: set[str] = set()
 
 
-def lowers(*names: str, followed: bool = False, wide: bool = False) -> Callable[[Rule], Rule]:
+def lowers(*names: str, followed: bool = False, wide: bool = False, raises: bool = False) -> Callable[[Rule], Rule]:
     """Declare the lowering of ops by their names.
 
     `followed` says that their kernels take epilogues, `wide` that they are for float32 and float64 only: of half
-    precision they get float32.
+    precision they get float32. `raises` says that a step of Python's stands behind them, which may raise an error;
+    not where it only would if another had raised before, as behind the transpose of an index.
     """
 
     def register(rule: Rule) -> Rule:
@@ -40,6 +43,8 @@ def lowers(*names: str, followed: bool = False, wide: bool = False) -> Callable[
             FOLLOWED.update(names)
         if wide:
             WIDE.update(names)
+        if raises:
+            RAISING.update(names)
         return rule
 
     return register
@@ -183,6 +188,11 @@ class Lowering:
         A gradient goes back to the places that its value came from: its own check could only repeat that.
         """
         return (_flat(index), size) in self._in_range
+
+    def note_joined(self, pieces: Sequence[View], whole: View) -> None:
+        """Note that an array was filled with others, which steps may have checked as indices."""
+        sizes = [{size for index, size in self._in_range if index == _flat(piece)} for piece in pieces]
+        self.note_in_range((whole, size) for size in set.intersection(*sizes))
 
     def note_in_range(self, checked: Iterable[tuple[View, int]]) -> None:
         """Note that from here on index arrays have been checked against sizes."""
