@@ -34,9 +34,9 @@ def early_totals(graph: Graph) -> frozenset[Node]:
     awaited = [t for t in totals if _is_awaited(t, graph)]
     if not awaited:
         return frozenset()
-    # Other totals of the same arrays may be computed in the same loop.
+    # Other totals of the same arrays alone are computed in the same loop.
     read = frozenset(n for t in awaited for n in t.read)
-    found = {n for t in totals if t in awaited or t.read & read for n in (t.node, *t.cone)}
+    found = {n for t in totals if t.read <= read for n in (t.node, *t.cone)}
     for node in graph.nodes:
         if node not in found and is_elementwise(node) and node.spec.size == 1:
             bases = {edge(e).base for e in node.inputs if isinstance(e, Node)}
