@@ -69,7 +69,8 @@ class OneRank:
         """Return this rank's outputs."""
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.executor is None:  # once all ranks have agreed on the program
-                self.executor = executor(self.program.graph)
+                exchanges = self.group.transport.exchanges(self.program.mesh)
+                self.executor = executor(self.program.graph, exchanges=exchanges)
             found = self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [found]

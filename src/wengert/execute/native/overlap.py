@@ -1,0 +1,132 @@
+"""Overlap: collectives start as soon as their operands are there, and are waited for where results are read.
+
+The order of a plan's steps decides what moves behind what. Sums of gradients come in the order in which the backward
+pass has them, so each is on its way while the next ones are computed; what is made of them comes at the end. What is
+gathered from the program's inputs, which could start at once, starts when what was gathered before it is first used:
+one is on its way, one in use. The order is a function of the graph alone, so it is the same on all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import LEAVES
+from ...core.node import Node
+from ...core.ops.facets import VIEWS, Role
+from ...core.ops.record import OUTPUT
+from .plan.plan import Moved
+
+# So many sums are on their way at a time, so that memory need not hold the operands of all.
+IN_FLIGHT = 2
+# What has started is looked after by the time that a fast core needs for so much, in nanoseconds.
+LOOK_NS = 20_000
+# What inputs go through on their way to be gathered.
+_PLAIN = VIEWS | {Role.JOIN, Role.BY_ELEMENT}
+_FLOPS_PER_NS, _BYTES_PER_NS = 50.0, 10.0
+
+
+class Bound(Protocol):
+    """A collective's native functions, each called as a kernel is, and the word that their records begin with."""
+
+    start: int
+    look: int
+    wait: int
+    env: int
+
+
+class Exchanges(Protocol):
+    """The engine that moves what a program's ranks send each other while its steps run."""
+
+    # What decides the plan beside the graph: plans by other engines have other names.
+    identity: str
+
+    def scratch(self, moved: Moved) -> int | None:
+        """Return the bytes of memory that a collective needs besides operand and result; None where it is Python's."""
+        ...
+
+    def bind(self, moved: Moved) -> Bound:
+        """Return the native functions of a collective, for one program that runs once at a time."""
+        ...
+
+    def stopped(self, moved: Moved) -> BaseException:
+        """Return the error that ended a wait."""
+        ...
+
+    def drain(self) -> bool:
+        """Let all that has started come to its end; return False where it does not: its memory is others' still."""
+        ...
+
+
+class Begin:
+    """The start of a collective, as a unit of the order of steps."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def moved_by(node: Node) -> Moved | None:
+    """Return what a collective moves; None for another node, and for operands that are no nodes."""
+    if "collective" not in node.op.facets or len(node.inputs) != 1 or not isinstance(node.inputs[0], Node):
+        return None
+    spec = node.inputs[0].spec
+    return Moved(node.op.name, dict(node.attrs), spec.shape, spec.dtype)
+
+
+def cost(flops: float, nbytes: int) -> float:
+    """Return about how many nanoseconds so much work takes."""
+    return max(flops / _FLOPS_PER_NS, nbytes / _BYTES_PER_NS)
+
+
+def roots(graph: Graph, begins: dict[Node, Begin], unit: Callable[[Node], Any], results: Iterable[Node]) -> list[Any]:
+    """Return the units in whose order steps are to come, each after what it needs: starts first, then results.
+
+    `begins` are the collectives that move while other steps run, `unit` gives what computes a node.
+    """
+    if not begins:
+        return [unit(n) for n in results]
+    depth: dict[Node, int] = {}
+    given: set[Node] = set()
+    for node in graph.nodes:
+        depth[node] = 1 + max((depth[e] for e in node.inputs if isinstance(e, Node)), default=0)
+        is_plain = node.op in LEAVES or node.op.kind == "elementwise" or node.op.role in _PLAIN
+        if is_plain and all(e in given for e in node.inputs if isinstance(e, Node)):
+            given.add(node)
+    index = {n: i for i, n in enumerate(graph.nodes)}
+    first = {n: min(_users(graph, n), key=lambda u: (depth[u], index[u]), default=None) for n in begins}
+    used = {n: depth[u] if u is not None else depth[n] for n, u in first.items()}
+    planned: list[tuple[int, int, list[Any]]] = []
+    early = sorted((n for n in begins if n.inputs[0] in given), key=lambda n: (used[n], index[n]))
+    for i, n in enumerate(early):
+        before = early[i - 1] if i else None
+        user = first[before] if before is not None else None
+        planned.append(
+            (used[before] if before is not None else -1, 0, [*([] if user is None else [unit(user)]), begins[n]])
+        )
+    late = sorted((n for n in begins if n.inputs[0] not in given), key=lambda n: (depth[n], index[n]))
+    for i, n in enumerate(late):
+        done = [late[i - IN_FLIGHT]] if i >= IN_FLIGHT else []
+        planned.append((depth[n], 1, [*done, begins[n]]))
+    planned.sort(key=lambda row: row[:2])
+    # What follows from sums that came early comes first: the last ones are still on their way.
+    place = {n: i for i, n in enumerate(late)}
+    latest: dict[Node, int] = {}
+    for node in graph.nodes:
+        latest[node] = max([place.get(node, -1), *(latest[e] for e in node.inputs if isinstance(e, Node))])
+    return [*(u for *_, units in planned for u in units), *(unit(n) for n in sorted(results, key=latest.__getitem__))]
+
+
+def _users(graph: Graph, node: Node) -> list[Node]:
+    """Return the nodes that compute with a value, seen through views of it and results of several."""
+    found: list[Node] = []
+    waiting = list(graph.consumers(node))
+    while waiting:
+        user = waiting.pop()
+        if user.op is OUTPUT or user.op.role in VIEWS:
+            waiting += graph.consumers(user)
+        else:
+            found.append(user)
+    return found
