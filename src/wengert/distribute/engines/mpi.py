@@ -3,8 +3,8 @@
 Only bytes are moved: sums are made here, in the order of the ranks, from parts that everybody sends to everybody. That
 takes the bandwidth of a ring and gives the bits of the simulation, for every dtype and every implementation of MPI.
 
-Where native code calls MPI (`mpi_native`), it does so without Python, and programs go on while it does; what has no code
-there goes through mpi4py, and is waited for.
+Where native code calls MPI (`mpi_native`), it does so without Python, and programs go on while it does; what has no
+code there goes through mpi4py, and is waited for.
 
 Every wait polls. A rank that waits for long tells the others in what, and hears what they wait in, or that they have
 ended. So ranks that do not meet are told within a second; where one says nothing at all, a watchdog ends the job.
@@ -26,8 +26,8 @@ import numpy as np
 from ...core.errors import GraphError, error, fail, user_location
 from ...core.ops.op import Op
 from ...core.spec import spec_of
-from ...ops.collective import definitions as c
 from ...execute.native.overlap import Exchanges
+from ...ops.collective import definitions as c
 from ..mesh import Mesh, Transport
 from .mpi_native import IDLE, Active, Flight, Flights, Layout, NativeLine, Stopped, layout, native_line, told
 from .mpi_native import SMALL as SMALL

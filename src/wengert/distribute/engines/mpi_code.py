@@ -1,10 +1,10 @@
 """The native code of collectives: state machines that MPI's own C functions move on, as LLVM IR.
 
 A *line* is a table of words that has what differs between implementations of MPI and between communicators: addresses
-of functions, handles, the place of this rank. A *flight* is a collective on its way, a table too: what it was given, how
-far it is, its requests. `begin` posts messages, `advance` looks whether some have come, adds up what is there, and posts
-what follows from it; no wait is needed for a flight to go on, only calls. Every flight has tags of its own, so that
-messages of several do not meet.
+of functions, handles, the place of this rank. A *flight* is a collective on its way, a table too: what it was given,
+how far it is, its requests. `begin` posts messages, `advance` looks whether some have come, adds up what is there, and
+posts what follows from it; no wait is needed for a flight to go on, only calls. Every flight has tags of its own, so
+that messages of several do not meet.
 
 A handle of 32 bits goes into a register as one of 64 does, so that calls are alike for all implementations; only arrays
 of requests have their width.
@@ -221,8 +221,8 @@ def _running() -> str:
     step = "(ptr %table, ptr %record, i64 %lo, i64 %hi, i64 %thread)"
     f = _Function(f"void @wengert_mpi_start{step}")
     flight = f.value("load ptr, ptr %record")
-    for i, name in enumerate(("x", "out", "scratch")):
-        f.put(flight, name, f.value(f"call ptr @argument(ptr %table, ptr %record, i64 {1 + 2 * i})"), "ptr")
+    for word, name in ((1, "x"), (3, "out"), (5, "scratch")):
+        f.put(flight, name, f.value(f"call ptr @argument(ptr %table, ptr %record, i64 {word})"), "ptr")
     f.do(f"call void @wengert_mpi_begin(ptr {flight})")
     f.do("ret void")
     texts.append(f.text())
@@ -237,6 +237,14 @@ def _running() -> str:
     flight = f.value("load ptr, ptr %record")
     told = f.value(f"call i64 @wengert_mpi_finish(ptr {flight})")
     f.do(f"store i64 {told}, ptr {f.value('call ptr @argument(ptr %table, ptr %record, i64 1)')}")
+    f.do("ret void")
+    texts.append(f.text())
+
+    f = _Function(f"void @wengert_mpi_nothing{step}")  # the start, and the look, of what nobody moves; then its wait
+    f.do("ret void")
+    texts.append(f.text())
+    f = _Function(f"void @wengert_mpi_no_wait{step}")
+    f.do(f"store i64 0, ptr {f.value('call ptr @argument(ptr %table, ptr %record, i64 1)')}")
     f.do("ret void")
     texts.append(f.text())
     return "".join(texts)
@@ -306,7 +314,7 @@ stopped:
 
 
 def _rows(f: _Function, others: str, stride: str, own_row: str, ranks: str, own: str, line: str) -> str:
-    """Write the table of addresses of all ranks' rows: this one's own, and those of the others, `stride` bytes apart."""
+    """Write the table of addresses of all ranks' rows: its own, and those of the others, `stride` bytes apart."""
     rows = f.line(line, "rows", "ptr")
     with f.loop("0", ranks) as p:
         row = f.offset(others, f.mul(f.slot(p, own), stride))
@@ -317,9 +325,9 @@ def _rows(f: _Function, others: str, stride: str, own_row: str, ranks: str, own:
 
 
 def _moves() -> str:
-    """Return IR of collectives that add nothing up: `gather`, `exchange`, `permute`; `count` counts bytes."""
+    """Return IR of collectives that add nothing up: `share`, `swap`, `hand_on`; `count` counts bytes."""
     texts = []
-    for name in ("gather", "exchange"):
+    for name in ("share", "swap"):
         f = _Function(f"void @wengert_mpi_begin_{name}(ptr %f)")
         line = f.flight("%f", "line", "ptr")
         own, ranks, tag = f.line(line, "own"), f.line(line, "ranks"), f.flight("%f", "tag")
@@ -328,10 +336,10 @@ def _moves() -> str:
         with f.loop("0", ranks) as p, f.when(f.value(f"icmp ne i64 {p}, {own}")):
             slot, row = f.slot(p, own), f.mul(p, nbytes)
             f.do(f"call void @receive(ptr %f, i64 {slot}, ptr {f.offset(out, row)}, i64 {nbytes}, i64 {p}, i64 {tag})")
-            sent = x if name == "gather" else f.offset(x, row)
+            sent = x if name == "share" else f.offset(x, row)
             f.do(f"call void @send(ptr %f, i64 {f.add(slot, others)}, ptr {sent}, i64 {nbytes}, i64 {p}, i64 {tag})")
         place = f.mul(own, nbytes)
-        kept = x if name == "gather" else f.offset(x, place)
+        kept = x if name == "share" else f.offset(x, place)
         f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {f.offset(out, place)}, ptr {kept}, i64 {nbytes}, i1 false)")
         f.do("ret void")
         texts.append(f.text())
@@ -339,7 +347,7 @@ def _moves() -> str:
         others = f.sub(f.line(f.flight("%f", "line", "ptr"), "ranks"), "1")
         f.do(f"ret i64 {f.value(f'call i64 @came(ptr %f, i64 0, i64 {f.mul(others, 2)})')}")
         texts.append(f.text())
-    f = _Function("void @wengert_mpi_begin_permute(ptr %f)")
+    f = _Function("void @wengert_mpi_begin_hand_on(ptr %f)")
     source, target, nbytes, tag = (f.flight("%f", name) for name in ("source", "target", "count", "tag"))
     own = f.line(f.flight("%f", "line", "ptr"), "own")
     x, out = f.flight("%f", "x", "ptr"), f.flight("%f", "out", "ptr")
@@ -357,7 +365,7 @@ def _moves() -> str:
         f.put("%f", "state", f.add(count, "1"))
     f.do("ret void")
     texts.append(f.text())
-    f = _Function("i64 @wengert_mpi_advance_permute(ptr %f)")
+    f = _Function("i64 @wengert_mpi_advance_hand_on(ptr %f)")
     posted = f.flight("%f", "state")
     f.do(f"ret i64 {f.value(f'call i64 @came(ptr %f, i64 0, i64 {posted})')}")
     texts.append(f.text())
@@ -502,16 +510,13 @@ def _sums(kind: str) -> str:
 
 def text(triple: str) -> str:
     """Return the module."""
-    numbers = {name: i for i, name in enumerate(FLIGHT)} | {
-        name: LINE.index(name) for name in ("yield", "idle", "spins", "yields")
-    }
+    numbers = {name: i for words in (FLIGHT, LINE) for i, name in enumerate(words)}
     parts = [_message("send", "isend"), _message("receive", "irecv"), _came(), Template(_running()).substitute(numbers)]
-    return "".join(
-        [f'target triple = "{triple}"\n', _DECLARED, *parts, _moves(), *(_add(k) + _sums(k) for k in KINDS)]
-    )
+    return "".join([f'target triple = "{triple}"\n', _DECLARED, *parts, _moves(), *(_add(k) + _sums(k) for k in KINDS)])
 
 
 def names() -> list[str]:
     """Return the module's functions, without what all of them begin with."""
-    kinds = ["gather", "exchange", "permute", *(f"{n}_{k}" for n in ("small", "reduce", "scatter") for k in KINDS)]
-    return ["begin", "finish", "start", "look", "wait", *(f"{w}_{k}" for k in kinds for w in ("begin", "advance"))]
+    kinds = ["share", "swap", "hand_on", *(f"{n}_{k}" for n in ("small", "reduce", "scatter") for k in KINDS)]
+    common = ["begin", "finish", "start", "look", "wait", "nothing", "no_wait"]
+    return [*common, *(f"{w}_{k}" for k in kinds for w in ("begin", "advance"))]

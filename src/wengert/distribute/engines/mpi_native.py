@@ -23,6 +23,7 @@ import numpy as np
 from ...core.ops.op import Op, find_op
 from ...core.spec import show
 from ...execute.native.codegen import machine, object_cache
+from ...execute.native.overlap import Bound
 from ...execute.native.plan.plan import Moved
 from ...ops.collective import definitions as c
 from . import mpi_code
@@ -30,8 +31,10 @@ from .mpi_code import FIRST_TAG, FLIGHT, LINE
 
 # A sum of at most so many bytes is sent whole to all: one message instead of two.
 SMALL = 1 << 13
-# The bytes of a piece: it stays in a processor's cache until it is added up.
-PIECE = 1 << 18
+# The bytes of a piece, which stays in a processor's cache until it is added up; larger where a part would be cut into
+# more pieces than that. A rank that is done may have to let others know of each message, and it goes on to compute: of
+# too many, MPI keeps what it could not tell until it is called again.
+PIECE, PIECES = 1 << 18, 16
 # Parts begin at whole cache lines.
 _ALIGN = 64
 # A wait that polled so often yields the processor: for a millisecond where every rank has one of its own, else soon.
@@ -43,6 +46,7 @@ _STATUS = 64
 _ACTIVE = 1 << 12
 # MPI counts the bytes of a message in 31 bits.
 _MESSAGE = 1 << 31
+_WORD = (1 << 64) - 1
 # The kinds of collectives that a line keeps flights for.
 _KEPT = 64
 
@@ -63,13 +67,13 @@ _KINDS = {
 
 
 class Layout(NamedTuple):
-    """What a flight is to do: its code by name, sizes in what that counts, requests, bytes of scratch memory.
+    """A plan of what a flight does: its code by name, sizes in what that counts, requests, bytes of scratch memory.
 
     `pairs` are those of a permutation; `tag` is that of its messages, 0 for one that no other flight has.
     """
 
     code: str
-    count: int
+    amount: int
     part: int
     piece: int
     pieces: int
@@ -119,24 +123,24 @@ def _scattered(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> L
 
 def _in_parts(code: str, messages: int, count: int, part: int, kind: str, ranks: int) -> Layout:
     item = mpi_code.KINDS[kind]
-    piece = PIECE // item
+    piece = max(PIECE // item, -(-part // PIECES))
     pieces = -(-part // piece)
     requests = messages * pieces * (ranks - 1)
     return Layout(f"{code}_{kind}", count, part, piece, pieces, requests, (ranks - 1) * part * item)
 
 
 def _gathered(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout:
-    return Layout("gather", size * dtype.itemsize, 0, 0, 0, 2 * (ranks - 1), 0)
+    return Layout("share", size * dtype.itemsize, 0, 0, 0, 2 * (ranks - 1), 0)
 
 
 def _exchanged(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout | None:
     if size % ranks or attrs["split"] != attrs["join"]:
         return None
-    return Layout("exchange", size * dtype.itemsize // ranks, 0, 0, 0, 2 * (ranks - 1), 0)
+    return Layout("swap", size * dtype.itemsize // ranks, 0, 0, 0, 2 * (ranks - 1), 0)
 
 
 def _permuted(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout:
-    return Layout("permute", size * dtype.itemsize, 0, 0, 0, 2, 0, attrs["pairs"])
+    return Layout("hand_on", size * dtype.itemsize, 0, 0, 0, 2, 0, attrs["pairs"])
 
 
 _LAYOUTS: dict[Op, Callable[[int, Any, int, Mapping[str, Any]], Layout | None]] = {
@@ -214,7 +218,7 @@ class Flight:
             "begin": code[f"begin_{what.code}"],
             "advance": code[f"advance_{what.code}"],
             "number": number,
-            "count": what.count,
+            "count": what.amount,
             "part": what.part,
             "piece": what.piece,
             "pieces": what.pieces,
@@ -276,7 +280,8 @@ class NativeLine:
             "flag": _address(self.flag),
             "rows": _address(self.rows),
         }
-        self.table = np.array([words.get(w, 0) for w in LINE], np.int64)
+        # A handle of 32 bits may come with its sign in all words above it.
+        self.table = np.array([words.get(w, 0) & _WORD for w in LINE], np.uint64).view(np.int64)
         self.at = _address(self.table)
 
     def room_for(self, requests: int) -> None:
@@ -307,7 +312,48 @@ def native_line(
         return None
 
 
-class Flights:
+class Still(NamedTuple):
+    """A collective of a program whose other ranks are not there: see :class:`Alone`."""
+
+    start: int
+    look: int
+    wait: int
+    env: int = 0
+
+
+class Alone:
+    """The collectives of a program for one rank whose other ranks are not there: nothing moves, no result is written.
+
+    Plans are those of :class:`Flights`, so that one rank can be timed by itself.
+    """
+
+    identity = "mpi " + hashlib.sha256(mpi_code.text("").encode()).hexdigest()[:16]
+
+    def scratch(self, moved: Moved) -> int | None:
+        """Return the bytes that a collective needs besides operand and result; None where it is Python's."""
+        what = _layout(moved)
+        return None if what is None else what.scratch
+
+    def bind(self, moved: Moved) -> Bound:
+        """Return functions that do nothing."""
+        code = functions()
+        return Still(code["nothing"], code["nothing"], code["no_wait"])
+
+    def stopped(self, moved: Moved) -> BaseException:
+        """Return the error that ended a wait: there is none."""
+        return Stopped(told(*moved))
+
+    def drain(self) -> bool:
+        """Return that nothing is on its way."""
+        return True
+
+
+def _layout(moved: Moved) -> Layout | None:
+    op = find_op(moved.op)
+    return None if op is None else layout(op, moved.shape, moved.dtype, moved.attrs)
+
+
+class Flights(Alone):
     """The collectives of programs for one rank of a mesh, as steps: see :class:`Exchanges`.
 
     `lines` are the ranks along each axis, `make` makes a flight, `stop` gives the error that ended a wait, and `settle`
@@ -322,21 +368,10 @@ class Flights:
         settle: Callable[[], bool],
     ) -> None:
         self.lines, self.make, self.stop, self.settle = lines, make, stop, settle
-        self.identity = "mpi " + hashlib.sha256(mpi_code.text("").encode()).hexdigest()[:16]
 
-    def scratch(self, moved: Moved) -> int | None:
-        """Return the bytes that a collective needs besides operand and result; None where it is Python's."""
-        what = self._layout(moved)
-        return None if what is None or moved.attrs["over"] not in self.lines else what.scratch
-
-    @staticmethod
-    def _layout(moved: Moved) -> Layout | None:
-        op = find_op(moved.op)
-        return None if op is None else layout(op, moved.shape, moved.dtype, moved.attrs)
-
-    def bind(self, moved: Moved) -> Flight:
+    def bind(self, moved: Moved) -> Bound:
         """Return the native functions of a collective, for one program that runs once at a time."""
-        what = self._layout(moved)
+        what = _layout(moved)
         assert what is not None
         found = self.make(self.lines[moved.attrs["over"]], what)
         found.told = lambda: told(*moved)

@@ -87,8 +87,8 @@ def executor(
 ) -> Executor:
     """Return the graph as native code where that is possible; results may take the memory of `donated` inputs.
 
-    What `exchanges` moves between ranks is under way while other steps of native code run. With a `limit`, it needs at most so many bytes beside its inputs, for as many threads as there are now. Raises
-    BudgetError where it cannot.
+    What `exchanges` moves between ranks is under way while other steps of native code run. With a `limit`, it needs at
+    most so many bytes beside its inputs, for as many threads as there are now. Raises BudgetError where it cannot.
     """
     if has_native():
         limit = None if limit is None else limit._replace(threads=get_num_threads())

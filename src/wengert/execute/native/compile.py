@@ -117,9 +117,7 @@ class Compiled:
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""
-        program = Program(
-            self._plan, self.limit.folder if self.limit is not None else "", exchanges=self.exchanges
-        )
+        program = Program(self._plan, self.limit.folder if self.limit is not None else "", exchanges=self.exchanges)
         self._keep(program.plan)
         return program
 

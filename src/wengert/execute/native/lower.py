@@ -138,7 +138,7 @@ class GraphLowering(Lowering):
         done: set[int] = set()
         # Checks first: nothing is to be overwritten before an error.
         checks = [self.grouping.unit(n) for n in self.graph.outputs[len(self._results) :]]
-        for root in (*checks, *roots(self.graph, self._begins, self.grouping.unit, self._results)):
+        for root in (*checks, *roots(self.grouping, self._begins, self._results)):
             stack: list[Any] = [root]
             entered: set[int] = set()
             while stack:
@@ -498,7 +498,9 @@ class GraphLowering(Lowering):
         scratch = self.temp((self._exchanges.scratch(moved) or 0,), np.uint8)
         self._moving[node] = number, x, out, scratch
         name = f"start {node.op.name}"
-        self.step(Exchange(name, "start", number), self._moving[node][1:], reads=[x], writes=[out, scratch], nodes=[node])
+        self.step(
+            Exchange(name, "start", number), self._moving[node][1:], reads=[x], writes=[out, scratch], nodes=[node]
+        )
 
     def _end(self, node: Node) -> View:
         """Add the steps that wait for a collective, and return its result."""

@@ -2,13 +2,13 @@
 
 The order of a plan's steps decides what moves behind what. Sums of gradients come in the order in which the backward
 pass has them, so each is on its way while the next ones are computed; what is made of them comes at the end. What is
-gathered from the program's inputs, which could start at once, starts when what was gathered before it is first used:
-one is on its way, one in use. The order is a function of the graph alone, so it is the same on all ranks.
+gathered from the program's inputs, which could start at once, starts when what was gathered before it is there and is
+about to be used: one is on its way, one in use. The order is a function of the graph alone: all ranks have the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ...core.graph.graph import Graph
@@ -16,10 +16,11 @@ from ...core.graph.snapshot import LEAVES
 from ...core.node import Node
 from ...core.ops.facets import VIEWS, Role
 from ...core.ops.record import OUTPUT
+from .fuse.groups import Grouping
 from .plan.plan import Moved
 
 # So many sums are on their way at a time, so that memory need not hold the operands of all.
-IN_FLIGHT = 2
+IN_FLIGHT = 3
 # What has started is looked after by the time that a fast core needs for so much, in nanoseconds.
 LOOK_NS = 20_000
 # What inputs go through on their way to be gathered.
@@ -30,10 +31,14 @@ _FLOPS_PER_NS, _BYTES_PER_NS = 50.0, 10.0
 class Bound(Protocol):
     """A collective's native functions, each called as a kernel is, and the word that their records begin with."""
 
-    start: int
-    look: int
-    wait: int
-    env: int
+    @property
+    def start(self) -> int: ...
+    @property
+    def look(self) -> int: ...
+    @property
+    def wait(self) -> int: ...
+    @property
+    def env(self) -> int: ...
 
 
 class Exchanges(Protocol):
@@ -81,11 +86,12 @@ def cost(flops: float, nbytes: int) -> float:
     return max(flops / _FLOPS_PER_NS, nbytes / _BYTES_PER_NS)
 
 
-def roots(graph: Graph, begins: dict[Node, Begin], unit: Callable[[Node], Any], results: Iterable[Node]) -> list[Any]:
+def roots(grouping: Grouping, begins: dict[Node, Begin], results: Iterable[Node]) -> list[Any]:
     """Return the units in whose order steps are to come, each after what it needs: starts first, then results.
 
-    `begins` are the collectives that move while other steps run, `unit` gives what computes a node.
+    `begins` are the collectives that move while other steps run.
     """
+    graph, unit = grouping.graph, grouping.unit
     if not begins:
         return [unit(n) for n in results]
     depth: dict[Node, int] = {}
@@ -100,16 +106,16 @@ def roots(graph: Graph, begins: dict[Node, Begin], unit: Callable[[Node], Any], 
     used = {n: depth[u] if u is not None else depth[n] for n, u in first.items()}
     planned: list[tuple[int, int, list[Any]]] = []
     early = sorted((n for n in begins if n.inputs[0] in given), key=lambda n: (used[n], index[n]))
-    for i, n in enumerate(early):
-        before = early[i - 1] if i else None
-        user = first[before] if before is not None else None
-        planned.append(
-            (used[before] if before is not None else -1, 0, [*([] if user is None else [unit(user)]), begins[n]])
-        )
+    for n, before in zip(early, (None, *early), strict=False):
+        ahead: list[Any] = []
+        if before is not None:
+            user = first[before]
+            ahead = [*(grouping.needs(unit(user)) if user is not None else ()), before]
+        planned.append((used[before] if before is not None else -1, 0, [*ahead, begins[n]]))
     late = sorted((n for n in begins if n.inputs[0] not in given), key=lambda n: (depth[n], index[n]))
     for i, n in enumerate(late):
         done = [late[i - IN_FLIGHT]] if i >= IN_FLIGHT else []
-        planned.append((depth[n], 1, [*done, begins[n]]))
+        planned.append((depth[n], 1, [*grouping.needs(n), *done, begins[n]]))
     planned.sort(key=lambda row: row[:2])
     # What follows from sums that came early comes first: the last ones are still on their way.
     place = {n: i for i, n in enumerate(late)}

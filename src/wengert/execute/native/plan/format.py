@@ -9,7 +9,8 @@ The document, compressed, is an object of
 - `views`: `[buffer, dtype, shape, strides, offset]`;
 - `steps`: `[kind, what, words, views, reads, writes, numbers, label]`. What a "kernel" does is a number among
   `keys`; a "jump" has `[name, when, target]`, a "call" `[name, when, origin]`, an "exchange"
-  `[name, when, [phase, number]]`, where `when` is a view or -1. Of the words, those at the places in `views` are numbers of views;
+  `[name, when, [phase, number]]`, where `when` is a view or -1. Of the words, those at the places in `views` are
+  numbers of views;
 - `inputs`, `outputs`: views; `constants`, `windows`, `prepared`: buffers; `loops`, `arena`, `spill`;
 - `moved`: `[op, attributes, shape, dtype]` of each collective that moves while others run;
 - `preparation`: an object of those parts of another plan, or null;
@@ -214,7 +215,8 @@ def _parts(
             if kind == "jump":
                 kernel = Jump(name, when, rest)
             elif kind == "exchange":
-                kernel = Exchange(name, *rest, when)
+                phase, number = rest
+                kernel = Exchange(name, phase, number, when)
             else:
                 origin = tuple(_unpacked(v) for v in rest)
                 kernel = HostCall(name, made(origin), when, origin)
