@@ -127,6 +127,15 @@ def test_ranks_that_begin_to_differ_are_told(kind: str, capfd: pytest.CaptureFix
     assert "TRUNCATE" not in capfd.readouterr().err
 
 
+def test_a_run_that_breaks_off_leaves_nothing_on_its_way() -> None:
+    """An index out of range while a sum moves: the rank lets it end, so the next run begins as on all others."""
+    first, second = dist.run(meshes.broken_off, 2, engine="mpi")
+    sums = [f"{4.0 * i} {4.0 * i}" for i in range(7)]
+    bad = {0: (3, 5), 1: (1, 3)}
+    for rank, told in enumerate((first, second)):
+        assert told == ["out of range" if i in bad[rank] else total for i, total in enumerate(sums)]
+
+
 def test_an_exception_comes_back() -> None:
     with pytest.raises(wg.GraphError, match=r"run of fails on Mesh\(ranks=2\): rank \d raised ValueError: of 3"):
         dist.run(meshes.fails, 2, 3, engine="mpi")

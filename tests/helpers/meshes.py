@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
+from wengert.execute.jit.executor import executor
+from wengert.ops.collective.group import current
 
 SPLIT = dist.PartitionSpec
 Mesh = dist.Mesh
@@ -249,6 +252,35 @@ def sums() -> Any:
     found["not finite"] = dist.all_reduce(odd, "ranks").numpy().view(np.uint64)
     found["strided"] = dist.all_reduce(wg.tensor(rng.normal(size=(300, 300)))[::2, ::3].mT, "ranks").numpy()
     return found
+
+
+def broken_off() -> list[str]:
+    """What runs of a program give of which some break off, on one rank or on all, while a sum is on its way.
+
+    The other rank comes later, when the one that broke off computes something else already.
+    """
+    ranks = dist.size()
+    mesh = dist.Mesh(data=ranks)
+    group: Any = current()
+    with mesh:
+        fn = lambda x, i: (dist.all_reduce(x * 2.0, "data"), x[i])
+        graph = wg.graph(fn)(wg.spec((400, 300)), wg.spec((4,), "int64"))
+    program = executor(graph, exchanges=group.transport.exchanges(mesh))
+    other = wg.jit(lambda x: wg.cumulative_sum(wg.sin(x), axis=0).sum(0))
+    told = []
+    for bad in ((), (1,), (), (0, 1), (), (0,), ()):
+        is_bad = dist.rank() in bad
+        if bad and not is_bad:
+            time.sleep(0.3)
+        try:
+            at = np.full(4, 400 if is_bad else 0)
+            total, _ = program.run([np.full((400, 300), len(told), np.float32), at])
+            told.append(f"{total.min()} {total.max()}")
+        except IndexError:
+            told.append("out of range")
+            for _ in range(3):
+                other(wg.full((800, 300), 7.0))
+    return told
 
 
 def train() -> Any:

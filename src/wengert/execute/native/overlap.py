@@ -118,7 +118,7 @@ def roots(grouping: Grouping, begins: dict[Node, Begin], results: Iterable[Node]
         planned.append((depth[n], 1, [*grouping.needs(n), *done, begins[n]]))
     planned.sort(key=lambda row: row[:2])
     # What follows from sums that came early comes first: the last ones are still on their way.
-    place = {n: i for i, n in enumerate(late)}
+    place = {**dict.fromkeys(early, 0), **{n: i for i, n in enumerate(late, 1)}}
     latest: dict[Node, int] = {}
     for node in graph.nodes:
         latest[node] = max([place.get(node, -1), *(latest[e] for e in node.inputs if isinstance(e, Node))])
