@@ -110,15 +110,6 @@ def test_a_batch_without_equal_parts() -> None:
         step(wg.ones(7, 4))
 
 
-def test_parameters_are_whole_between_steps() -> None:
-    mesh, model = dist.Mesh(data=2), nn.Linear(4, 4)
-    dist.shard(model, mesh, fsdp="data")
-    trained(model, mesh)
-    assert model.weight.shape == (4, 4)
-    assert model.weight.grad.shape == (4, 4)
-    assert np.isfinite(model(wg.ones(2, 4)).detach().numpy()).all()
-
-
 def test_what_is_refused() -> None:
     mesh, model = dist.Mesh(data=2), nn.Linear(4, 3)
     with pytest.raises(wg.GraphError, match=r"'layer.*' fits no parameter"):

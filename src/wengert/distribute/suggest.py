@@ -15,7 +15,8 @@ from .mesh import Mesh
 from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, predict
-from .training import StepOnMesh, split_over
+from .sharding import split_over
+from .training import StepOnMesh
 
 
 @dataclass(frozen=True)

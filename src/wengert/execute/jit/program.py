@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
+from ...core.elsewhere import as_data
 from ...core.errors import WriteError, fail
 from ...core.graph.graph import Graph
 from ...core.ops.record import another
@@ -209,7 +210,7 @@ class Path:
         traced = self.traced
         for i, k, has_past in traced.cell_writes:
             old.append(captures.cells[i].get())
-            yield captures.cells[i].writes(np.asarray(outputs[k]))
+            yield captures.cells[i].writes(as_data(outputs[k]))
             if has_past:
                 yield ((set_node, captures.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
@@ -219,14 +220,14 @@ class Path:
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
             old += owner._data, owner._base
-            yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
+            yield (set_data, owner, as_data(outputs[k])), (set_base, owner, None)
             if has_past:
                 yield ((set_node, owner, self._past(k, carried)),)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
             for i, g in grads:
                 owner = self._tensor(kind, i, leaves, positions, captures)
                 old.append(getattr(owner, "_grad", None))
-                yield ((set_grad, owner, None if g is None else like(owner, wrap(np.asarray(outputs[g])))),)
+                yield ((set_grad, owner, None if g is None else like(owner, wrap(outputs[g]))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
