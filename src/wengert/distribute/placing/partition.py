@@ -271,6 +271,8 @@ class Partition:
                 total += a.spec.nbytes * _moves(a.placement[i], wanted, i in a.gathers)
         if s.finish in ("max", "min"):
             total += 1
+        if s.in_ring:
+            total += sum(args[k].spec.nbytes for k in node.op.facets["ring"].moved)
         return total
 
     def _can_open(self, node: Node) -> bool:
@@ -309,6 +311,10 @@ class Partition:
         placed = [tuple(s.results[k] for s in chosen) for k in range(len(specs))]
         results = [local_shape(s.shape, p, self.mesh) for s, p in zip(specs, placed, strict=True)]
         attrs = local_attrs(node, shapes, results)
+        ring = next((name for name, s in zip(self.mesh.names, chosen, strict=True) if s.in_ring), None)
+        if ring is not None:
+            rows = zip(specs, placed, self._in_ring(node, inputs, attrs, ring), strict=True)
+            return tuple(Value(*row, node) for row in rows)
         inferred = node.op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
         found = inferred if isinstance(inferred, tuple) else (inferred,)
         if [s.shape for s in found] != results:
@@ -327,6 +333,17 @@ class Partition:
             )
             for k, (spec, p) in enumerate(zip(specs, placed, strict=True))
         )
+
+    def _in_ring(self, node: Node, inputs: Sequence[Node], attrs: Mapping[str, Any], over: str) -> list[Node]:
+        """Return the results of a node whose operands go round the ranks along an axis."""
+        more = {**attrs, "over": over, "ranks": self.mesh.axes[over]}
+        made = trace(lambda *xs: node.op.facets["ring"].run(*xs, **more))(*(e.spec for e in inputs))
+        replace = dict(zip(made.inputs, inputs, strict=True))
+        for inner in made.nodes:
+            if inner not in replace and inner.op is not CONSTANT:
+                given = tuple(replace.get(e, e) if isinstance(e, Node) else e for e in inner.inputs)
+                replace[inner] = located(inner.op, given, inner.attrs, inner.spec, node.code, node.offset, node.scope)
+        return [replace[n] for n in made.outputs]
 
     def _finished(self, made: Node, chosen: Sequence[Strategy], node: Node) -> Node:
         for name, s in zip(self.mesh.names, chosen, strict=True):

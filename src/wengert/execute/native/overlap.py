@@ -3,15 +3,15 @@
 The order of a plan's steps decides what moves behind what. Sums of gradients come in the order in which the backward
 pass has them, so each is on its way while the next ones are computed; what is made of them comes at the end. What is
 gathered from the program's inputs, which could start at once, starts when what was gathered before it is there and is
-about to be used: one is on its way, one in use. The order is a function of the graph alone: all ranks have the same.
+about to be used, and what came from another rank is passed on so: one is on its way, one in use. The order is a
+function of the graph alone: all ranks have the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from ...core.graph.graph import Graph
 from ...core.graph.snapshot import LEAVES
 from ...core.node import Node
 from ...core.ops.facets import VIEWS, Role
@@ -21,6 +21,8 @@ from .plan.plan import Moved
 
 # So many sums are on their way at a time, so that memory need not hold the operands of all.
 IN_FLIGHT = 3
+# What is used so many operations later, one after the other, than it could start waits until then.
+LONG = 16
 # What has started is looked after by the time that a fast core needs for so much, in nanoseconds.
 LOOK_NS = 20_000
 # What inputs go through on their way to be gathered.
@@ -102,37 +104,62 @@ def roots(grouping: Grouping, begins: dict[Node, Begin], results: Iterable[Node]
         if is_plain and all(e in given for e in node.inputs if isinstance(e, Node)):
             given.add(node)
     index = {n: i for i, n in enumerate(graph.nodes)}
-    first = {n: min(_users(graph, n), key=lambda u: (depth[u], index[u]), default=None) for n in begins}
+    first = {n: min(_users(grouping, n, begins), key=lambda u: (depth[u], index[u]), default=None) for n in begins}
     used = {n: depth[u] if u is not None else depth[n] for n, u in first.items()}
+    # By collective that does not start when its operand is there: what is about to be used when it does.
+    before: dict[Node, Node | None] = {}
+    passed_on: set[Node] = set()
+    for n in begins:
+        if (source := _seen_through(n.inputs[0])) in begins:
+            before[n] = source
+            passed_on.add(n)
+    ahead = [n for n in begins if n not in before and (n.inputs[0] in given or used[n] - depth[n] > LONG)]
+    ahead.sort(key=lambda n: (used[n], index[n]))
+    for i, n in enumerate(ahead):  # those that are used together start together
+        one = ahead[i - 1] if i else None
+        before[n] = before[one] if one is not None and used[one] == used[n] else one
     planned: list[tuple[int, int, list[Any]]] = []
-    early = sorted((n for n in begins if n.inputs[0] in given), key=lambda n: (used[n], index[n]))
-    for n, before in zip(early, (None, *early), strict=False):
-        ahead: list[Any] = []
-        if before is not None:
-            user = first[before]
-            ahead = [*(grouping.needs(unit(user)) if user is not None else ()), before]
-        planned.append((used[before] if before is not None else -1, 0, [*ahead, begins[n]]))
-    late = sorted((n for n in begins if n.inputs[0] not in given), key=lambda n: (depth[n], index[n]))
-    for i, n in enumerate(late):
-        done = [late[i - IN_FLIGHT]] if i >= IN_FLIGHT else []
-        planned.append((depth[n], 1, [*grouping.needs(n), *done, begins[n]]))
+    late: list[Node] = []
+    for n in sorted(begins, key=lambda n: (depth[n], index[n])):
+        one = before.get(n)
+        if n not in before:
+            done = [late[-IN_FLIGHT]] if len(late) >= IN_FLIGHT else []
+            planned.append((depth[n], 1, [*grouping.needs(n), *done, begins[n]]))
+            late.append(n)
+        elif one is None:
+            planned.append((-1, 0, [begins[n]]))
+        elif n in passed_on:  # what was here before it is used by then
+            users = _users(grouping, _seen_through(one.inputs[0]), begins)
+            units = [unit(min(users, key=lambda u: (depth[u], index[u])))] if users else []
+            planned.append((used[one], 0, [*units, one, begins[n]]))
+        else:
+            user = first[one]
+            needs = [] if user is None else [u for u in grouping.needs(unit(user)) if _seen_through(u) not in begins]
+            planned.append((used[one], 0, [*needs, one, begins[n]]))
     planned.sort(key=lambda row: row[:2])
     # What follows from sums that came early comes first: the last ones are still on their way.
-    place = {**dict.fromkeys(early, 0), **{n: i for i, n in enumerate(late, 1)}}
+    place = {**dict.fromkeys(before, 0), **{n: i for i, n in enumerate(late, 1)}}
     latest: dict[Node, int] = {}
     for node in graph.nodes:
         latest[node] = max([place.get(node, -1), *(latest[e] for e in node.inputs if isinstance(e, Node))])
     return [*(u for *_, units in planned for u in units), *(unit(n) for n in sorted(results, key=latest.__getitem__))]
 
 
-def _users(graph: Graph, node: Node) -> list[Node]:
-    """Return the nodes that compute with a value, seen through views of it and results of several."""
+def _users(grouping: Grouping, node: Node, begins: Mapping[Node, Begin]) -> list[Node]:
+    """Return the nodes that compute with a value, seen through views of it and results of several; no collectives."""
     found: list[Node] = []
-    waiting = list(graph.consumers(node))
+    waiting = list(grouping.graph.consumers(node))
     while waiting:
         user = waiting.pop()
         if user.op is OUTPUT or user.op.role in VIEWS:
-            waiting += graph.consumers(user)
-        else:
+            waiting += grouping.graph.consumers(user)
+        elif user not in begins:
             found.append(user)
     return found
+
+
+def _seen_through(x: Any) -> Any:
+    """Return what a value is a view of."""
+    while isinstance(x, Node) and x.op.role in VIEWS:
+        x = x.inputs[0]
+    return x
