@@ -33,7 +33,7 @@ RUNS = [
     for kind in MODELS
     for n, plans in PLANS.items()
     for plan in plans
-    if kind == "experts" or "expert" not in plan
+    if meshes.is_for(plan, kind)
 ]
 
 

@@ -21,10 +21,12 @@ from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.outside import Outside
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.jit import Jit
-from ..execute.jit.options import Options
+from ..execute.jit.options import Options, nbytes_of
 from ..execute.jit.signature import Call
 from ..execute.jit.tracing import Argument, Traced, output_of
+from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
+from ..execute.native.run.spilling import folder_of
 from ..passes.cse import cse
 from .engines.engine import Lockstep, engine_for
 from .engines.stages import LockstepStages
@@ -46,12 +48,13 @@ class OnMeshExecutor:
         names: Sequence[str],
         wholes: Sequence[Spec],
         kept: Mapping[int, str],
+        limit: Limit | None = None,
     ) -> None:
         self.program = program
         self.names = names  # of the inputs, as errors call them
         self.wholes = wholes  # the whole outputs' specs
         self.kept = kept  # of outputs in parts, as errors call them
-        self.engine = engine_for(program)
+        self.engine = engine_for(program, limit)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
@@ -101,9 +104,13 @@ class StepOnMesh(Jit):
         in_specs: Sequence[Any],
         zero: str | None,
         pipeline: Pipeline | None = None,
+        sequence: str | None = None,
+        limit: Limit | None = None,
     ) -> None:
         super().__init__(fn, Options(None, None, None, False, False, None))
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
+        self.spread = frozenset(() if sequence is None else (sequence,))
+        self.limit = limit
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
         # Where a tensor of the step's surroundings is, and along which axis it is gathered.
@@ -146,12 +153,14 @@ class StepOnMesh(Jit):
             none = (None,) * len(self.mesh.names)
             goals: list[Placement | None] = [placed.get(i, none) for i in range(len(graph.outputs))]
             if self.pipeline is None:
-                made: Partitioned | Pipelined = partition_graph(cse(graph), self.mesh, inputs, goals, gathered)
+                made: Partitioned | Pipelined = partition_graph(
+                    cse(graph), self.mesh, inputs, goals, gathered, spread=self.spread
+                )
             else:
                 cuts = self._cuts(self.pipeline, traced, call)
-                made = pipelined(cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline)
+                made = pipelined(cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline, self.spread)
             self.partitions.append(made)
-            return OnMeshExecutor(made, names, [n.spec for n in graph.outputs], kept if placed else {})
+            return OnMeshExecutor(made, names, [n.spec for n in graph.outputs], kept if placed else {}, self.limit)
 
         return compile
 
@@ -281,7 +290,10 @@ def jit(
     mesh: Mesh,
     in_specs: Sequence[Any] = (),
     zero: str | None = None,
+    sequence: str | None = None,
     pipeline: Pipeline | None = None,
+    memory: Any = None,
+    spill: bool | str = False,
     engine: str | None = None,
 ) -> Any:
     """Compile a training step for the ranks of a mesh.
@@ -291,15 +303,20 @@ def jit(
     fn: a step as :func:`wengert.jit` takes it, written for one process: modules, an optimiser, `loss.backward()`.
     mesh: the ranks.
     in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say.
-    zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO). State
-        that has the parts of a parameter which :func:`shard` splits over it stays as it is.
+    zero: a mesh axis over which gradients and optimiser state are split, each rank updating its part of the parameters
+        (ZeRO, stage 2). What has the parts of a parameter that :func:`shard` splits over it stays as it is.
+    sequence: a mesh axis of tensor parallelism along which what blocks hand on is in parts too, of examples or
+        positions: norms, residuals and dropout compute a part, and sums are scattered and gathered instead of
+        all_reduced (sequence parallelism).
     pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
+    memory, spill: a budget of memory for each rank beside what it is given, kept to as :func:`wengert.jit` does: values
+        are computed again, or spilled to a file. Collectives are then waited for where they stand.
     engine: "native", as None: ranks run native code.
 
-    Parameters are where :func:`shard` says, and whole on every rank where it says nothing. Between steps all tensors
-    are whole: inside, each rank has its parts. Batch norm sees the whole batch, dropout draws as one process would, and
-    losses are those of one process but for the order of sums. In a job (:func:`run`, `wengert launch`) each rank
-    computes its part, and every process gives the step the whole batch; elsewhere all ranks run in this process.
+    Parameters are where :func:`shard` says, and whole on every rank where it says nothing; so they are between steps.
+    Batch norm sees the whole batch, dropout draws as one process would, and losses are those of one process but for the
+    order of sums. In a job (:func:`run`, `wengert launch`) each rank computes its part, and every process gives the
+    step the whole batch; elsewhere all ranks run in this process.
 
     Raises what :func:`wengert.jit` and :func:`partition` raise. Left out, `fn` is decorated.
 
@@ -317,7 +334,17 @@ def jit(
     True
     """
     if fn is None:
-        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero, pipeline=pipeline, engine=engine)
+        return functools.partial(
+            jit,
+            mesh=mesh,
+            in_specs=in_specs,
+            zero=zero,
+            sequence=sequence,
+            pipeline=pipeline,
+            memory=memory,
+            spill=spill,
+            engine=engine,
+        )
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
     mesh = as_mesh(mesh, "jit")
@@ -327,8 +354,20 @@ def jit(
             f"jit on {mesh} with engine={engine!r}",
             'Ranks run native code: leave engine out. wg.jit(f, engine="xla") compiles for one device.',
         )
-    if zero is not None:
-        mesh.size_of(zero)
+    for axis in (zero, sequence):
+        if axis is not None:
+            mesh.size_of(axis)
     if pipeline is not None:
         pipeline.count(mesh)
-    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline)
+    if pipeline is not None and memory is not None:
+        fail(
+            GraphError,
+            f"jit on {mesh} with a pipeline and memory={memory!r}",
+            "Each task of a pipeline is a program of its own: leave memory out, and take more microbatches.",
+        )
+    if spill and memory is None:
+        fail(GraphError, f"jit on {mesh} with spill={spill!r} and no memory", 'Say how much: memory="2GB".')
+    limit = None
+    if memory is not None:
+        limit = Limit(nbytes_of(memory, "memory"), 0, folder_of(spill) if spill else "", False)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, sequence, limit)

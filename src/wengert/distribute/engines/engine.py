@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...execute.jit.executor import Executor, executor
+from ...execute.native.budget.within import Limit
 from ...ops.collective.group import current, entered
 from ..mesh import OnMesh
 from ..pipeline.program import Pipelined
@@ -49,8 +50,9 @@ class Lockstep:
 class OneRank:
     """One rank, whose steps are native code; the others run the same program elsewhere."""
 
-    def __init__(self, program: Partitioned, group: OnMesh) -> None:
+    def __init__(self, program: Partitioned, group: OnMesh, limit: Limit | None = None) -> None:
         self.program = program
+        self.limit = limit
         self.group = group.on(program.mesh)
         self.ranks: Sequence[int] = (group.transport.rank,)
         self.agreement = Agreement(self.group, program)
@@ -65,16 +67,20 @@ class OneRank:
         """Return this rank's outputs."""
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.executor is None:  # once all ranks have agreed on the program
-                exchanges = self.group.transport.exchanges(self.program.mesh)
-                self.executor = executor(self.program.graph, exchanges=exchanges)
+                # What moves while other steps run needs memory that no budget knows of.
+                exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
+                self.executor = executor(self.program.graph, None, self.limit, exchanges=exchanges)
             found = self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [found]
 
 
-def engine_for(program: Partitioned | Pipelined) -> Engine:
-    """Return the engine of a program: of the rank that runs here, else of all ranks in this process."""
+def engine_for(program: Partitioned | Pipelined, limit: Limit | None = None) -> Engine:
+    """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
+
+    A rank keeps to a limit of memory; of all ranks in one process there is none to keep to.
+    """
     group = current()
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
-    return OneRank(program, group) if isinstance(group, OnMesh) else Lockstep(program)
+    return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)
