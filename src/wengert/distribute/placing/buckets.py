@@ -19,8 +19,9 @@ from ...ops.collective.definitions import all_gather, all_reduce, all_to_all, re
 # A message of this size takes as long to move as to begin many times over: nothing is gained by larger ones.
 BUCKET = 25_000_000
 # Of what could move together about so many buckets are made, but none of less than so many bytes, which would be begun
-# in the time that it moves.
+# in the time that it moves. Where values are in parts to save memory, buckets are smaller: what is on its way is whole.
 PARTS = 8
+SMALLER = 2
 LEAST = 1 << 18
 
 
@@ -85,16 +86,17 @@ def _groups(graph: Graph, nbytes: int) -> list[list[Node]]:
     for key, nodes in found.items():
         if key[0] is all_gather:
             nodes.sort(key=lambda n: min((time[u] for u in graph.consumers(n)), default=time[n]))
-            groups += _cut(nodes, nbytes)
+            groups += _cut(nodes, nbytes, PARTS * SMALLER)
         else:
             nodes.sort(key=time.__getitem__, reverse=True)
-            groups += [group[::-1] for group in _cut(nodes, nbytes)]
+            found_groups = _cut(nodes, nbytes, PARTS if key[0] is all_reduce else PARTS * SMALLER)
+            groups += [group[::-1] for group in found_groups]
     return groups
 
 
-def _cut(nodes: list[Node], nbytes: int) -> list[list[Node]]:
-    """Return nodes in order as groups, the first of which is small; what is little more joins them."""
-    usual = min(nbytes, max(LEAST, sum(map(_moved, nodes)) // PARTS))
+def _cut(nodes: list[Node], nbytes: int, parts: int) -> list[list[Node]]:
+    """Return nodes in order as about so many groups, the first of which is small; what is little more joins them."""
+    usual = min(nbytes, max(LEAST, sum(map(_moved, nodes)) // parts))
     groups: list[list[Node]] = []
     room = -usual
     for node in nodes:

@@ -19,8 +19,9 @@ from ...core.ops.record import OUTPUT
 from .fuse.groups import Grouping
 from .plan.plan import Moved
 
-# So many sums are on their way at a time, so that memory need not hold the operands of all.
-IN_FLIGHT = 3
+# So many sums are on their way at a time, so that memory need not hold the operands of all; fewer of those of which a
+# rank keeps a part, to save memory.
+IN_FLIGHT, IN_FLIGHT_OF_PARTS = 3, 2
 # What is used so many operations later, one after the other, than it could start waits until then.
 LONG = 16
 # What has started is looked after by the time that a fast core needs for so much, in nanoseconds.
@@ -118,15 +119,17 @@ def roots(grouping: Grouping, begins: dict[Node, Begin], results: Iterable[Node]
     for i, n in enumerate(ahead):  # those that are used together start together
         one = ahead[i - 1] if i else None
         before[n] = before[one] if one is not None and used[one] == used[n] else one
+    late = [n for n in sorted(begins, key=lambda n: (depth[n], index[n])) if n not in before]
+    # What follows from sums that came early comes early: so their memory is free again, and the last ones, which are
+    # still on their way, have something to be hidden by.
+    place = {**dict.fromkeys(before, 0), **{n: i for i, n in enumerate(late, 1)}}
+    latest: dict[Node, int] = {}
+    for node in graph.nodes:
+        latest[node] = max([place.get(node, -1), *(latest[e] for e in node.inputs if isinstance(e, Node))])
+    rest = sorted(results, key=latest.__getitem__)
     planned: list[tuple[int, int, list[Any]]] = []
-    late: list[Node] = []
-    for n in sorted(begins, key=lambda n: (depth[n], index[n])):
-        one = before.get(n)
-        if n not in before:
-            done = [late[-IN_FLIGHT]] if len(late) >= IN_FLIGHT else []
-            planned.append((depth[n], 1, [*grouping.needs(n), *done, begins[n]]))
-            late.append(n)
-        elif one is None:
+    for n, one in before.items():
+        if one is None:
             planned.append((-1, 0, [begins[n]]))
         elif n in passed_on:  # what was here before it is used by then
             users = _users(grouping, _seen_through(one.inputs[0]), begins)
@@ -136,13 +139,17 @@ def roots(grouping: Grouping, begins: dict[Node, Begin], results: Iterable[Node]
             user = first[one]
             needs = [] if user is None else [u for u in grouping.needs(unit(user)) if _seen_through(u) not in begins]
             planned.append((used[one], 0, [*needs, one, begins[n]]))
+    for i, n in enumerate(late):
+        is_part = n.spec.nbytes < n.inputs[0].spec.nbytes
+        done = i - (IN_FLIGHT_OF_PARTS if is_part else IN_FLIGHT)
+        units = [*grouping.needs(n)]
+        if done >= 0:
+            units.append(late[done])
+            while rest and latest[rest[0]] <= done + 1:
+                units.append(unit(rest.pop(0)))
+        planned.append((depth[n], 1, [*units, begins[n]]))
     planned.sort(key=lambda row: row[:2])
-    # What follows from sums that came early comes first: the last ones are still on their way.
-    place = {**dict.fromkeys(before, 0), **{n: i for i, n in enumerate(late, 1)}}
-    latest: dict[Node, int] = {}
-    for node in graph.nodes:
-        latest[node] = max([place.get(node, -1), *(latest[e] for e in node.inputs if isinstance(e, Node))])
-    return [*(u for *_, units in planned for u in units), *(unit(n) for n in sorted(results, key=latest.__getitem__))]
+    return [*(u for *_, units in planned for u in units), *map(unit, rest)]
 
 
 def _users(grouping: Grouping, node: Node, begins: Mapping[Node, Begin]) -> list[Node]:
