@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
@@ -107,7 +108,9 @@ def _is_free(a: Any) -> bool:
 
 
 def of_tensor(t: Tensor) -> Any:
-    """Return a tensor's array where nothing but the tensor refers to it, else a copy."""
+    """Return a tensor's array where nothing but the tensor refers to it, else a copy; what is elsewhere as it is."""
+    if isinstance(t._data, Elsewhere):
+        return t._data
     if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data):
         return t._data
     return np.array(t._data, order="C")
@@ -117,11 +120,14 @@ def of_gradient(t: Tensor) -> Any:
     """Return the array of a leaf's gradient where nothing else refers to it, else a copy."""
     if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
         return of_tensor(t._grad)
-    return np.array(t._grad._data, order="C")
+    data = t._grad._data
+    return data if isinstance(data, Elsewhere) else np.array(data, order="C")
 
 
 def of_item(items: MutableMapping[str, Any], name: str) -> Any:
-    """Return an array in a dict where nothing else refers to it, else a copy."""
+    """Return an array in a dict where nothing else refers to it, else a copy; what is elsewhere as it is."""
+    if isinstance(items[name], Elsewhere):
+        return items[name]
     if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and _is_free(items[name]):
         return items[name]
     return np.array(items[name], order="C")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT, specs_of
 from ...core.node import Node
@@ -17,9 +19,10 @@ from .fuse.loop_nodes import edge, permutation
 from .fuse.recompute import recompute
 from .fuse.schedule import NestBuilder, is_structure, literal_dtype
 from .kernels.copies import copy_step, sliced
+from .overlap import LOOK_NS, Begin, Exchanges, cost, moved_by, roots
 from .plan.host_calls import forward_call
 from .plan.lowering import FOLLOWED, RAISING, RULES, Epilogue, Lowering
-from .plan.plan import Buffer, Plan, View, dense
+from .plan.plan import Buffer, Exchange, Plan, View, dense
 from .rewrite.checks import Check
 
 # A vector is not filled by less than twice its lanes, and rows side by side fill some from here on.
@@ -38,7 +41,8 @@ class GraphLowering(Lowering):
     """The lowering of one graph; `donated` says which inputs' memory may be written to.
 
     A graph inside another is `given` the arrays of its inputs, and may be told where results should
-    be written (`places`, by position among its outputs): that is a wish.
+    be written (`places`, by position among its outputs): that is a wish. Collectives that `exchanges` moves are under
+    way while other steps run.
     """
 
     def __init__(
@@ -51,9 +55,19 @@ class GraphLowering(Lowering):
         places: Sequence[View | None] = (),
         checks: Sequence[Check] = (),
         prepares: bool = False,
+        exchanges: Exchanges | None = None,
     ) -> None:
         super().__init__(target, outer, prepares)
         self.graph = graph
+        self._exchanges = exchanges
+        self._begins: dict[Node, Begin] = {}
+        # What is on its way: its number, operand, result, and scratch memory.
+        self._moving: dict[Node, tuple[int, View, View, View]] = {}
+        if exchanges is not None:
+            for node in graph.nodes:
+                moved = moved_by(node)
+                if moved is not None and exchanges.scratch(moved) is not None:
+                    self._begins[node] = Begin(node)
         self._checks = list(checks)
         # The last outputs are what checks need.
         self._results = graph.outputs[: len(graph.outputs) - 2 * len(checks)]
@@ -89,8 +103,12 @@ class GraphLowering(Lowering):
         order = self._order()
         self._last_readers(order)
         self._last_raising = max((i for i, unit in enumerate(order) if self._may_raise(unit)), default=-1)
+        unlooked = 0.0
         for self._now, node in enumerate(order):
-            if isinstance(node, Group):
+            before = len(self.plan.steps)
+            if isinstance(node, Begin):
+                self._begin(node.node)
+            elif isinstance(node, Group):
                 if node.anchor is None:
                     self._group(node)
             else:
@@ -99,6 +117,10 @@ class GraphLowering(Lowering):
                 self._checks.remove(check)
                 index, wrong = self.view(check.given), self.view(check.wrong)
                 self.step(check.call(wrong), [index], reads=[index, wrong], writes=[], nodes=[check.of])
+            unlooked += sum(cost(s.flops, s.nbytes) for s in self.plan.steps[before:]) if self._moving else 0.0
+            if unlooked > LOOK_NS:
+                self.step(Exchange("look", "look", -1), [], reads=[], writes=[])
+                unlooked = 0.0
         return [self.view(n) for n in self._results]
 
     # -- the order of steps
@@ -117,16 +139,16 @@ class GraphLowering(Lowering):
         order: list[Any] = []
         done: set[int] = set()
         # Checks first: nothing is to be overwritten before an error.
-        count = len(self._results)
-        for root in (*self.graph.outputs[count:], *self._results):
-            stack: list[Any] = [self.grouping.unit(root)]
+        checks = [self.grouping.unit(n) for n in self.graph.outputs[len(self._results) :]]
+        for root in (*checks, *roots(self.grouping, self._begins, self._results)):
+            stack: list[Any] = [root]
             entered: set[int] = set()
             while stack:
                 unit = stack[-1]
                 if id(unit) in done:
                     stack.pop()
                     continue
-                waiting = [u for u in self.grouping.needs(unit) if id(u) not in done]
+                waiting = [u for u in self._needs(unit) if id(u) not in done]
                 if id(unit) not in entered:
                     entered.add(id(unit))
                     for base in self._overwrites(unit, readers):
@@ -142,12 +164,27 @@ class GraphLowering(Lowering):
 
     def _may_raise(self, unit: Any) -> bool:
         """Return whether a unit is a node behind whose kernel, or instead of which, Python runs."""
+        if isinstance(unit, Begin):
+            return False  # it comes to its end later
         if isinstance(unit, Group) or unit in self.views or unit.op is CONSTANT or unit.op is OUTPUT or _is_view(unit):
             return False
-        return unit.op.name in RAISING or (unit.op.name not in RULES and unit.op.role is not Role.JOIN)
+        return (
+            unit in self._begins
+            or unit.op.name in RAISING
+            or (unit.op.name not in RULES and unit.op.role is not Role.JOIN)
+        )
+
+    def _needs(self, unit: Any) -> list[Any]:
+        """Return the units that come before one."""
+        if isinstance(unit, Begin):
+            return self.grouping.needs(unit.node)
+        begin = self._begins.get(unit)
+        return self.grouping.needs(unit) if begin is None else [begin]
 
     def _reads(self, unit: Any) -> set[Node]:
         """Return the nodes whose arrays a unit reads, seen through views."""
+        if isinstance(unit, Begin):
+            unit = unit.node
         if isinstance(unit, Group):
             return {self._source(n) for n in unit.operands}
         read = {self._source(e) for e in unit.inputs if isinstance(e, Node)}
@@ -161,6 +198,8 @@ class GraphLowering(Lowering):
 
     def _overwrites(self, unit: Any, donated: dict[Node, list[Any]]) -> list[Node]:
         """Return the donated inputs that a group, or an epilogue, could write its results to."""
+        if isinstance(unit, Begin):
+            return []
         group = unit if isinstance(unit, Group) else self.grouping.following.get(unit)
         if group is None or not donated:
             return []
@@ -447,6 +486,9 @@ class GraphLowering(Lowering):
             several = self.views[node.inputs[0]]
             self.views[node] = several if isinstance(several, View) else several[node.attrs["index"]]
             return
+        if node in self._begins:
+            self.views[node] = self._end(node)
+            return
         rule = RULES.get(node.op.name)
         if rule is None and node.op.role in VIEWS:
             self.views[node] = self._as_view(node)
@@ -470,6 +512,33 @@ class GraphLowering(Lowering):
         if self._late is not None:
             late, self._late = self._late, None
             self._group(late)
+
+    def _begin(self, node: Node) -> None:
+        """Add the step that starts a collective."""
+        moved = moved_by(node)
+        assert moved is not None
+        assert self._exchanges is not None
+        x, number = self.contiguous(self.base_view(node.inputs[0])), len(self.plan.moved)
+        self.plan.moved.append(moved)
+        out = self.temp(node.spec.shape, node.spec.dtype)
+        scratch = self.temp((self._exchanges.scratch(moved) or 0,), np.uint8)
+        self._moving[node] = number, x, out, scratch
+        name = f"start {node.op.name}"
+        self.step(
+            Exchange(name, "start", number), self._moving[node][1:], reads=[x], writes=[out, scratch], nodes=[node]
+        )
+
+    def _end(self, node: Node) -> View:
+        """Add the steps that wait for a collective, and return its result."""
+        if node not in self._moving:
+            self._begin(node)
+        number, x, out, scratch = self._moving.pop(node)
+        state = self.temp((1,), np.int64)
+        wait = Exchange(f"wait {node.op.name}", "wait", number)
+        self.step(wait, [state, x, out], reads=[x, scratch], writes=[out, state], nodes=[node])
+        end = Exchange(f"end {node.op.name}", "end", number, state)
+        self.step(end, [], reads=[state], writes=[], nodes=[node])
+        return out
 
     def _as_window(self, node: Node) -> bool:
         """Return whether a slice put back among zeros, read by loops alone, was made a window instead of an array."""

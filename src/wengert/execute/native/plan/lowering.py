@@ -10,7 +10,7 @@ import numpy as np
 from ....core.node import Node
 from ..codegen.kernel import Build, Kernel, kernel
 from ..codegen.types import Target
-from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
+from .plan import Buffer, Exchange, HostCall, Jump, Plan, Step, View, dense
 
 # So many packed matrices are kept for products that follow: the steps of a recurrent network read a few, again and
 # again. More would stay in memory for less.
@@ -131,7 +131,7 @@ class Lowering:
         """Return the kernel of this key for the lowering's target."""
         return kernel(key, build, self.target)
 
-    def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
+    def step(self, kernel: Kernel | HostCall | Jump | Exchange, words: Sequence[int | View], **rest: Any) -> None:
         """Add a step; the arguments are those of :class:`Step`."""
         step = Step(kernel, words, **rest)
         self.plan.steps.append(step)
