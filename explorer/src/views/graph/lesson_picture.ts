@@ -36,14 +36,18 @@ export interface Stage {
   readonly measure: TextMeasure;
 }
 
-/** Closer together, for pictures that would else be too small for their numbers to be read. */
+/** Closer together, and closer with smaller shapes, for pictures that would else be too small for their numbers to be read. */
 const NARROW: Metrics = { ...LESSON, rankGap: 50, nodeGap: 38 };
+const NARROWEST: Metrics = { ...NARROW, op: 42, circle: 46, hexagon: [46, 52], root: 50, symbolSize: 23, rankGap: 43, nodeGap: 54 };
+const SIZES = [LESSON, NARROW, NARROWEST] as const;
+/** How much room a lesson has: 0 is plenty. */
+export type Narrow = 0 | 1 | 2;
 
 /** Above so many nodes numbers stand inside the boxes: on the edges they would have no room. */
 const SPARSE = 40;
 
-export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean): Stage {
-  const metrics = recorded.nodes > SPARSE ? DENSE : narrow ? NARROW : LESSON;
+export function stageOf(recorded: Model, measure: TextMeasure, narrow: Narrow = 0): Stage {
+  const metrics = recorded.nodes > SPARSE ? DENSE : SIZES[narrow];
   const model = withModulesOnly(recorded);
   const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()), inlineCopies: true });
   const nodes = graph.items.map((item) => baseLook(model, item));
@@ -60,7 +64,7 @@ export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean):
  * The same run, its scopes reduced to modules: frames around loops and lines would leave a small graph no room. A module
  * that holds everything, or a single node, says nothing either.
  */
-function withModulesOnly(model: Model): Model {
+export function withModulesOnly(model: Model): Model {
   const { scopes, nodes } = model.trace;
   const { nodes: sizes } = scopeFacts(model);
   const total = nodes.op.length;
