@@ -67,7 +67,7 @@ export function spanOf(model: Model, node: number): number {
 
 export function Source({ trace, span, bad = false }: { trace: Trace; span: number; bad?: boolean }) {
   const found = sourceLines(trace, span);
-  const box = useRef<HTMLPreElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     // Of a line that is too long what is marked is seen, its beginning first.
     const mark = box.current?.querySelector("mark");
@@ -75,16 +75,24 @@ export function Source({ trace, span, bad = false }: { trace: Trace; span: numbe
   }, [trace, span]);
   if (found === null) return null;
   return (
-    <pre ref={box} class={`wg-source${bad ? " is-bad" : ""}`} tabIndex={0} aria-label={`${found.file}, line ${found.line}`}>
-      {found.lines.map((line) => (
-        <div key={line.number} class={line.marked === "" ? "" : "is-marked"}>
-          <span class="wg-line-number">{line.number}</span>
-          {line.before}
-          {line.marked !== "" && <mark>{line.marked}</mark>}
-          {line.after}
-          {"\n"}
-        </div>
-      ))}
+    <pre class={`wg-source${bad ? " is-bad" : ""}`} aria-label={`${found.file}, line ${found.line}`}>
+      <div class="wg-line-numbers">
+        {found.lines.map((line) => (
+          <div key={line.number} class={line.marked === "" ? "" : "is-marked"}>
+            {line.number}
+          </div>
+        ))}
+      </div>
+      <div class="wg-source-lines" ref={box} tabIndex={0}>
+        {found.lines.map((line) => (
+          <div key={line.number} class={line.marked === "" ? "" : "is-marked"}>
+            {line.before}
+            {line.marked !== "" && <mark>{line.marked}</mark>}
+            {line.after}
+            {"\n"}
+          </div>
+        ))}
+      </div>
     </pre>
   );
 }

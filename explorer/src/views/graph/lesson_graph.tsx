@@ -101,7 +101,7 @@ function happeningAt(store: Store): number {
  * What to look at where the whole picture would be too small to be read: as much as can be, with the node in it. It stays
  * where it is until the node leaves it. Undefined where the whole picture can be read.
  */
-function useFocus(stage: Stage, node: number, width: number, height: number): Rect | undefined {
+export function useFocus(stage: Stage, node: number, width: number, height: number): Rect | undefined {
   const kept = useRef<{ stage: Stage; rect: Rect } | null>(null);
   return useMemo(() => {
     const { bounds, boxes } = stage.layout;
