@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..explorer import Exploration
 
-# What is shown where no script is named: a product, a sum, a square, one after the other; and what can run side by side.
+# What is shown where no script is named: operations one after the other, and some that can run side by side.
 LESSON = """import wengert as wg
 
 w = wg.tensor(2.0, requires_grad=True)

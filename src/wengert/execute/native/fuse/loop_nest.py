@@ -27,7 +27,7 @@ def cost(node: Node) -> int:
     declared = cost_of(node.op)
     if isinstance(declared, Count) and node.op.kind == "elementwise":
         out = specs_of(node)[0]
-        return max(1, declared.operations(node, (), out) // max(1, out.size))
+        return max(1, int(declared.operations(node, (), out)) // max(1, out.size))
     # A node in a loop that is not elementwise compares or converts, as in making a place of an index.
     return max(1, declared) if isinstance(declared, int) else 1
 
