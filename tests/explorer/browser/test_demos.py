@@ -105,10 +105,6 @@ def test_lessons_can_be_read_at_every_size(browser: Browser, lessons: Path, size
                     )
                     broken = shown.evaluate(RUN_AXE) if AXE.exists() else []
                     found["axe"] = [(rule["id"], n["html"][:90]) for rule in broken for n in rule["nodes"]]
-                        [(b["id"], n["html"][:90]) for b in shown.evaluate(RUN_AXE) for n in b["nodes"]]
-                        if AXE.exists()
-                        else []
-                    )
                     if any(found.values()):
                         wrong[f"{theme}, {recording}, {tab}"] = {k: v for k, v in found.items() if v}
     assert wrong == {}
