@@ -1,8 +1,8 @@
 """Strategies: for an op, which parts of its operands give which parts of its results.
 
 The parts are those of ranks along one axis of a mesh, or those that a loop takes one after the other. Each rule lists
-*strategies*. What follows from an op's declaration alone (its kind, role, layout, the axes that it reduces) is a default;
-an op that has no strategy runs on whole values, which is right for every op.
+*strategies*. What follows from an op's declaration alone (its kind, role, layout, the axes that it reduces) is a
+default; an op that has no strategy runs on whole values, which is right for every op.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..core.ops.op import Linear, Partial, Route, spec_of_input
 from ..core.ops.record import OUTPUT, SCALARS
 from ..core.spec import Shape, Spec, category
 
-
-# What each has of a value: None for all of it, the dimension (from the left) of which it has a part, PARTIAL for a summand.
+# What each has of a value: None for all of it, the dimension (from the left) of which it has a part, PARTIAL for a
+# summand.
 Entry = int | None
 PARTIAL = -1
 
@@ -28,12 +28,13 @@ class Strategy(NamedTuple):
     """Placements of the operands along one mesh axis, those of the results, and how the results are finished.
 
     `finish` is what the ranks' results become the whole's by, beyond their placement: "mean" of n partial sums, or the
-    "max" or "min" of all.
+    "max" or "min" of all. With `in_ring` operands go round the ranks (see :class:`Ring`).
     """
 
     operands: tuple[Entry, ...]
     results: tuple[Entry, ...]
     finish: str = ""
+    in_ring: bool = False
 
 
 Shapes = Sequence[Shape | None]  # None for a literal
@@ -64,6 +65,7 @@ def _strategies(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator
         yield from _beside(node, given, results)
         return
     yield from _partial(node, given)
+    yield from _ring(node, given, results)
     rule = _rule(node)
     if rule is not None:
         yield from rule(node, given, results)
@@ -131,6 +133,19 @@ def _keeps_digits(node: Node) -> bool:
     """Return whether a cast is linear: between floating dtypes, to no fewer digits."""
     source, target = spec_of_input(node.inputs[0]).dtype, specs_of_results(node)[0].dtype
     return category(source) == category(target) == 2 and target.itemsize >= source.itemsize
+
+
+def _ring(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Strategy]:
+    """Yield the strategy of an op on sequences of which every rank has a part: those that all operands have."""
+    ring = node.op.facets.get("ring")
+    if ring is None or len(ring.operands) != len(given) or None in given:
+        return
+    shapes: list[Any] = [*given, *results]
+    sizes = {s[axis] for s, axis in zip(shapes, (*ring.operands, *ring.results), strict=True)}
+    if len(sizes) == 1:
+        operands = tuple(len(s) + axis for s, axis in zip(shapes, ring.operands, strict=False))
+        places = tuple(len(s) + axis for s, axis in zip(results, ring.results, strict=True))
+        yield Strategy(operands, places, in_ring=True)
 
 
 # -- element by element, and along axes

@@ -175,7 +175,7 @@ def _copying(node: Node) -> float:
 
 
 def _moving(node: Node, place: Container[Node], count: int, size: int) -> float:
-    """Return the time in which a layer writes its results, and reads others' of the stretch, for `size` of the examples.
+    """Return the time in which a layer writes its results, and reads others' of the stretch, for `size` examples.
 
     Beside a part of a value another one of about that size is held.
     """

@@ -118,9 +118,7 @@ class Store:
         down, along = ([Place(p.pointer, b.mul(p.stride, step)) for p in first] for step in (spot.row_y, spot.row_x))
         return down, along
 
-    def _loop(
-        self, rows: Value, columns: Value, spot: Spot, buffer: Value, masks: Sequence[Value] | None
-    ) -> None:
+    def _loop(self, rows: Value, columns: Value, spot: Spot, buffer: Value, masks: Sequence[Value] | None) -> None:
         """Store a tile from the buffer, pixel by pixel."""
         b, type = self.b, self.type
         down, along = self._steps(spot)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
-import numpy as np
-
 from .....core.node import Node
+from ...codegen.types import storage_type
 from ...plan.lowering import Epilogue, Lowering, lowers
 from ...plan.plan import View
 from ..gemm.finish import plain_store
@@ -22,11 +21,14 @@ Result = View | tuple[View, ...] | None
 
 
 def _is_supported(node: Node, *views: View) -> bool:
-    """Return whether kernels exist for it: float32 or float64, at most three dimensions, something to compute."""
+    """Return whether kernels exist for it: floats of one dtype, at most three dimensions, something to compute."""
+    type = storage_type(views[0].dtype)
     return (
         all(v.size for v in views)
         and 1 <= len(node.attrs["stride"]) <= SPATIAL
-        and all(v.dtype == views[0].dtype and v.dtype in (np.float32, np.float64) for v in views)
+        and type is not None
+        and type.is_float
+        and all(v.dtype == views[0].dtype for v in views)
     )
 
 
@@ -78,12 +80,13 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
 def _correlate_once(
     low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node
 ) -> None:
-    """Add the steps of a correlation which is all of a result: with one that waits for it, or that waits for another."""
+    """Add the steps of a correlation that is all of a result: with one that waits for it, or later, with its reader."""
     width = low.target.lanes(x.type)
     waiting = low.taken_over(x) if is_depthwise(w) else None
     if waiting is not None:
-        panels = packed(low, waiting.w, waiting.axes, width, waiting.node), packed(low, side_by_side(w), axes, width, node)
-        widened(low, waiting, panels, axes, epilogue, size, node)
+        kernels = (waiting.w, waiting.axes, waiting.node), (side_by_side(w), axes, node)
+        panels = [packed(low, kernel, along, width, of).view for kernel, along, of in kernels]
+        widened(low, waiting, (panels[0], panels[1]), axes, epilogue, size, node)
         return
     steps = partial(correlate, low, x, w, axes, epilogue, size, node)
     reader = low.only_reader(node, epilogue) if is_widening(x, w, axes, epilogue) else None
@@ -94,7 +97,7 @@ def _correlate_once(
 
 
 def _reads_widened(reader: Node, node: Node, epilogue: Epilogue) -> bool:
-    """Return whether the node that reads a correlation's result is a depthwise one that can do so from scratch memory."""
+    """Return whether the reader of a correlation's result is a depthwise one that can read it from scratch memory."""
     if reader.op is not node.op or reader.spec.dtype != node.spec.dtype or not isinstance(reader.inputs[1], Node):
         return False
     x, w = (e.spec.shape for e in reader.inputs)
@@ -111,7 +114,7 @@ def _axes(node: Node) -> Axes:
     return forward_axes(x[-spatial:], node.spec.shape[-spatial:], w[2:], attrs)
 
 
-@lowers("convolve", followed=True, wide=True)
+@lowers("convolve", followed=True)
 def convolve(low: Lowering, node: Node) -> Result:
     """Lower a convolution."""
     x, w = (low.view(i) for i in node.inputs)
@@ -123,7 +126,7 @@ def convolve(low: Lowering, node: Node) -> Result:
     return _product(low, node, _images(low, x, spatial), kernel, size, [_axes(node)])
 
 
-@lowers("convolve_transpose", followed=True, wide=True)
+@lowers("convolve_transpose", followed=True)
 def convolve_transpose(low: Lowering, node: Node) -> Result:
     """Lower the data gradient of a convolution."""
     y, w = (low.view(i) for i in node.inputs)
@@ -136,7 +139,7 @@ def convolve_transpose(low: Lowering, node: Node) -> Result:
     return _product(low, node, _images(low, y, len(stride)), turned, size, each)
 
 
-@lowers("convolve_kernel", wide=True)
+@lowers("convolve_kernel")
 def convolve_kernel(low: Lowering, node: Node) -> View | None:
     """Lower the weight gradient of a convolution."""
     x, y = (low.view(i) for i in node.inputs)

@@ -2,8 +2,9 @@
 
 Inverted residuals (Sandler et al. 2018) widen an image by a convolution of one tap, and correlate every channel of the
 wide one by itself. That is several times as large as what it is made of and what becomes of it, and in no cache when
-it is read again. Here a piece of work is some rows of one vector of channels: it computes its part of the wide image, a
-few rows at a time, into scratch memory that stays in the first caches, with the zeros around, and correlates them there.
+it is read again. Here a piece of work is some rows of one vector of channels: it computes its part of the wide image,
+a few rows at a time, into scratch memory that stays in the first caches, with the zeros around, and correlates them
+there.
 """
 
 from __future__ import annotations
@@ -14,26 +15,28 @@ from typing import NamedTuple
 
 from .....core.node import Node
 from ...codegen.builder import Builder, Value
-from ...codegen.types import I8, Type
+from ...codegen.types import Type
 from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import ALIGN, View
 from ...plan.record import Record
+from ..gemm.arithmetic import Arithmetic
 from ..gemm.finish import Finish, Place
+from ..gemm.plan import compute_type
 from . import depthwise
 from .finish import Spot, Store
 from .geometry import POINT, Axes
-from .region import copied, zeros
-from .tile import Rows, Split, most_rows, most_sums, nothing, products, sizes_of, split, tile_start
+from .region import each, zeros
+from .tile import Rows, most_rows, most_sums, products, sizes_of, split, tile_start, zero_sums
 
 # The most bytes of the wide rows that are there at once.
 ROWS_BYTES = 48 << 10
-# The least number of pieces of work, and of rows of each that are computed for it alone for one that others compute too.
+# The least number of pieces of work, and of rows of each that are for it alone for one that others compute too.
 PIECES, ROWS_FOR_ONE = 16, 8
 
 _RECORD = Record(
     # The narrow image: its strides, its channels; the wide one: its rows, its columns, its tiles along them.
     "*x x_n x_y x_x depth height tiles_wide larger_wide *widening channels "
-    # The wide rows at hand: how many, of how many pixels, zeros to the left of an image's; how many rows stay for the next.
+    # The wide rows at hand: how many, of how many pixels, zeros to the left of an image's; how many rows stay.
     "rows_there pixels left kept first_y stride_y dilation_y *panels taps_y "
     # The outputs: tiles along x, rows, those of a piece and of a step, pieces; their rows in the result.
     "tiles_x larger_x rows rows_piece rows_step pieces row row_n row_y row_x"
@@ -51,7 +54,12 @@ class Widening(NamedTuple):
 
 
 def is_widening(x: View, w: View, axes: Axes, epilogue: Epilogue) -> bool:
-    """Return whether a correlation is a product of each pixel's channels, which may be computed at any pixel alone."""
+    """Return whether a correlation is a product of each pixel's channels, which may be computed at any pixel alone.
+
+    Half precision would be widened anew for every vector of channels.
+    """
+    if x.type != compute_type(x.dtype) or w.type != x.type:
+        return False
     is_point = axes.z == POINT and all(
         a.taps == a.stride == a.step == 1 and not a.first and a.outputs == a.size for a in axes
     )
@@ -110,7 +118,7 @@ def _widened(b: Builder, shape: _Shape, first: Finish, last: Finish) -> None:
             count = b.add(b.mul(b.sub(end, step.index), r["stride_y"]), r["kept"])
             with b.when(b.icmp("sgt", step.index, y0)):
                 moved = b.mul(b.mul(r["rows_step"], r["stride_y"]), line)
-                copied(b, type, b.offset(b.scratch(), moved, type), b.scratch(), b.mul(r["kept"], line))
+                _copied(b, type, b.offset(b.scratch(), moved, type), b.scratch(), b.mul(r["kept"], line))
             below = b.add(top, count)
             until = b.imin(below, r["height"])
             wide.rows(image, widening, (done, b.imax(done, until)), top, channel, left)
@@ -118,7 +126,9 @@ def _widened(b: Builder, shape: _Shape, first: Finish, last: Finish) -> None:
             zeros(b, type, b.offset(b.scratch(), b.mul(beyond, line), type), b.mul(b.sub(count, beyond), line))
             with b.loop(step.index, end) as y, b.loop(0, r["tiles_x"]) as tx:
                 x = tile_start(b, tx.index, shape.narrow.columns, r["larger_x"])
-                at = b.add(b.mul(b.mul(b.sub(y.index, step.index), r["stride_y"]), line), b.mul(b.mul(x, stride_x), width))
+                at = b.add(
+                    b.mul(b.mul(b.sub(y.index, step.index), r["stride_y"]), line), b.mul(b.mul(x, stride_x), width)
+                )
                 base = b.offset(b.scratch(), at, type)
                 row = b.add(b.add(row_n, b.mul(y.index, r["row_y"])), b.mul(x, r["row_x"]))
                 spot = Spot(row, r["row_y"], r["row_x"], channel, left)
@@ -130,6 +140,15 @@ def _widened(b: Builder, shape: _Shape, first: Finish, last: Finish) -> None:
                 after = tile_start(b, b.add(tx.index, one), shape.narrow.columns, r["larger_x"])
                 store.rest(one, b.sub(after, x), spot)
             step.carry(b.imax(done, until))
+
+
+def _copied(b: Builder, type: Type, source: Value, to: Value, count: Value) -> None:
+    """Copy `count` elements that lie together, from the first one on."""
+
+    def copy(i: Value, lanes: int) -> None:
+        b.store(b.load(type.vector(lanes), b.offset(source, i, type)), b.offset(to, i, type))
+
+    each(b, count, b.target.lanes(type), copy)
 
 
 def _blocks(b: Builder, r: Mapping[str, Value], lanes: int) -> Value:
@@ -178,14 +197,16 @@ class _Wide:
 
     def _sums(self, base: Value, rows: int, columns: int, weights: Value) -> Sequence[Value]:
         """Return the products of a tile's pixels, summed over the narrow image's channels."""
-        b, type, vector = self.b, self.type, self.type.vector(self.lanes)
+        b, type = self.b, self.type
         steps = (b.mul(self.r[step], b.index(type.size)) for step in ("x_y", "x_x"))
         taken = Rows(base, rows, columns, *steps)
         pointers = taken.pointers(b)
-        with b.loop(0, self.r["depth"], carried=[weights, *pointers, *nothing(b, type, rows * columns)]) as loop:
+        arithmetic = Arithmetic(type, type, type)
+        with b.loop(0, self.r["depth"], carried=[weights, *pointers, *zero_sums(b, type, rows * columns)]) as loop:
             w, *rest = loop.values
             at, sums = rest[: len(pointers)], rest[len(pointers) :]
-            sums = products(b, type, taken.scalars(b, type, at), [b.load(vector, w)], sums)
+            others = [arithmetic.columns(b, w, self.lanes, None)]
+            sums = products(b, arithmetic, taken.numbers(b, arithmetic, at), others, sums)
             loop.carry(b.offset(w, self.lanes, type), *(b.offset(p, 1, type) for p in at), *sums)
         return loop.results[1 + len(pointers) :]
 
@@ -223,7 +244,7 @@ def widened(
     rows_step = max(1, min(rows_piece, (ROWS_BYTES // line - kept) // axes.y.stride))
     rows_there = axes.y.span(rows_step)
     narrow = depthwise.Shape(
-        type, "pixels", outputs.tile, outputs.is_even, lanes, axes.x.taps, axes.x.stride, axes.x.dilation
+        type, type, type, "pixels", outputs.tile, outputs.is_even, lanes, axes.x.taps, axes.x.stride, axes.x.dilation
     )
     shape = _Shape(tile_rows, tiles.tile, tiles.is_even, narrow)
     first, last = Finish(widening.epilogue, 0), Finish(epilogue, 0)

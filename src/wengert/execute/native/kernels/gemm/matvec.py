@@ -86,7 +86,7 @@ def _matrix(low: Lowering, y: View, type: Type) -> _Matrix:
     while block > LEAST_BLOCK and -(-columns // (block * lanes)) < PACKED_UNITS:
         block //= 2
     width = min(block, -(-columns // lanes)) * lanes
-    panels = pack(low, y.permute((*range(len(y.shape) - 2), -1, -2)), type, (width,), (-(-columns // width),))
+    panels = pack(low, y.permute((*range(len(y.shape) - 2), -1, -2)), type, (width,), (-(-columns // width),)).view
     return _Matrix(panels, inner, columns, width, 1, block, width * inner, True)
 
 
@@ -127,7 +127,7 @@ def _step(
     if matrix.step == 1 and inner > 1 and not (matrix.column == 1 and columns > 1):
         how = "inner"
         if x.strides[-1] != 1:
-            packed = pack(low, x, type, (1,), (1,))
+            packed = pack(low, x, type, (1,), (1,)).view
             x = packed._replace(shape=x.shape, strides=(*packed.strides[:-1], 0, 1))
     asks_ahead = matrix.is_packed and y.size * y.type.size > FAR
     shape = _Shape(type, x.type, y.type, how, matrix.block, len(batch), chunks > 1, asks_ahead)
