@@ -10,7 +10,7 @@ import numpy as np
 from ....core.node import Node
 from ..codegen.kernel import Build, Kernel, kernel
 from ..codegen.types import Target
-from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
+from .plan import Buffer, Exchange, HostCall, Jump, Plan, Step, View, dense
 
 # So many packed matrices are kept for products that follow: the steps of a recurrent network read a few, again and
 # again. More would stay in memory for less.
@@ -22,16 +22,24 @@ Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
 RULES: dict[str, Rule] = {}
 # The ops whose kernels take epilogues.
 FOLLOWED: set[str] = set()
+# The ops behind whose kernels Python may raise an error.
+RAISING: set[str] = set()
 
 
-def lowers(*names: str, followed: bool = False) -> Callable[[Rule], Rule]:
-    """Declare the lowering of ops by their names; `followed` says that their kernels take epilogues."""
+def lowers(*names: str, followed: bool = False, raises: bool = False) -> Callable[[Rule], Rule]:
+    """Declare the lowering of ops by their names.
+
+    `followed` says that their kernels take epilogues. `raises` says that a step of Python's stands behind them, which
+    may raise an error; not where it only would if another had raised before, as behind the transpose of an index.
+    """
 
     def register(rule: Rule) -> Rule:
         for name in names:
             RULES[name] = rule
         if followed:
             FOLLOWED.update(names)
+        if raises:
+            RAISING.update(names)
         return rule
 
     return register
@@ -101,6 +109,10 @@ class Lowering:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return View(Buffer("temp", nbytes), dtype, shape, dense(shape))
 
+    def place(self, node: Node, shape: Sequence[int]) -> View:
+        """Return memory for the result of a node, seen in another shape, whose rows are each side by side."""
+        return self.temp(shape, node.spec.dtype)
+
     def constant(self, value: Any) -> View:
         """Return an array that is part of the program."""
         array = np.asarray(value, order="C")
@@ -119,7 +131,7 @@ class Lowering:
         """Return the kernel of this key for the lowering's target."""
         return kernel(key, build, self.target)
 
-    def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
+    def step(self, kernel: Kernel | HostCall | Jump | Exchange, words: Sequence[int | View], **rest: Any) -> None:
         """Add a step; the arguments are those of :class:`Step`."""
         step = Step(kernel, words, **rest)
         self.plan.steps.append(step)
@@ -171,6 +183,11 @@ class Lowering:
         A gradient goes back to the places that its value came from: its own check could only repeat that.
         """
         return (_flat(index), size) in self._in_range
+
+    def note_joined(self, pieces: Sequence[View], whole: View) -> None:
+        """Note that an array was filled with others, which steps may have checked as indices."""
+        sizes = [{size for index, size in self._in_range if index == _flat(piece)} for piece in pieces]
+        self.note_in_range((whole, size) for size in set.intersection(*sizes))
 
     def note_in_range(self, checked: Iterable[tuple[View, int]]) -> None:
         """Note that from here on index arrays have been checked against sizes."""
