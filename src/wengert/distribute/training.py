@@ -135,7 +135,7 @@ class StepOnMesh(Jit):
         inputs, gathered, wanted = self._placements(traced, call, captures)
         of_trace = traced.graph.inputs
         kept = {w.output: captures.names[captures.cells[w.number].key] for w in traced.cell_writes}
-        for i, g in traced.cell_grads:
+        for i, g, _ in traced.cell_grads:
             if g is not None:
                 kept[g] = f"the gradient of {captures.names[captures.cells[i].key]}"
         names = [
@@ -206,13 +206,15 @@ class StepOnMesh(Jit):
             if w.number not in of_cell and isinstance(cell, TensorCell):
                 of_cell[w.number] = placement_of(self._split(cell)[0], cell.spec, mesh, self._name)
             left.setdefault(w.output, set()).add(of_cell.get(w.number, (None,) * len(mesh.names)))
-        for i, g in traced.cell_grads:
+        for i, g, _ in traced.cell_grads:
             if g is not None:
                 cell = captures.cells[i]
                 placement = placement_of(self._split_of_gradient(cell), cell.spec, mesh, self._name)
                 left.setdefault(g, set()).add(placement)
         shown = {output_of(r) for r in (*traced.results, *(r for w in traced.place_writes for r in w.leaves))}
-        shown |= {w.output for w in traced.argument_writes} | {g for _, g in traced.argument_grads if g is not None}
+        shown |= {w.output for w in traced.argument_writes} | {
+            w.output for w in traced.argument_grads if w.output is not None
+        }
         kept = {k: found.pop() for k, found in left.items() if len(found) == 1 and k not in shown}
         return placed, [frozenset() if a is None else frozenset({mesh.names.index(a)}) for a in axes], kept
 

@@ -14,13 +14,14 @@ from ...core.ops.facets import VIEWS, Role
 from ...core.ops.record import OUTPUT
 from .codegen.types import Target
 from .fuse.epilogues import emitter, epilogue_key, follow, operand_kind
-from .fuse.groups import Group, Grouping, edge, permutation
+from .fuse.groups import Group, Grouping
+from .fuse.loop_nodes import edge, permutation
 from .fuse.recompute import recompute
 from .fuse.schedule import NestBuilder, is_structure, literal_dtype
 from .kernels.copies import copy_step, sliced
 from .overlap import LOOK_NS, Begin, Exchanges, cost, moved_by, roots
 from .plan.host_calls import forward_call
-from .plan.lowering import FOLLOWED, RULES, Epilogue, Lowering
+from .plan.lowering import FOLLOWED, RAISING, RULES, Epilogue, Lowering
 from .plan.plan import Buffer, Exchange, Plan, View, dense
 from .rewrite.checks import Check
 
@@ -101,6 +102,7 @@ class GraphLowering(Lowering):
         """Add all steps, and return the arrays of the graph's outputs."""
         order = self._order()
         self._last_readers(order)
+        self._last_raising = max((i for i, unit in enumerate(order) if self._may_raise(unit)), default=-1)
         unlooked = 0.0
         for self._now, node in enumerate(order):
             before = len(self.plan.steps)
@@ -159,6 +161,18 @@ class GraphLowering(Lowering):
                 done.add(id(unit))
                 order.append(unit)
         return order
+
+    def _may_raise(self, unit: Any) -> bool:
+        """Return whether a unit is a node behind whose kernel, or instead of which, Python runs."""
+        if isinstance(unit, Begin):
+            return False  # it comes to its end later
+        if isinstance(unit, Group) or unit in self.views or unit.op is CONSTANT or unit.op is OUTPUT or _is_view(unit):
+            return False
+        return (
+            unit in self._begins
+            or unit.op.name in RAISING
+            or (unit.op.name not in RULES and unit.op.role is not Role.JOIN)
+        )
 
     def _needs(self, unit: Any) -> list[Any]:
         """Return the units that come before one."""
@@ -221,8 +235,10 @@ class GraphLowering(Lowering):
 
     def _in_place(self, node: Node, group: Group) -> View | None:
         """Return the donated input whose memory the result of a group's member may take, or None."""
+        if node not in self._outputs or node in group.reductions:
+            return None
         # Nothing is overwritten while an error may still come.
-        if node not in self._outputs or node in group.reductions or self._checks:
+        if self._checks or self._now < self._last_raising:
             return None
         wanted = group.result_axes(node)
         if len({d for d in wanted if d >= 0}) < len(group.space):
@@ -256,9 +272,9 @@ class GraphLowering(Lowering):
             if node.op.role is not Role.JOIN:
                 continue
             for i, piece in enumerate(node.inputs):
-                if not isinstance(piece, Node) or piece in self._pieces or piece in self._outputs:
-                    continue
-                if piece in self.grouping.group or piece.op.role is Role.JOIN:
+                while isinstance(piece, Node) and piece.op.role is Role.RESHAPE and piece not in self._outputs:
+                    piece = piece.inputs[0]
+                if isinstance(piece, Node) and piece not in self._pieces and piece not in self._outputs:
                     self._pieces[piece] = (node, i)
 
     def _container(self, node: Node) -> View:
@@ -276,7 +292,13 @@ class GraphLowering(Lowering):
     def _destination(self, node: Node) -> View | None:
         """Return the place of a result that is a piece of another array; None for other results."""
         place = self._pieces.get(node)
-        return None if place is None else self._piece(*place)
+        return None if place is None else self._piece(*place).reshape(node.spec.shape)
+
+    def place(self, node: Node, shape: Sequence[int]) -> View:
+        found = self._destination(node)
+        seen = found.reshape(shape) if found is not None else None
+        is_in_rows = seen is not None and (seen.strides[-1] == 1 or seen.shape[-1] == 1)
+        return seen if seen is not None and is_in_rows else self.temp(shape, node.spec.dtype)
 
     def _piece(self, node: Node, index: int) -> View:
         """Return the part of a stack's or concatenation's array that its operand `index` fills."""
@@ -295,8 +317,9 @@ class GraphLowering(Lowering):
         """Lower a stack or a concatenation: pieces that are not stored in place yet are copied."""
         for i, piece in enumerate(node.inputs):
             target, source = self._piece(node, i), self.base_view(piece)
-            if (source.buffer, source.offset, source.strides) != (target.buffer, target.offset, target.strides):
+            if not source.lies_as(target):
                 copy_step(self, source, target)
+        self.note_joined([self.base_view(piece) for piece in node.inputs], self._container(node))
         return self._container(node)
 
     def twin(self, node: Node, name: str) -> Node | None:
@@ -362,7 +385,10 @@ class GraphLowering(Lowering):
         outputs = []
         for n in (*wanted, *results):
             given = self._in_place(n, group) if n is not product and memory_order is None else None
-            out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
+            if given is None and memory_order is None:
+                out: View | None = self.place(n, shape)
+            else:
+                out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
             assert out is not None
             outputs.append(out)
             named = group.result_axes(n) if n is not product else own

@@ -102,6 +102,12 @@ class View(NamedTuple):
         ]
         return self._replace(shape=tuple(shape), strides=tuple(strides))
 
+    def lies_as(self, other: View) -> bool:
+        """Return whether another view of the same shape is of the same elements."""
+        if self.buffer is not other.buffer or self.offset != other.offset or self.shape != other.shape:
+            return False
+        return all(n <= 1 or s == t for n, s, t in zip(self.shape, self.strides, other.strides))
+
     def permute(self, axes: Sequence[int]) -> View:
         return self._replace(shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
 
