@@ -14,8 +14,17 @@ from ...core.graph.snapshot import CONSTANT, specs_of
 from ...core.node import Node
 from ...core.ops.record import OUTPUT
 from ...transforms.tracing.host import SHOW
-from . import control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure
 from .api import experimental, jax, jnp
+from .lowerings import (
+    control,
+    elementwise,
+    indexing,
+    linear_algebra,
+    products,
+    random_numbers,
+    reductions,
+    structure,
+)
 from .rules import ON_HOST, Trace, rule_of
 
 # The modules that declare rules.

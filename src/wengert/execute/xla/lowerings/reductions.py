@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.snapshot import specs_of
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, axes_of, dtype_of, is_half, lowers, narrow, shape_of, wide
+from ....core.graph.snapshot import specs_of
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, axes_of, dtype_of, is_half, lowers, narrow, shape_of, wide
 
 
 def _kept(node: Node, x: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.graph import Graph
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, lowers
+from ....core.graph.graph import Graph
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, lowers
 
 
 @lowers("switch")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, dtype_of, is_half, lowers, narrow, shape_of, wide
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, dtype_of, is_half, lowers, narrow, shape_of, wide
 
 
 def _contract(node: Node, x: Any, y: Any, contracted: Any, batch: Any) -> Any:
