@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT, specs_of
 from ...core.node import Node
@@ -16,6 +15,7 @@ from ...core.ops.record import OUTPUT
 from ...transforms.tracing.host import SHOW
 from .api import experimental, jax, jnp
 from .lowerings import (
+    collectives,
     control,
     elementwise,
     indexing,
@@ -28,7 +28,7 @@ from .lowerings import (
 from .rules import ON_HOST, Trace, rule_of
 
 # The modules that declare rules.
-RULED = (control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure)
+RULED = (collectives, control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure)
 
 
 def lower(graph: Graph, args: Sequence[Any], trace: Trace) -> list[Any]:
@@ -66,13 +66,6 @@ def _fits(node: Node, found: Any) -> bool:
 def _called_back(trace: Trace, node: Node, operands: list[Any]) -> Any:
     """Return what the op's forward gives, called back on the host."""
     op, attrs, specs = node.op, node.attrs, specs_of(node)
-    if "collective" in op.facets:
-        fail(
-            GraphError,
-            f"{op.name} of {', '.join(map(str, specs))} on XLA",
-            "Ranks meet in native programs alone: leave the engine at its default.",
-            str(node.source) if node.source is not None else None,
-        )
     several = isinstance(node.spec, tuple)
     arrays = {i: x for i, x in enumerate(operands) if hasattr(x, "dtype")}
     numbers = [None if i in arrays else x for i, x in enumerate(operands)]

@@ -53,14 +53,17 @@ class Compiled:
         inputs = {k: i for i, k in self.replaced.items() if self._made.donated[i]}
         self._slots = [(k, inputs.get(k, -1)) for k in self._order]
 
+    # -- compiling
+
     def _compile(self, donates: bool) -> _Made:
-        trace = Trace(lower)
+        trace = self._trace()
         order, replaced = self._order, self.replaced
 
         def program(*args: Any) -> tuple[list[Any], Any]:
             trace.begin(self.expanded.inputs)
-            outputs = [jnp.asarray(x) for x in lower(self.expanded, args, trace)]
-            wrong = trace.is_wrong()
+            found = lower(self.expanded, self._entered(args), trace)
+            outputs = [self._left(k, jnp.asarray(x)) for k, x in enumerate(found)]
+            wrong = self._joined(trace.is_wrong())
             if donates and trace.wrong:  # what is refused leaves the state as it was
                 for i, k in replaced.items():
                     outputs[k] = lax.select(jnp.broadcast_to(wrong, outputs[k].shape), args[i], outputs[k])
@@ -70,11 +73,10 @@ class Compiled:
                 seen.add(id(x))
             return [outputs[k] for k in order], wrong if trace.wrong else None
 
-        specs = [jax.ShapeDtypeStruct(n.spec.shape, n.spec.dtype) for n in self.graph.inputs]
         given = tuple(sorted(replaced)) if donates else ()
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*donated")
-            call = jax.jit(program, donate_argnums=given, keep_unused=True, compiler_options=_OPTIONS)
+            call, specs = self._jitted(program, given, _OPTIONS)
             lowered = call.lower(*specs)
             if donates and trace.on_host:  # what Python raises comes after state was overwritten
                 return self._compile(False)
@@ -82,41 +84,70 @@ class Compiled:
         flags = tuple(i in given for i in range(len(specs)))
         return _Made(call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host)
 
+    def _trace(self) -> Trace:
+        return Trace(lower)
+
+    def _jitted(self, program: Callable[..., Any], given: tuple[int, ...], options: Any) -> tuple[Any, list[Any]]:
+        """Return the program as JAX calls it, and the specs of what it is called with."""
+        specs = [jax.ShapeDtypeStruct(n.spec.shape, n.spec.dtype) for n in self.graph.inputs]
+        return jax.jit(program, donate_argnums=given, keep_unused=True, compiler_options=options), specs
+
+    def _entered(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of the graph's inputs for what the program is called with."""
+        return args
+
+    def _left(self, k: int, x: Any) -> Any:
+        """Return an output of the program for one of the graph."""
+        return x
+
+    def _joined(self, wrong: Any) -> Any:
+        """Return whether a check has found something wrong."""
+        return wrong
+
     # -- running
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        call, _, donated, is_checked, known, _ = self._made
+        _, _, donated, is_checked, known, _ = self._made
         if not all(k.holds(arrays[k.number]) for k in known):
-            return interpreted(self.graph, arrays)
-        holders = [held_by(a) for a in arrays]
-        args = [a if h is None else h.array for a, h in zip(arrays, holders, strict=True)]
+            return self._interpreted(arrays)
+        holders, args = self._fed(arrays)
         try:
-            with jax.enable_x64(True):
-                found, wrong = call(*args)
-            for x in found:
-                x.block_until_ready()
+            found, wrong = self._called(args)
         except Exception:
             if any(donated):
                 raise
-            return interpreted(self.graph, arrays)  # which raises what Python has raised, or what an op refuses
+            return self._interpreted(arrays)  # which raises what Python has raised, or what an op refuses
         outputs = self._placed(arrays, holders, found)
         self._moved = [h is None for h in holders]
         if is_checked and bool(wrong):
             return self._refused(arrays, outputs)
         return outputs
 
+    def _fed(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return for each ndarray what holds it on the device, if it is there, and what the program is called with."""
+        holders = [h if (h := held_by(a)) is not None and h.where is self._where else None for a in arrays]
+        return holders, [a if h is None else h.array for a, h in zip(arrays, holders, strict=True)]
+
+    def _called(self, args: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the program's results, when they are there."""
+        with jax.enable_x64(True):
+            found, wrong = self._made.call(*args)
+        for x in found:
+            x.block_until_ready()
+        return found, wrong
+
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
         outputs: list[Any] = [None] * len(found)
-        shares = self._shares
+        where, shares = self._where, self._shares
         for (k, i), x in zip(self._slots, found, strict=True):
             holder = holders[i] if i >= 0 else None
             if type(holder) is Held and x.unsafe_buffer_pointer() == holder.pointer:
                 holder.array = x
                 outputs[k] = arrays[i]
             else:
-                outputs[k] = shown(x, shares)
+                outputs[k] = shown(x, where, shares)
         return outputs
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
@@ -125,7 +156,11 @@ class Compiled:
         for i, k in self.replaced.items():
             if self._made.donated[i]:
                 feeds[i] = outputs[k]
-        return interpreted(self.graph, feeds)
+        return self._interpreted(feeds)
+
+    def _interpreted(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the outputs by the interpreter, in memory of their own. Raises what the ops raise."""
+        return [np.array(v) for v in interpret(self.graph, arrays)]
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
         """Run, and give the outputs to `commit` when they are there."""
@@ -162,17 +197,17 @@ class Compiled:
 
     @cached_property
     def _device(self) -> str:
-        device = jax.devices()[0]
-        return f"{device.platform}:{device.id}"
+        return f"{self._where.platform}:{self._where.id}"
+
+    @cached_property
+    def _where(self) -> Any:
+        """The device that the program runs on."""
+        return jax.local_devices()[0]
 
     @cached_property
     def _shares(self) -> bool:
-        return bool(jax.devices()[0].platform == "cpu")
-
-
-def interpreted(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
-    """Return the outputs by the interpreter, in memory of their own. Raises what the ops raise."""
-    return [np.array(v) for v in interpret(graph, arrays)]
+        """True where the host sees the device's memory."""
+        return bool(self._where.platform == "cpu")
 
 
 def compile_graph(

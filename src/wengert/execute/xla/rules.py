@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.ops.facets import VIEWS
 from ...core.ops.op import Op, spec_of_input
+from ...ops.collective.finding import collectives
 from ..native.rewrite.checks import is_checked
 from .api import jnp, lax
 
@@ -66,9 +68,20 @@ class Trace:
     Where one of them is true at the end of a run, the interpreter computes the call again: it raises what the op
     raises, in its words, or its results are taken. Indices that a call brings itself are looked at before it (`known`):
     nobody has to wait for the device to hear of them.
+
+    `axes` are those of the mesh whose ranks run the graph, by name, with the number of ranks along each; none for a
+    program of one device. With `is_awaited` False no call waits for a check of what it brings: ranks that run the
+    program together, each in a process of its own, would not find the same.
     """
 
-    def __init__(self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]]) -> None:
+    def __init__(
+        self,
+        lower: Callable[[Graph, Sequence[Any], Trace], list[Any]],
+        axes: Mapping[str, int] | None = None,
+        is_awaited: bool = True,
+    ) -> None:
+        self.axes = dict(axes or {})
+        self._is_awaited = is_awaited
         self.wrong: list[Any] = []
         self.known: list[Known] = []
         # The ops that the host is called back for, with the reasons: what they raise comes in the midst of a run.
@@ -80,7 +93,7 @@ class Trace:
     def begin(self, inputs: Sequence[Node]) -> None:
         """Begin anew, with the inputs of the graph that a call is fed."""
         self.wrong, self.known, self.on_host = [], [], {}
-        self.origins = {n: i for i, n in enumerate(inputs)}
+        self.origins = {n: i for i, n in enumerate(inputs)} if self._is_awaited else {}
 
     def follow(self, node: Node) -> None:
         """Note where a node's elements come from, if all of them are an input's."""
@@ -118,11 +131,36 @@ class Trace:
             out = mask if out is None else lax.bitwise_or(out, mask)
         return np.zeros((), bool) if out is None else out
 
+    def axis_of(self, node: Node) -> str | None:
+        """Return the mesh axis of a collective; None where one rank stands along it. Raises GraphError without it."""
+        over, ranks = node.attrs["over"], node.attrs["ranks"]
+        if ranks != 1 and self.axes.get(over) != ranks:
+            fail(
+                GraphError,
+                f"{node.op.name} over {over!r}, an axis of {ranks} ranks, in a program of XLA's for one device",
+                "Ranks are devices in wg.distribute.jit, partition and shard_map: compile nothing around them.",
+                str(node.source) if node.source is not None else None,
+            )
+        return over if ranks != 1 else None
+
+    def met(self, graphs: Sequence[Graph]) -> tuple[str, ...]:
+        """Return the axes along which ranks meet inside of a loop's or a branch's graphs."""
+        return tuple(sorted({n.attrs["over"] for g in graphs for n in collectives(g) if n.attrs["ranks"] != 1}))
+
+    def agreed(self, number: Any, over: tuple[str, ...]) -> tuple[Any, Any]:
+        """Return a number by which the program goes on, the same along these axes, and whether ranks differ in it.
+
+        Ranks that meet would wait for each other without end where one of them goes another way.
+        """
+        whole = narrow(number, np.dtype(np.int64))
+        least, most = lax.pmin(whole, over), lax.pmax(whole, over)
+        return narrow(least, np.dtype(number.dtype)), least != most
+
     def inner(self, graph: Graph) -> Callable[..., tuple[list[Any], Any]]:
         """Return the function of a graph inside: its outputs, and whether a check found something wrong."""
 
         def run(*args: Any) -> tuple[list[Any], Any]:
-            inside = Trace(self._lower)
+            inside = Trace(self._lower, self.axes)
             outputs = self._lower(graph, args, inside)
             self.on_host |= inside.on_host
             return outputs, jnp.asarray(inside.is_wrong())
