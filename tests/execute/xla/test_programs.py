@@ -160,6 +160,44 @@ def test_powers() -> None:
         on_xla(lambda x, n: x**n)(wg.tensor([2]), wg.tensor([-1]))
 
 
+# -- what is found again by being equal
+
+
+def test_the_gradient_of_a_maximum_goes_to_its_element() -> None:
+    """XLA computes the argument twice, rounded in two ways: no element need equal the maximum."""
+
+    def f(x: Any, a: Any, b: Any) -> Any:
+        return ((wg.tanh(x * a) * x + b).max(0) ** 2).sum()
+
+    for seed in range(3):
+        given = draw(33, 7, seed=seed), draw(7, seed=seed + 10), draw(7, seed=seed + 20)
+        gradient = wg.grad(f, argnums=(0, 1, 2))
+        for got, want in zip(on_xla(gradient)(*given), gradient(*given), strict=True):
+            close(got, want)
+
+
+def test_the_gradient_of_a_pool_goes_to_its_elements() -> None:
+    model = wg.nn.Sequential(
+        wg.nn.Conv2d(1, 2, 3, padding=1),
+        wg.nn.BatchNorm2d(2),
+        wg.nn.ReLU(),
+        wg.nn.MaxPool2d(2),
+        wg.nn.Conv2d(2, 8, 3, padding=1),
+    ).to("float64")
+    parameters, x = list(model.parameters()), draw(8, 1, 6, 6)
+
+    def loss() -> None:
+        for p in parameters:
+            p.grad = None
+        (model(x) ** 2).sum().backward()
+
+    loss()
+    want = [p.grad.numpy().copy() for p in parameters]
+    on_xla(loss)()
+    for p, gradient in zip(parameters, want, strict=True):
+        close(p.grad, gradient, 1e-10)
+
+
 # -- control flow and transforms
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.graph.graph import Graph
-from ...core.graph.snapshot import CONSTANT, specs_of
+from ...core.graph.snapshot import CONSTANT, LEAVES, specs_of
 from ...core.node import Node
 from ...core.ops.record import OUTPUT
+from ...ops.pointwise.logic import equal, not_equal
 from ...transforms.tracing.host import SHOW
 from .api import experimental, jax, jnp
 from .lowerings import (
@@ -25,7 +26,7 @@ from .lowerings import (
     reductions,
     structure,
 )
-from .rules import ON_HOST, Trace, rule_of
+from .rules import ON_HOST, Trace, once, rule_of
 
 # The modules that declare rules.
 RULED = (collectives, control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure)
@@ -34,12 +35,44 @@ RULED = (collectives, control, elementwise, indexing, linear_algebra, products, 
 def lower(graph: Graph, args: Sequence[Any], trace: Trace) -> list[Any]:
     """Return the outputs of a graph of primitives for JAX's arrays."""
     values: dict[Node, Any] = dict(zip(graph.inputs, args, strict=True))
+    recognised = _recognised(graph)
     for node in graph.nodes:
         if node not in values:
             operands = [values[e] if isinstance(e, Node) else e for e in node.inputs]
-            values[node] = _value(trace, node, operands)
+            found = _value(trace, node, operands)
+            values[node] = once(found) if node in recognised else found
             trace.follow(node)
     return [values[n] for n in graph.outputs]
+
+
+def _recognised(graph: Graph) -> set[Node]:
+    """Return the values that are found again by being equal to what was made of them: the elements that are a maximum.
+
+    XLA may compute a value twice, rounded in two ways, for two who use it; none of its elements would be found.
+    """
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.op is not equal and node.op is not not_equal:
+            continue
+        nodes = [e for e in node.inputs if isinstance(e, Node) and e.op not in LEAVES]
+        if len(nodes) == 2 and nodes[0] is not nodes[1] and all(e.spec.dtype.kind in "fcV" for e in nodes):
+            first, last = sorted(nodes, key=graph.index.__getitem__)
+            if first not in found and _leads_to(first, last, graph):
+                found.add(first)
+    return found
+
+
+def _leads_to(source: Node, target: Node, graph: Graph) -> bool:
+    """Return whether a value is made of another one."""
+    least, seen, waiting = graph.index[source], {target}, [target]
+    while waiting:
+        for e in waiting.pop().inputs:
+            if e is source:
+                return True
+            if isinstance(e, Node) and e not in seen and graph.index[e] > least:
+                seen.add(e)
+                waiting.append(e)
+    return False
 
 
 def _value(trace: Trace, node: Node, operands: list[Any]) -> Any:
