@@ -381,6 +381,45 @@ def test_python_in_the_midst(capsys: pytest.CaptureFixture[str]) -> None:
     assert w.tolist() == [2.0, 4.0]
 
 
+def test_python_in_the_midst_has_the_whole_number() -> None:
+    seen: list[Any] = []
+
+    def keep(a: Any) -> Any:
+        seen.append(np.array(a))
+        return np.asarray(a)
+
+    for dtype in ("float64", "complex128", "int64", "uint64", "float32", "bool"):
+        x = wg.tensor([0, 1, 3]).astype(dtype) / 3 if dtype[0] in "fc" else wg.tensor([0, 1, 2**31]).astype(dtype)
+        f = on_xla(lambda x: wg.callback(keep, wg.spec(x.shape, x.dtype), x))
+        for given in (x, x[1]):
+            assert f(given).numpy().tobytes() == given.numpy().tobytes() == seen[-1].tobytes()
+            assert seen[-1].shape == given.shape
+
+
+def test_ctrl_c_in_the_midst_leaves_the_state_as_it_was() -> None:
+    w, stops = wg.zeros(3), [False]
+
+    def stop(a: Any) -> Any:
+        if stops[0]:
+            raise KeyboardInterrupt
+        return np.asarray(a)
+
+    @on_xla
+    def step(x: Any) -> Any:
+        w.add_(x)
+        return wg.callback(stop, wg.spec((3,)), w)
+
+    for _ in range(6):
+        step(wg.ones(3))
+    stops[0] = True
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            step(wg.ones(3))
+        assert w.tolist() == [6.0] * 3
+    stops[0] = False
+    assert step(wg.ones(3)).tolist() == w.tolist() == [7.0] * 3
+
+
 # -- memory
 
 

@@ -14,7 +14,7 @@ from ...core.node import Node
 from ...core.ops.record import OUTPUT
 from ...ops.pointwise.logic import equal, not_equal
 from ...transforms.tracing.host import SHOW
-from .api import experimental, jax, jnp
+from .api import experimental, jax, jnp, lax
 from .lowerings import (
     collectives,
     control,
@@ -102,20 +102,69 @@ def _called_back(trace: Trace, node: Node, operands: list[Any]) -> Any:
     several = isinstance(node.spec, tuple)
     arrays = {i: x for i, x in enumerate(operands) if hasattr(x, "dtype")}
     numbers = [None if i in arrays else x for i, x in enumerate(operands)]
+    dtypes, stopped = [np.dtype(x.dtype) for x in arrays.values()], trace.stopped
 
     def run(*values: Any) -> tuple[Array, ...]:
         given = numbers.copy()
-        for i, x in zip(arrays_at, values, strict=True):
-            given[i] = np.asarray(x)
-        with np.errstate(all="ignore"):
-            out = op.forward(*given, **attrs)
-        return tuple(np.asarray(x, s.dtype) for x, s in zip(out if several else (out,), specs, strict=True))
+        for i, x, dtype in zip(arrays, values, dtypes, strict=True):
+            given[i] = _of_words(np.asarray(x), dtype)
+        try:
+            with np.errstate(all="ignore"):
+                out = op.forward(*given, **attrs)
+        except BaseException as e:
+            if not isinstance(e, Exception):
+                stopped.append(e)
+            # What else it is, the interpreter will raise.
+            return (*(_as_words(np.zeros(s.shape, s.dtype)) for s in specs), np.asarray(True))
+        found = [np.asarray(x, s.dtype) for x, s in zip(out if several else (out,), specs, strict=True)]
+        return (*map(_as_words, found), np.asarray(False))
 
-    arrays_at = tuple(arrays)
-    shapes = tuple(jax.ShapeDtypeStruct(s.shape, s.dtype) for s in specs)
+    # JAX hands the host arrays of 32 bits, whatever the program has, where another thread runs it: others go as words.
+    shapes = [
+        jax.ShapeDtypeStruct((*s.shape, _words(s.dtype)), np.uint32)
+        if _words(s.dtype)
+        else jax.ShapeDtypeStruct(s.shape, s.dtype)
+        for s in specs
+    ]
+    result = (*shapes, jax.ShapeDtypeStruct((), np.bool_))
     trace.on_host[op.name] = ON_HOST.get(op.name, "it is no op of the library's table")
+    words = [_to_words(x) for x in arrays.values()]
     if op is SHOW:
-        found = experimental.io_callback(run, shapes, *arrays.values(), ordered=True)
+        *found, failed = experimental.io_callback(run, result, *words, ordered=True)
     else:
-        found = jax.pure_callback(run, shapes, *arrays.values())
+        *found, failed = jax.pure_callback(run, result, *words)
+    trace.check(failed)
+    found = [_from_words(x, s.dtype) for x, s in zip(found, specs, strict=True)]
     return tuple(found) if several else found[0]
+
+
+def _words(dtype: Any) -> int:
+    """Return how many words of 32 bits a number of more bits has; 0 for others."""
+    half = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    return dtype.itemsize // 4 if half == 8 else 0
+
+
+def _to_words(x: Any) -> Any:
+    """Return an array of JAX's with its numbers of more than 32 bits as words, along a new last axis."""
+    if not _words(np.dtype(x.dtype)):
+        return x
+    if x.dtype.kind == "c":
+        return lax.concatenate([_to_words(lax.real(x)), _to_words(lax.imag(x))], x.ndim)
+    return lax.bitcast_convert_type(x, np.uint32)
+
+
+def _from_words(x: Any, dtype: Any) -> Any:
+    if not _words(dtype):
+        return x
+    if dtype.kind == "c":
+        return lax.complex(*(lax.bitcast_convert_type(part, np.float64) for part in (x[..., :2], x[..., 2:])))
+    return lax.bitcast_convert_type(x, dtype)
+
+
+def _of_words(x: Array, dtype: Any) -> Array:
+    """Return an ndarray of numbers whose words stand along its last axis."""
+    return np.ascontiguousarray(x).view(dtype)[..., 0] if _words(dtype) else x
+
+
+def _as_words(x: Array) -> Array:
+    return np.array(x, order="C")[..., None].view(np.uint32) if _words(x.dtype) else x

@@ -33,6 +33,7 @@ class _Made(NamedTuple):
     is_checked: bool
     known: tuple[Known, ...]
     on_host: dict[str, str]
+    stopped: list[BaseException]
 
 
 class Compiled:
@@ -48,14 +49,14 @@ class Compiled:
         # The outputs that take an input's place come first, in the order of those inputs, by which XLA pairs them.
         first = [self.replaced[i] for i in sorted(self.replaced)]
         self._order = [*first, *(k for k in range(len(graph.outputs)) if k not in {*first})]
-        self._made = self._compile(bool(first))
+        self._made = self._compile()
         # The outputs as a run gives them, each with the input whose memory it may have taken, or -1.
         inputs = {k: i for i, k in self.replaced.items() if self._made.donated[i]}
         self._slots = [(k, inputs.get(k, -1)) for k in self._order]
 
     # -- compiling
 
-    def _compile(self, donates: bool) -> _Made:
+    def _compile(self) -> _Made:
         trace = self._trace()
         order, replaced = self._order, self.replaced
 
@@ -64,7 +65,7 @@ class Compiled:
             found = lower(self.expanded, self._entered(args), trace)
             outputs = [self._left(k, jnp.asarray(x)) for k, x in enumerate(found)]
             wrong = self._joined(trace.is_wrong())
-            if donates and trace.wrong:  # what is refused leaves the state as it was
+            if trace.wrong:  # what is refused leaves the state as it was
                 for i, k in replaced.items():
                     outputs[k] = lax.select(jnp.broadcast_to(wrong, outputs[k].shape), args[i], outputs[k])
             seen = {id(a) for a in args}
@@ -73,16 +74,16 @@ class Compiled:
                 seen.add(id(x))
             return [outputs[k] for k in order], wrong if trace.wrong else None
 
-        given = tuple(sorted(replaced)) if donates else ()
+        given = tuple(sorted(replaced))
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*donated")
             call, specs = self._jitted(program, given, _OPTIONS)
             lowered = call.lower(*specs)
-            if donates and trace.on_host:  # what Python raises comes after state was overwritten
-                return self._compile(False)
             compiled = lowered.compile()  # which calls find
         flags = tuple(i in given for i in range(len(specs)))
-        return _Made(call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host)
+        return _Made(
+            call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host, trace.stopped
+        )
 
     def _trace(self) -> Trace:
         return Trace(lower)
@@ -108,7 +109,7 @@ class Compiled:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        _, _, donated, is_checked, known, _ = self._made
+        _, _, donated, is_checked, known, _, stopped = self._made
         if not all(k.holds(arrays[k.number]) for k in known):
             return self._interpreted(arrays)
         holders, args = self._fed(arrays)
@@ -121,6 +122,8 @@ class Compiled:
         outputs = self._placed(arrays, holders, found)
         self._moved = [h is None for h in holders]
         if is_checked and bool(wrong):
+            if stopped:
+                raise stopped.pop()
             return self._refused(arrays, outputs)
         return outputs
 

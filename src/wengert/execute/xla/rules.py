@@ -86,6 +86,8 @@ class Trace:
         self.known: list[Known] = []
         # The ops that the host is called back for, with the reasons: what they raise comes in the midst of a run.
         self.on_host: dict[str, str] = {}
+        # What came in the midst of a run of Python's and is no error of it: Ctrl-C.
+        self.stopped: list[BaseException] = []
         # The inputs, by number, that nodes have all their elements from.
         self.origins: dict[Node, int] = {}
         self._lower = lower
@@ -161,6 +163,7 @@ class Trace:
 
         def run(*args: Any) -> tuple[list[Any], Any]:
             inside = Trace(self._lower, self.axes)
+            inside.stopped = self.stopped
             outputs = self._lower(graph, args, inside)
             self.on_host |= inside.on_host
             return outputs, jnp.asarray(inside.is_wrong())
