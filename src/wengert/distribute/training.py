@@ -19,10 +19,12 @@ from ..core.references import Apart
 from ..core.spec import Spec
 from ..core.state.cells import Cell, TensorCell
 from ..core.tensor import Tensor
-from ..execute.engines import XLA, Engine
+from ..execute.engines import XLA, named
+from ..execute.engines import Engine as Chosen
 from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.outside import Outside
 from ..execute.jit.executor import CompileGraph, Executor, executor
+from ..execute.jit.executor import on_xla as on_one_device
 from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options
 from ..execute.jit.signature import Call
@@ -30,12 +32,13 @@ from ..execute.jit.tracing import Argument, Traced
 from ..execute.native.run.runtime import Commit
 from ..nn.module import Module
 from ..passes.cse import cse
-from .engines.engine import Lockstep, engine_for
+from .engines.engine import Engine, Lockstep, engine_for, run_placed
 from .engines.stages import LockstepStages
+from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
-from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
+from .placing.placement import PartitionSpec, Placement, partition_spec, placement_of
 from .program import checked_in_specs, spread_specs
 
 # By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.
@@ -112,20 +115,15 @@ def _known(x: Any) -> tuple[PartitionSpec, str | None] | None:
 class OnMeshExecutor:
     """A traced step, partitioned: it takes whole arrays and gives whole arrays, and each rank computes its part."""
 
-    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str]) -> None:
-        self.program = program
+    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str], engine: Engine | OnDevices) -> None:
+        self.program, self.engine = program, engine
         self.names = names  # of the inputs, as errors call them
-        self.engine = engine_for(program)
+        self.wholes = [n.spec for n in program.graph.outputs]
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
-        mesh = self.program.mesh
         self.engine.check(self.names, arrays)
-        feeds = [
-            [local_part(np.asarray(x), p, mesh, rank) for x, p in zip(arrays, self.program.inputs, strict=True)]
-            for rank in self.engine.ranks
-        ]
-        outputs = [np.asarray(v) for v in self.engine.run(feeds)[0]]
+        outputs = run_placed(self.engine, self.program, arrays, self.wholes)
         if not isinstance(self.engine, (Lockstep, LockstepStages)):
             return outputs  # of an executor, which gives new arrays
         seen: list[Any] = list(arrays)
@@ -142,6 +140,27 @@ class OnMeshExecutor:
         return outputs
 
 
+class OnDevicesExecutor(OnMeshExecutor):
+    """The same on XLA, where what JAX says of the program can be seen."""
+
+    engine: OnDevices
+
+    @property
+    def ir(self) -> str:
+        """The program as XLA is given it."""
+        return self.engine.compiled.ir
+
+    @property
+    def memory(self) -> Any:
+        """The memory that a run needs on each device, as XLA says."""
+        return self.engine.compiled.memory
+
+    @property
+    def transfers(self) -> Any:
+        """The arrays that the last run moved between the host and the devices."""
+        return self.engine.compiled.transfers
+
+
 class StepOnMesh(Jit):
     """A compiled training step on a mesh, as :func:`jit` returns it."""
 
@@ -154,8 +173,11 @@ class StepOnMesh(Jit):
         in_specs: Sequence[Any],
         zero: str | None,
         pipeline: Pipeline | None = None,
+        engine: str | None = None,
     ) -> None:
-        super().__init__(fn, Options(None, None, None, False, False, None))
+        named_engine = named(engine) if engine is not None else ""
+        super().__init__(fn, Options(None, None, None, False, False, None, engine=named_engine))
+        self._ranks = mesh.size
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
@@ -171,13 +193,7 @@ class StepOnMesh(Jit):
         with for_all_ranks(self.mesh):
             return super()._traced(call, arguments, outside)
 
-    def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
-        if engine.name == XLA:
-            fail(
-                GraphError,
-                f"{self._name} on {self.mesh} with the engine {engine}",
-                "Ranks run native code: compile a step on a mesh outside of wg.engine.",
-            )
+    def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Chosen) -> CompileGraph:
         inputs, gathered = self._inputs(traced, call, captures)
         of_trace = traced.graph.inputs
         names = [
@@ -188,8 +204,9 @@ class StepOnMesh(Jit):
         def compile(
             graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
         ) -> Executor:
-            if graph.inputs != of_trace:
-                return executor(graph, donated, replaced=replaced)  # a derivative: whole, on every rank
+            on_xla = engine.name == XLA
+            if graph.inputs != of_trace:  # a derivative: whole, on every rank
+                return (on_one_device if on_xla else executor)(graph, donated, replaced=replaced)
             whole: list[Placement | None] = [(None,) * len(self.mesh.names)] * len(graph.outputs)
             if self.pipeline is None:
                 made: Partitioned | Pipelined = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
@@ -197,7 +214,9 @@ class StepOnMesh(Jit):
                 cuts = self._cuts(self.pipeline, traced, call)
                 made = pipelined(cse(graph), self.mesh, inputs, whole, gathered, cuts, self.pipeline)
             self.partitions.append(made)
-            return OnMeshExecutor(made, names)
+            if not on_xla:
+                return OnMeshExecutor(made, names, engine_for(made))
+            return OnDevicesExecutor(made, names, engine_for(made, True, donated, replaced))
 
         return compile
 
@@ -302,7 +321,8 @@ def jit(
     zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO). State
         that has the parts of a parameter which :func:`shard` splits over it stays as it is.
     pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
-    engine: "native", as None: ranks run native code.
+    engine: "native" or "xla", where each rank is a device of JAX's; "auto"; None for that of :class:`wengert.engine`,
+        or native code.
 
     Parameters are where :func:`shard` says, and whole on every rank where it says nothing. Between steps all tensors
     are whole: inside, each rank has its parts. Batch norm sees the whole batch, dropout draws as one process would, and
@@ -329,14 +349,8 @@ def jit(
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
     mesh = as_mesh(mesh, "jit")
-    if engine not in (None, "native"):
-        fail(
-            GraphError,
-            f"jit on {mesh} with engine={engine!r}",
-            'Ranks run native code: leave engine out. wg.jit(f, engine="xla") compiles for one device.',
-        )
     if zero is not None:
         mesh.size_of(zero)
     if pipeline is not None:
         pipeline.count(mesh)
-    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, engine)

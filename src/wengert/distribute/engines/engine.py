@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from ...core.errors import DTypeError, fail
+from ...core.errors import DTypeError, ShapeError, fail
+from ...core.spec import Spec
 from ...core.tensor import Tensor, wrap
 from ...execute.jit.executor import Executor, executor
 from ...ops.collective.definitions import all_gather
@@ -19,6 +20,7 @@ from ..placing.placement import Placement, local_part, spec_of_placement
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage
+from .xla import OnDevices
 
 
 class Engine(Protocol):
@@ -75,12 +77,58 @@ class OneRank:
         return [found]
 
 
-def engine_for(program: Partitioned | Pipelined) -> Engine:
-    """Return the engine of a program: of the rank that runs here, else of all ranks in this process."""
+def engine_for(
+    program: Partitioned | Pipelined,
+    on_xla: bool = False,
+    donated: Sequence[bool] | None = None,
+    replaced: Mapping[int, int] | None = None,
+) -> Engine | OnDevices:
+    """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
+
+    On XLA results may take the memory of `donated` inputs; `replaced` says which output takes an input's place.
+    """
     group = current()
+    if on_xla:
+        assert isinstance(program, Partitioned)
+        return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
     return OneRank(program, group) if isinstance(group, OnMesh) else Lockstep(program)
+
+
+def run_placed(
+    engine: Engine | OnDevices, program: Partitioned | Pipelined, values: Sequence[Any], wholes: Sequence[Spec]
+) -> list[Any]:
+    """Return a program's outputs for its inputs: whole values are ndarrays, values in parts are `Sharded`.
+
+    `wholes` are the specs of the outputs' whole values. Raises ShapeError for parts by another placement.
+    """
+    mesh = program.mesh
+    given = []
+    for x, node, placement in zip(values, program.graph.inputs, program.inputs, strict=True):
+        if isinstance(x, Sharded):
+            _refuse_other(x, placement, mesh, program.graph.names[node])
+            x = x.parts
+        given.append(x)
+    found: list[Any]
+    if isinstance(engine, OnDevices):
+        found = engine.run_placed(given)
+    else:
+        rows = engine.run([[_part(x, p, mesh, r) for x, p in zip(given, program.inputs)] for r in engine.ranks])
+        found = [
+            np.asarray(rows[0][i])
+            if all(e is None for e in placement)
+            else {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, rows, strict=True)}
+            for i, placement in enumerate(program.outputs)
+        ]
+    return [
+        Sharded(spec, placement, mesh, x) if isinstance(x, Mapping) else x
+        for x, spec, placement in zip(found, wholes, program.outputs, strict=True)
+    ]
+
+
+def _part(x: Any, placement: Placement, mesh: Mesh, rank: int) -> Any:
+    return x[rank] if isinstance(x, Mapping) else local_part(np.asarray(x), placement, mesh, rank)
 
 
 class Sharded:
@@ -100,7 +148,7 @@ class Sharded:
 
     __slots__ = ("spec", "placement", "mesh", "parts")
 
-    def __init__(self, spec: Any, placement: Placement, mesh: Mesh, parts: dict[int, Any]) -> None:
+    def __init__(self, spec: Any, placement: Placement, mesh: Mesh, parts: Mapping[int, Any]) -> None:
         self.spec = spec
         self.placement = placement
         self.mesh = mesh
@@ -132,3 +180,14 @@ class Sharded:
 
     def __repr__(self) -> str:
         return f"Sharded({self.spec}, {spec_of_placement(self.placement, self.mesh)})"
+
+
+def _refuse_other(x: Sharded, placement: Placement, mesh: Mesh, name: str) -> None:
+    """Raise ShapeError for parts that are not placed as a program takes them."""
+    if x.placement != placement or x.mesh != mesh:
+        fail(
+            ShapeError,
+            f"{name} is split as {spec_of_placement(x.placement, x.mesh)} on {x.mesh} where the program takes "
+            f"{spec_of_placement(placement, mesh)} on {mesh}",
+            "Give it placed as in_specs says, or whole: x.whole().",
+        )

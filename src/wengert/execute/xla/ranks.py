@@ -72,8 +72,9 @@ class Devices:
     def joined(self, parts: Mapping[int, Any], spread: Spread, local: Sequence[int]) -> Any:
         """Return the array of the values that this process' ranks have."""
         rows = [parts[rank][None] if spread.kind == "own" else parts[rank] for rank in self.here]
-        placed = [jax.device_put(x, self.all[rank]) for rank, x in zip(self.here, rows, strict=True)]
-        return jax.make_array_from_single_device_arrays(self.shape(spread, local), self.sharding(spread), placed)
+        with jax.enable_x64(True):
+            placed = [jax.device_put(x, self.all[rank]) for rank, x in zip(self.here, rows, strict=True)]
+            return jax.make_array_from_single_device_arrays(self.shape(spread, local), self.sharding(spread), placed)
 
     def parts(self, array: Any, spread: Spread) -> dict[int, Any]:
         """Return the values of an array that this process' ranks have, as ndarrays that nobody writes to."""
@@ -163,6 +164,10 @@ class OnRanks(Compiled):
     # -- running
 
     def _fed(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        with jax.enable_x64(True):
+            return self._fed_wide(arrays)
+
+    def _fed_wide(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         holders, args = [], []
         for i, (a, sharding) in enumerate(zip(arrays, self._taken, strict=True)):
             holder = held_by(a) if type(a) is np.ndarray else None
