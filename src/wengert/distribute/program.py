@@ -18,8 +18,7 @@ from ..execute.engines import XLA, chosen, named
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .engines.engine import Engine, Sharded, engine_for, run_placed
-from .engines.xla import OnDevices
+from .engines.engine import Engine, OnXLA, Sharded, engine_for, run_placed
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
@@ -67,7 +66,7 @@ class Made(NamedTuple):
     program: Partitioned | Pipelined
     graph: Graph
     wholes: tuple[Spec, ...]
-    engines: dict[Any, Engine | OnDevices]
+    engines: dict[Any, Engine | OnXLA]
 
 
 class Program:

@@ -32,7 +32,7 @@ from ..execute.jit.tracing import Argument, Traced
 from ..execute.native.run.runtime import Commit
 from ..nn.module import Module
 from ..passes.cse import cse
-from .engines.engine import Engine, Lockstep, engine_for, run_placed
+from .engines.engine import Engine, Lockstep, OnXLA, engine_for, run_placed
 from .engines.stages import LockstepStages
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
@@ -115,7 +115,7 @@ def _known(x: Any) -> tuple[PartitionSpec, str | None] | None:
 class OnMeshExecutor:
     """A traced step, partitioned: it takes whole arrays and gives whole arrays, and each rank computes its part."""
 
-    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str], engine: Engine | OnDevices) -> None:
+    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str], engine: Engine | OnXLA) -> None:
         self.program, self.engine = program, engine
         self.names = names  # of the inputs, as errors call them
         self.wholes = [n.spec for n in program.graph.outputs]
@@ -124,7 +124,7 @@ class OnMeshExecutor:
         """Return the outputs' values, which share memory with nothing else."""
         self.engine.check(self.names, arrays)
         outputs = run_placed(self.engine, self.program, arrays, self.wholes)
-        if not isinstance(self.engine, (Lockstep, LockstepStages)):
+        if type(self.engine) not in (Lockstep, LockstepStages):
             return outputs  # of an executor, which gives new arrays
         seen: list[Any] = list(arrays)
         for i, v in enumerate(outputs):
@@ -214,9 +214,8 @@ class StepOnMesh(Jit):
                 cuts = self._cuts(self.pipeline, traced, call)
                 made = pipelined(cse(graph), self.mesh, inputs, whole, gathered, cuts, self.pipeline)
             self.partitions.append(made)
-            if not on_xla:
-                return OnMeshExecutor(made, names, engine_for(made))
-            return OnDevicesExecutor(made, names, engine_for(made, True, donated, replaced))
+            ready = engine_for(made, on_xla, donated, replaced)
+            return (OnDevicesExecutor if isinstance(ready, OnDevices) else OnMeshExecutor)(made, names, ready)
 
         return compile
 

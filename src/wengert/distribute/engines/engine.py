@@ -21,6 +21,9 @@ from .agreement import Agreement
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage
 from .xla import OnDevices
+from .xla_stages import StagesOnDevices
+
+OnXLA = OnDevices | StagesOnDevices
 
 
 class Engine(Protocol):
@@ -82,14 +85,15 @@ def engine_for(
     on_xla: bool = False,
     donated: Sequence[bool] | None = None,
     replaced: Mapping[int, int] | None = None,
-) -> Engine | OnDevices:
+) -> Engine | OnXLA:
     """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
 
     On XLA results may take the memory of `donated` inputs; `replaced` says which output takes an input's place.
     """
     group = current()
     if on_xla:
-        assert isinstance(program, Partitioned)
+        if isinstance(program, Pipelined):
+            return StagesOnDevices(program)
         return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
@@ -97,7 +101,7 @@ def engine_for(
 
 
 def run_placed(
-    engine: Engine | OnDevices, program: Partitioned | Pipelined, values: Sequence[Any], wholes: Sequence[Spec]
+    engine: Engine | OnXLA, program: Partitioned | Pipelined, values: Sequence[Any], wholes: Sequence[Spec]
 ) -> list[Any]:
     """Return a program's outputs for its inputs: whole values are ndarrays, values in parts are `Sharded`.
 
@@ -111,7 +115,7 @@ def run_placed(
             x = x.parts
         given.append(x)
     found: list[Any]
-    if isinstance(engine, OnDevices):
+    if isinstance(engine, (OnDevices, StagesOnDevices)):
         found = engine.run_placed(given)
     else:
         rows = engine.run([[_part(x, p, mesh, r) for x, p in zip(given, program.inputs)] for r in engine.ranks])

@@ -35,7 +35,7 @@ class Spread(NamedTuple):
     kind: Literal["parts", "whole", "own"] = "parts"
 
 
-WHOLE, OWN = Spread((), "whole"), Spread((), "own")
+SAME, OWN = Spread(), Spread((), "own")
 
 
 class Devices:
@@ -69,17 +69,26 @@ class Devices:
                 sizes[dim] *= self.axes[name]
         return tuple(sizes)
 
-    def joined(self, parts: Mapping[int, Any], spread: Spread, local: Sequence[int]) -> Any:
+    def row(self, x: Any, rank: int, spread: Spread) -> Any:
+        """Return a rank's value on its device: of an ndarray, or of what another device has."""
+        if isinstance(x, (np.ndarray, np.generic)) and spread.kind == "own":
+            x = np.asarray(x)[None]
+        return jax.device_put(x, self.all[rank])
+
+    def joined(self, rows: Mapping[int, Any], spread: Spread, local: Sequence[int]) -> Any:
         """Return the array of the values that this process' ranks have."""
-        rows = [parts[rank][None] if spread.kind == "own" else parts[rank] for rank in self.here]
         with jax.enable_x64(True):
-            placed = [jax.device_put(x, self.all[rank]) for rank, x in zip(self.here, rows, strict=True)]
+            placed = [self.row(rows[rank], rank, spread) for rank in self.here]
             return jax.make_array_from_single_device_arrays(self.shape(spread, local), self.sharding(spread), placed)
+
+    def rows(self, array: Any) -> dict[int, Any]:
+        """Return what this process' ranks have of an array, each on its device."""
+        by_device = {shard.device: shard.data for shard in array.addressable_shards}
+        return {rank: by_device[self.all[rank]] for rank in self.here}
 
     def parts(self, array: Any, spread: Spread) -> dict[int, Any]:
         """Return the values of an array that this process' ranks have, as ndarrays that nobody writes to."""
-        by_device = {shard.device: shard.data for shard in array.addressable_shards}
-        found = {rank: np.asarray(by_device[self.all[rank]]) for rank in self.here}
+        found = {rank: np.asarray(x) for rank, x in self.rows(array).items()}
         return {rank: x[0] for rank, x in found.items()} if spread.kind == "own" else found
 
 
@@ -98,8 +107,8 @@ class OnRanks(Compiled):
     """A rank's graph as a program of all ranks.
 
     A run takes for each input an ndarray of the whole value, or an array of JAX's that is spread as the program takes
-    it, and gives an ndarray for an output that all ranks have and an array of JAX's for any other. What a check finds
-    wrong is given to `decide`: the values of the inputs, for the outputs.
+    it, and gives arrays of JAX's; an ndarray for an output that all ranks have, if the program `shows` such. What a
+    check finds wrong is given to `decide`: the values of the inputs, for the outputs.
     """
 
     def __init__(
@@ -111,7 +120,9 @@ class OnRanks(Compiled):
         decide: Callable[[list[Any]], list[Any]],
         donated: Sequence[bool] | None = None,
         replaced: Mapping[int, int] | None = None,
+        shows: bool = True,
     ) -> None:
+        self.shows = shows
         self.devices, self.inputs, self.outputs, self.decide = devices, tuple(inputs), tuple(outputs), decide
         self._taken = [devices.sharding(s) for s in inputs]
         super().__init__(graph, donated, replaced)
@@ -194,10 +205,10 @@ class OnRanks(Compiled):
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return what the ranks have of the outputs: an ndarray where all have the same."""
         outputs: list[Any] = [None] * len(found)
-        whole = self.devices.sharding(WHOLE)
+        whole = self.devices.sharding(SAME)
         for (k, i), x in zip(self._slots, found, strict=True):
             spread = self.outputs[k]
-            if spread.kind == "own" or any(spread.names):
+            if not self.shows or spread.kind == "own" or any(spread.names):
                 outputs[k] = x
                 continue
             holder = holders[i] if i >= 0 else None

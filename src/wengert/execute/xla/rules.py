@@ -70,18 +70,14 @@ class Trace:
     nobody has to wait for the device to hear of them.
 
     `axes` are those of the mesh whose ranks run the graph, by name, with the number of ranks along each; none for a
-    program of one device. With `is_awaited` False no call waits for a check of what it brings: ranks that run the
-    program together, each in a process of its own, would not find the same.
+    program of one device. On a mesh nothing is looked at before a call: ranks, each of which has its part, would not
+    find the same.
     """
 
     def __init__(
-        self,
-        lower: Callable[[Graph, Sequence[Any], Trace], list[Any]],
-        axes: Mapping[str, int] | None = None,
-        is_awaited: bool = True,
+        self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]], axes: Mapping[str, int] | None = None
     ) -> None:
         self.axes = dict(axes or {})
-        self._is_awaited = is_awaited
         self.wrong: list[Any] = []
         self.known: list[Known] = []
         # The ops that the host is called back for, with the reasons: what they raise comes in the midst of a run.
@@ -95,7 +91,7 @@ class Trace:
     def begin(self, inputs: Sequence[Node]) -> None:
         """Begin anew, with the inputs of the graph that a call is fed."""
         self.wrong, self.known, self.on_host = [], [], {}
-        self.origins = {n: i for i, n in enumerate(inputs)} if self._is_awaited else {}
+        self.origins = {n: i for i, n in enumerate(inputs)} if not self.axes else {}
 
     def follow(self, node: Node) -> None:
         """Note where a node's elements come from, if all of them are an input's."""
