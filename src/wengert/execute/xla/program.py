@@ -117,6 +117,9 @@ class Compiled:
             found, wrong = self._called(args)
         except Exception:
             if any(donated):
+                for holder, given in zip(holders, donated, strict=True):
+                    if given and holder is not None:
+                        holder.where = None  # what the device had is gone
                 raise
             return self._interpreted(arrays)  # which raises what Python has raised, or what an op refuses
         outputs = self._placed(arrays, holders, found)
