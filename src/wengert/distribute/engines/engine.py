@@ -21,9 +21,9 @@ from .agreement import Agreement
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage
 from .xla import OnDevices
-from .xla_stages import StagesOnDevices
+from .xla_stages import StageOnDevice, StagesOnDevices
 
-OnXLA = OnDevices | StagesOnDevices
+OnXLA = OnDevices | StagesOnDevices | StageOnDevice
 
 
 class Engine(Protocol):
@@ -93,7 +93,7 @@ def engine_for(
     group = current()
     if on_xla:
         if isinstance(program, Pipelined):
-            return StagesOnDevices(program)
+            return StageOnDevice(program, group) if isinstance(group, OnMesh) else StagesOnDevices(program)
         return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
@@ -115,7 +115,7 @@ def run_placed(
             x = x.parts
         given.append(x)
     found: list[Any]
-    if isinstance(engine, (OnDevices, StagesOnDevices)):
+    if isinstance(engine, OnXLA):
         found = engine.run_placed(given)
     else:
         rows = engine.run([[_part(x, p, mesh, r) for x, p in zip(given, program.inputs)] for r in engine.ranks])

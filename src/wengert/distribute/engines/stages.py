@@ -94,7 +94,7 @@ class OneStage:
         self.others = [program.mesh.rank({**here, program.over: p}) for p in range(program.places)]
         self.agreement = Agreement(self.group, program)
         self.links: Links | None = None
-        self.executors: dict[int, Executor] = {}
+        self.executors: dict[int, Any] = {}  # by task: `run` gives its outputs for its inputs
         self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -68,7 +69,7 @@ def spread_of(placement: Placement, mesh: Mesh, kind: Any = "parts") -> Spread:
 class JaxTransport(Transport):
     """A way for the ranks of a job to exchange arrays whose processes JAX knows of, each with a device."""
 
-    __slots__ = ()
+    __slots__ = ("devices",)
 
     devices: Sequence[Any]
 
@@ -124,19 +125,22 @@ class OnDevices:
 
     def run_placed(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs for the inputs' values: ndarrays of what is whole, parts by rank of what is split."""
-        compiled = self.compiled
-        feeds = []
-        for x, spread, node in zip(values, compiled.inputs, self.program.graph.inputs, strict=True):
-            if isinstance(x, Mapping):
-                x = self._array(x, spread, node.spec.shape)
-            feeds.append(x)
-        found = compiled.run(feeds)
+        with self.group.transport.trusting() if self.group is not None else nullcontext():
+            found = self._run(values)
         if self.agreement is not None:
             self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [
             x if is_whole else Parts(x, self.devices, spread)
-            for x, is_whole, spread in zip(found, self.is_whole, compiled.outputs, strict=True)
+            for x, is_whole, spread in zip(found, self.is_whole, self.compiled.outputs, strict=True)
         ]
+
+    def _run(self, values: Sequence[Any]) -> list[Any]:
+        compiled, feeds = self.compiled, []
+        for x, spread, node in zip(values, compiled.inputs, self.program.graph.inputs, strict=True):
+            if isinstance(x, Mapping):
+                x = self._array(x, spread, node.spec.shape)
+            feeds.append(x)
+        return compiled.run(feeds)
 
     def _array(self, parts: Mapping[int, Any], spread: Spread, local: Sequence[int]) -> Any:
         """Return the array of a value in parts: the one that there is, where a program has given it."""

@@ -11,23 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from ...core.graph.evaluate import run as interpret
+from ...core.spec import Spec
 from ...execute.xla.memory import held_by, shown
-from ...execute.xla.ranks import OWN, SAME, Devices, OnRanks, Spread
-from ..mesh import Mesh
+from ...execute.xla.ranks import OWN, SAME, Devices, Exchange, OnRanks, Spread
+from ..mesh import Mesh, OnMesh
 from ..pipeline.program import Pipelined
 from ..pipeline.tasks import Task
 from ..placing.partition import Partitioned
 from ..placing.placement import local_part
 from .lockstep import run_lockstep
-from .stages import LockstepStages, given
+from .stages import LockstepStages, OneStage, given
 from .xla import Parts, devices_of, spread_of
 
 
 class Tasks:
     """The tasks of a pipeline as programs of XLA's: equal graphs of a place are compiled once."""
 
-    def __init__(self, program: Pipelined, devices: Devices) -> None:
-        self.program, self.devices = program, devices
+    def __init__(self, program: Pipelined) -> None:
+        self.program = program
+        self.devices, self.group = devices_of(program.mesh)
         self.made: dict[tuple[Any, ...], OnRanks] = {}
         self.places: dict[tuple[int, ...], Devices] = {}
         self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
@@ -76,6 +79,8 @@ class Tasks:
 
     def interpreted(self, task: Task, mesh: Mesh, rows: Mapping[int, list[Any]]) -> dict[int, list[Any]]:
         """Return the outputs as the task's ranks compute them node by node: the error of an op, or its results."""
+        if self.group is not None:
+            return {rank: interpret(task.graph, row) for rank, row in rows.items()}
         whole = (None,) * len(mesh.names)
         program = Partitioned(
             task.graph, mesh, (whole,) * len(task.graph.inputs), (whole,) * len(task.graph.outputs), {}
@@ -134,8 +139,7 @@ class StagesOnDevices(LockstepStages):
 
     def __init__(self, program: Pipelined) -> None:
         super().__init__(program)
-        self.devices, _ = devices_of(program.mesh)
-        self.tasks = Tasks(program, self.devices)
+        self.tasks = Tasks(program)
 
     def run_placed(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs for the inputs' values: ndarrays of what is whole, parts by rank of what is split."""
@@ -144,10 +148,85 @@ class StagesOnDevices(LockstepStages):
         return self.tasks.results(dict(zip(self.ranks, found, strict=True)))
 
     def _moved(self, x: Any, rank: int) -> Any:
-        return self.devices.row(x, rank, SAME)
+        return self.tasks.devices.row(x, rank, SAME)
 
     def _do(self, task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
         specs = [n.spec for n in task.graph.inputs]
         rows = {r: [given(stores[r], v, s) for v, s in zip(task.inputs, specs, strict=True)] for r in ranks}
         for rank, found in self.tasks.run(task, ranks, mesh, rows).items():
             stores[rank].update(zip(task.outputs, found, strict=True))
+
+
+class StageOnDevice(OneStage):
+    """One rank of a pipeline, on a device; the others run elsewhere."""
+
+    def __init__(self, program: Pipelined, group: OnMesh) -> None:
+        super().__init__(program, group)
+        self.tasks = Tasks(program)
+
+    def run_placed(self, values: Sequence[Any]) -> list[Any]:
+        """Return the outputs for the inputs' values: ndarrays of what is whole, parts by rank of what is split."""
+        (rank,) = self.ranks
+        found = self.tasks.results({rank: self.run([self.tasks.rows_of(values)[rank]])[0]})
+        self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
+        return found
+
+    def _compile(self) -> None:
+        ranks = self.program.ranks_of(self.place)
+        for act in self.program.lists[self.place]:
+            if act.what == "run":
+                task = self.program.tasks.tasks[act.value]
+                of_all = task.place is None
+                mesh = self.program.mesh if of_all else self.program.beside
+                here = range(mesh.size) if of_all else ranks
+                self.executors[act.value] = _Here(self.tasks, task, here, mesh, self.ranks[0])
+
+    def _linked(self) -> _Links:
+        return _Links(self.tasks.devices, self.ranks[0])
+
+    def _fed(self, values: Sequence[Any]) -> list[Any]:
+        return list(values)
+
+    def _left(self, found: list[Any]) -> list[Any]:
+        return found
+
+
+class _Here:
+    """A task as the executor of one of its ranks."""
+
+    def __init__(self, tasks: Tasks, task: Task, ranks: Sequence[int], mesh: Mesh, rank: int) -> None:
+        self.tasks, self.task, self.on, self.rank = tasks, task, (ranks, mesh), rank
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return this rank's rows of the outputs."""
+        found: list[Any] = self.tasks.run(self.task, *self.on, {self.rank: arrays})[self.rank]
+        return found
+
+
+class _Links:
+    """Messages as programs of two devices: one hands a row over when the other one receives it."""
+
+    def __init__(self, devices: Devices, rank: int) -> None:
+        self.devices, self.rank = devices, rank
+        self.known: dict[tuple[int, int], Exchange] = {}
+
+    def _between(self, source: int, target: int) -> Exchange:
+        found = self.known.get((source, target))
+        if found is None:
+            ends = [self.devices.all[source], self.devices.all[target]]
+            found = self.known[source, target] = Exchange(ends, int(self.rank == target))
+        return found
+
+    def send(self, x: Any, rank: int) -> None:
+        """Do nothing: the row is handed over later."""
+
+    def hand(self, x: Any, rank: int) -> None:
+        """Meet the rank that receives."""
+        self._between(self.rank, rank).send(x)
+
+    def receive(self, spec: Spec, rank: int) -> Any:
+        """Return the next row that a rank sends here."""
+        return self._between(rank, self.rank).receive(spec)
+
+    def finish(self) -> None:
+        """Do nothing: nothing is on its way."""

@@ -39,3 +39,19 @@ def of_ranks(ranks: int, what: str) -> list[Any]:
             f"{here}; or a process for each rank: `wengert launch --engine xla -n {ranks}`.",
         )
     return found[:ranks]
+
+
+def join_processes(job: tuple[str, int, int] | None, patience: float) -> tuple[list[Any], int]:
+    """Join the processes of a job; return a device for each, in their order, and the number of this one.
+
+    `job` is the address at which the first one listens, how many there are, and which one this is; None where the
+    cluster tells JAX. A process that has not been heard of for `patience` seconds is taken for dead.
+    """
+    address, count, number = job if job is not None else (None, None, None)
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    waits = max(1, round(patience))
+    jax.distributed.initialize(address, count, number, heartbeat_timeout_seconds=waits, shutdown_timeout_seconds=waits)
+    first: dict[int, Any] = {}
+    for device in jax.devices():
+        first.setdefault(device.process_index, device)
+    return [first[i] for i in range(jax.process_count())], int(jax.process_index())

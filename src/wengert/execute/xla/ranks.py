@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -21,6 +25,8 @@ from .rules import Trace
 # Devices of one processor are threads that wait for each other: of two programs at once neither might get enough of
 # them.
 _TURN = threading.Lock()
+# The programs in whose first run processes have met.
+_MET: WeakSet[Any] = WeakSet()
 
 
 class Spread(NamedTuple):
@@ -48,6 +54,22 @@ class Devices:
         self.here = tuple(i for i, d in enumerate(devices) if d.process_index == own)
         self.is_shared = all(d.platform == "cpu" for d in devices)
         self.mesh = _mesh(tuple(self.axes.items()), self.all)
+
+    @contextmanager
+    def quiet(self, who: Any) -> Iterator[None]:
+        """Return a block for a run in which processes may first meet: what their library prints goes to the errors."""
+        if self.is_shared and len(self.here) < len(self.all) and who not in _MET:
+            _MET.add(who)
+            sys.stdout.flush()
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            try:
+                yield
+            finally:
+                os.dup2(kept, 1)
+                os.close(kept)
+        else:
+            yield
 
     def sharding(self, spread: Spread) -> Any:
         """Return where JAX has an array that is spread so."""
@@ -199,7 +221,7 @@ class OnRanks(Compiled):
         return jax.make_array_from_callback(shape, sharding, lambda index: a[index])
 
     def _called(self, args: Sequence[Any]) -> tuple[Any, Any]:
-        with _TURN:
+        with _TURN, self.devices.quiet(self):
             return super()._called(args)
 
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
@@ -232,3 +254,58 @@ class OnRanks(Compiled):
     @cached_property
     def _shares(self) -> bool:
         return self.devices.is_shared
+
+
+class Gathering:
+    """A meeting of devices, each in a process of its own, at which all get what all have: bytes."""
+
+    def __init__(self, devices: Sequence[Any], own: int) -> None:
+        self.devices, self.own = Devices({"ranks": len(devices)}, devices), own
+
+    def __call__(self, x: Any) -> Any:
+        """Return the arrays of all, stacked."""
+        if not x.size:
+            return np.empty((len(self.devices.all), *x.shape), x.dtype)
+        flat = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+        given = self.devices.joined({self.own: flat}, OWN, flat.shape)
+        with _TURN, self.devices.quiet(self):
+            found = np.asarray(_gathered(self.devices.mesh)(given).addressable_data(0))
+        return found.view(x.dtype).reshape(-1, *x.shape)
+
+
+@cache
+def _gathered(mesh: Any) -> Any:
+    spec = jax.sharding.PartitionSpec
+    gather = lambda x: lax.all_gather(x, "ranks", axis=0, tiled=True)
+    return jax.jit(jax.shard_map(gather, mesh=mesh, in_specs=spec("ranks"), out_specs=spec(), check_vma=False))
+
+
+class Exchange:
+    """A meeting of two devices, each in a process of its own, at which the first one sends the second one a row."""
+
+    def __init__(self, devices: Sequence[Any], own: int) -> None:
+        self.devices, self.own = Devices({"ends": 2}, devices), own
+
+    def send(self, x: Any) -> None:
+        """Send a row."""
+        row = self.devices.row(x, self.own, OWN)
+        self._met(row, row.shape[1:])
+
+    def receive(self, spec: Spec) -> Any:
+        """Return the row that the other device sends."""
+        return self._met(np.zeros(spec.shape, spec.dtype), spec.shape)
+
+    def _met(self, x: Any, local: Sequence[int]) -> Any:
+        given = self.devices.joined({self.own: x}, OWN, local)
+        if not given.size:
+            return self.devices.rows(given)[self.own]
+        with _TURN, self.devices.quiet(self), jax.enable_x64(True):
+            found = _moved(self.devices.mesh)(given).block_until_ready()
+        return self.devices.rows(found)[self.own]
+
+
+@cache
+def _moved(mesh: Any) -> Any:
+    spec = jax.sharding.PartitionSpec("ends")
+    move = lambda x: lax.ppermute(x, "ends", [(0, 1)])
+    return jax.jit(jax.shard_map(move, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
