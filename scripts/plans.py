@@ -1,8 +1,9 @@
 """Train every model of the tests by every plan, on every engine: losses of 20 steps against those of one process.
 
-    python scripts/plans.py [--engines simulate,mpi] [--models mlp,gpt] [--log docs/plans.md]
+    python scripts/plans.py [--engines simulate,mpi,xla,"xla job"] [--models mlp,gpt] [--log docs/plans.md]
 
-A third of it, with fewer steps, is in the tests (tests/distribute/test_training.py).
+"xla" has the ranks as devices of this process, "xla job" as processes of JAX's. A third of it, with fewer steps, is in
+the tests (tests/distribute/test_training.py, test_xla.py).
 """
 
 from __future__ import annotations
@@ -40,21 +41,25 @@ def cases(ranks: int, models: list[str]) -> list[tuple[str, str, int]]:
 def main() -> int:
     """Run the matrix, print a row for each run, and return 1 where one differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", default="simulate,mpi")
+    parser.add_argument("--engines", default="simulate,mpi,xla,xla job")
     parser.add_argument("--models", default=",".join(meshes.MODELS))
     parser.add_argument("--log", help="a Markdown file to write the table to")
     given = parser.parse_args()
     models = given.models.split(",")
+    engines = given.engines.split(",")
+    if "xla" in engines:
+        wg.distribute.cpu_devices(max(meshes.PLANS))
     alone = {kind: np.array(meshes.losses(kind, steps=STEPS)) for kind in models}
     rows, failed = [], 0
-    for engine in given.engines.split(","):
+    for engine in engines:
         for ranks in meshes.PLANS:
             todo = cases(ranks, models)
             start = time.perf_counter()
-            if engine == "simulate":
-                found = [meshes.all_losses(todo, STEPS)]
+            if engine in ("simulate", "xla"):
+                with wg.engine("xla" if engine == "xla" else "native"):
+                    found = [meshes.all_losses(todo, STEPS)]
             else:
-                found = wg.distribute.run(meshes.all_losses, ranks, todo, STEPS, engine=engine)
+                found = wg.distribute.run(meshes.all_losses, ranks, todo, STEPS, engine=engine.removesuffix(" job"))
             print(f"# {engine}, {ranks} ranks: {time.perf_counter() - start:.0f} s", flush=True)
             for i, (kind, plan, _) in enumerate(todo):
                 # The greatest difference of any rank's losses, relative to the loss.

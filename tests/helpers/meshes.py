@@ -261,3 +261,13 @@ def both() -> Any:
 
 def fails(x: Any) -> None:
     raise ValueError(f"of {x}")
+
+
+ON_DEVICES = [("mlp", "fsdp", 2), ("mlp", "pipeline", 2)]
+
+
+def on_devices() -> Any:
+    """What a job of devices can show: what Python code exchanges, training, which engine runs a step."""
+    f = dist.jit(lambda x: (x**2).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
+    f(wg.ones(4))
+    return everything(), all_losses(ON_DEVICES, 3), f.engine.name

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import user_location
+from ...core.errors import GraphError, fail, user_location
 from ...core.ops.op import Op
+from ...execute.xla.api import jax
 from ...execute.xla.devices import join_processes
 from ...execute.xla.ranks import Gathering
 from ...ops.collective import definitions as c
@@ -34,7 +35,7 @@ from .xla import JaxTransport
 # The variables by which a rank that `launch` starts knows its job: where the first one listens, how many there are,
 # which one it is, and a folder for what it has to tell.
 ADDRESS, RANKS, RANK, FOLDER = "WENGERT_JOB_ADDRESS", "WENGERT_JOB_RANKS", "WENGERT_JOB_RANK", "WENGERT_JOB_FOLDER"
-# In these seconds after the first rank has failed others may tell their errors, of which that of the lowest is shown.
+# In these seconds a rank that has lost another one leaves it to that one to tell its error.
 GRACE = 0.2
 # The exit status of a job that is ended because nobody goes on.
 STOPPED = 75
@@ -70,7 +71,7 @@ class ProcessTransport(JaxTransport):
         if op is c.own_part:
             return c.parts(x, attrs["axis"], len(members))[own]
         gather, what = self._gather(members), called(op, x, attrs)
-        with self._watch.waiting(what):
+        with self._waiting(what):
             if not self.trusted:
                 shake_hands(gather, members, what, f"{what} at {user_location()}")
             rows = gather(np.ascontiguousarray(x).reshape(x.shape))
@@ -79,7 +80,7 @@ class ProcessTransport(JaxTransport):
     def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
         """Return whether any rank of the job brings another digest. Raises GraphError where one does something else."""
         members = tuple(range(self.size))
-        with self._watch.waiting(what):
+        with self._waiting(what):
             return differ(self._gather(members), members, digest, lambda: PROGRAM + what())
 
     @contextmanager
@@ -87,17 +88,31 @@ class ProcessTransport(JaxTransport):
         """Return a block in which a program runs that all ranks have agreed on: nobody asks what the others call."""
         before, self.trusted = self.trusted, True
         try:
-            with self._watch.waiting("a program"):
+            with self._waiting("a program"):
                 yield
         finally:
             self.trusted = before
+
+    @contextmanager
+    def _waiting(self, what: str | Callable[[], str]) -> Iterator[None]:
+        """Return a block in which this rank waits for others. Raises GraphError where one of them has gone."""
+        try:
+            with self._watch.waiting(what):
+                yield
+        except jax.errors.JaxRuntimeError as e:
+            time.sleep(GRACE)  # the error of whoever has gone ends the job
+            fail(
+                GraphError,
+                f"rank {self.rank} in {what if isinstance(what, str) else what()}: {str(e).partition(chr(10))[0]}",
+                "Another rank has ended, or cannot be reached any more.",
+            )
 
     # -- the end
 
     def end(self) -> None:
         """Wait for all ranks to have come to their end. Raises GraphError where one waits for something else."""
         members = tuple(range(self.size))
-        with self._watch.waiting("its end"):
+        with self._waiting("its end"):
             digest = hashlib.blake2b(b"its end", digest_size=DIGEST).digest()
             differ(self._gather(members), members, digest, lambda: "its end")
 
@@ -183,11 +198,10 @@ class Processes:
             found = [child.poll() for child in self.children]
             failed = next((status for status in found if status), 0)
             if failed:
-                time.sleep(GRACE)
                 self.terminate()
                 for child in self.children:
                     child.wait()
-                told = sorted(self.folder.glob("error-*[0-9]"), key=lambda p: int(p.name.partition("-")[2]))
+                told = sorted(self.folder.glob("error-*[0-9]"), key=lambda p: p.stat().st_mtime_ns)
                 if told:
                     print(told[0].read_text(), file=sys.__stderr__, end="", flush=True)
                 return failed

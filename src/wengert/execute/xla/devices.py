@@ -49,7 +49,7 @@ def join_processes(job: tuple[str, int, int] | None, patience: float) -> tuple[l
     """
     address, count, number = job if job is not None else (None, None, None)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    waits = max(1, round(patience))
+    waits = max(1, round(2 * patience))  # a rank that waits for it has told so by then
     jax.distributed.initialize(address, count, number, heartbeat_timeout_seconds=waits, shutdown_timeout_seconds=waits)
     first: dict[int, Any] = {}
     for device in jax.devices():
