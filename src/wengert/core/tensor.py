@@ -455,7 +455,7 @@ class Tensor(Methods):
     @data.setter
     def data(self, value: Any) -> None:
         if self.writes_through is not None:
-            self.writes_through.part(self)
+            self.writes_through.part(self, value)
         self.assign_(value)
 
     def retain_grad(self) -> None:
@@ -575,7 +575,15 @@ class DataView(Tensor):
         found: Tensor = self._grad
         return found
 
-    grad = property(lambda self: None)
+    @property
+    def grad(self) -> None:
+        """None: gradients are the owner's."""
+        return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            fail(GradientError, f"a gradient given to x.data, another name of {self.owner.spec}", "Write x.grad = v.")
 
     # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
     _data = property(lambda self: self.owner._data)

@@ -26,6 +26,7 @@ from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
 from ..core.tensor import Tensor, asarray, like, wrap
+from ..ops.index.inplace import set_gradient
 from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]
@@ -193,7 +194,7 @@ class Optimizer:
                     # Without a look at it: what a compiled step does not read may be there or not.
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad = like(p, wrap(np.zeros(p.shape, p.grad.dtype)))
+                    set_gradient(p, like(p, wrap(np.zeros(p.shape, p.grad.dtype))))
 
     # -- the step
 

@@ -41,7 +41,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
     if traced.guards or traced.tracked:
         return (False,) * len(traced.sources)
     cells = {w.number for w in traced.cell_writes}
-    gradients = {i for i, _ in traced.cell_grads}
+    gradients = {w.number for w in traced.cell_grads}
     return tuple(
         (kind == "cell" and i in cells)
         or (kind == "cell gradient" and i in gradients)
@@ -53,7 +53,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
 def replaced(traced: Traced, donated: Sequence[bool]) -> dict[int, int]:
     """Return for donated inputs by number the output that takes their place: for each another one, of its spec."""
     cells = {w.number: w.output for w in traced.cell_writes}
-    gradients = {i: g for i, g in traced.cell_grads if g is not None}
+    gradients = {w.number: w.output for w in traced.cell_grads if w.output is not None}
     found: dict[int, int] = {}
     taken: set[int] = set()
     outputs = traced.graph.outputs
@@ -152,6 +152,13 @@ _taking, _taking_on_xla = Taking(_is_free), Taking(_is_on_device)
 def taking(engine: Engine) -> Taking:
     """Return how the programs of an engine take what they are given."""
     return _taking_on_xla if engine.name == XLA else _taking
+
+
+def is_viewed(t: Tensor | None) -> bool:
+    """Return whether views of a tensor live, which a write to it has to reach. False for no tensor."""
+    if t is None or (_COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data)):
+        return False
+    return t.writes_through is not None and bool(t.writes_through.is_viewed(t))
 
 
 class Donated(Tensor):
