@@ -2,8 +2,9 @@
 
     python scripts/plans.py [--engines simulate,mpi,xla,"xla job"] [--models mlp,gpt] [--log docs/plans.md]
 
-"xla" has the ranks as devices of this process, "xla job" as processes of JAX's. A third of it, with fewer steps, is in
-the tests (tests/distribute/test_training.py, test_xla.py).
+"xla" has the ranks as devices of this process, "xla job" as processes of JAX's. The table of --log
+keeps its rows of other engines and models. A third of the matrix, with fewer steps, is in the tests
+(tests/distribute/test_training.py, test_xla.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 HELPERS = str(ROOT / "tests" / "helpers")
@@ -26,6 +28,25 @@ import wengert as wg  # noqa: E402
 
 STEPS = 20
 BOUND = 1e-12
+ENGINES = ("simulate", "mpi", "xla", "xla job")
+
+
+class Row(NamedTuple):
+    """A run, and the greatest difference of any rank's losses, relative to the loss."""
+
+    model: str
+    plan: str
+    ranks: int
+    engine: str
+    difference: float
+
+    @property
+    def is_within(self) -> bool:
+        """Return whether the losses are those of one process."""
+        return self.difference <= BOUND
+
+    def __str__(self) -> str:
+        return f"| {self.model} | {self.plan} | {self.ranks} | {self.engine} | {self.difference:.1e} |"
 
 
 def cases(ranks: int, models: list[str]) -> list[tuple[str, str, int]]:
@@ -38,10 +59,22 @@ def cases(ranks: int, models: list[str]) -> list[tuple[str, str, int]]:
     ]
 
 
+def kept(log: Path, engines: list[str], models: list[str]) -> list[Row]:
+    """Return the rows of a table that are not run now."""
+    found = []
+    for line in log.read_text().splitlines() if log.exists() else []:
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        if len(cells) == len(Row._fields) and cells[2].isdigit():
+            row = Row(cells[0], cells[1], int(cells[2]), cells[3], float(cells[4]))
+            if row.engine not in engines or row.model not in models:
+                found.append(row)
+    return found
+
+
 def main() -> int:
     """Run the matrix, print a row for each run, and return 1 where one differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", default="simulate,mpi,xla,xla job")
+    parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--models", default=",".join(meshes.MODELS))
     parser.add_argument("--log", help="a Markdown file to write the table to")
     given = parser.parse_args()
@@ -50,7 +83,7 @@ def main() -> int:
     if "xla" in engines:
         wg.distribute.cpu_devices(max(meshes.PLANS))
     alone = {kind: np.array(meshes.losses(kind, steps=STEPS)) for kind in models}
-    rows, failed = [], 0
+    rows = []
     for engine in engines:
         for ranks in meshes.PLANS:
             todo = cases(ranks, models)
@@ -62,21 +95,23 @@ def main() -> int:
                 found = wg.distribute.run(meshes.all_losses, ranks, todo, STEPS, engine=engine.removesuffix(" job"))
             print(f"# {engine}, {ranks} ranks: {time.perf_counter() - start:.0f} s", flush=True)
             for i, (kind, plan, _) in enumerate(todo):
-                # The greatest difference of any rank's losses, relative to the loss.
                 worst = max(np.max(np.abs(np.array(of_rank[i]) / alone[kind] - 1)) for of_rank in found)
-                failed += not worst <= BOUND
-                rows.append(f"| {kind} | {plan} | {ranks} | {engine} | {worst:.1e} |")
+                rows.append(Row(kind, plan, ranks, engine, float(worst)))
                 print(rows[-1], flush=True)
+    failed = sum(not row.is_within for row in rows)
     print(f"{len(rows) - failed} of {len(rows)} runs of {STEPS} steps within {BOUND:g}")
     if given.log:
-        head = (
+        log = Path(given.log)
+        rows = sorted([*rows, *kept(log, engines, models)], key=lambda r: (ENGINES.index(r.engine), r.ranks))
+        log.write_text(
             "# Plans, models, engines\n\n"
             f"Losses of {STEPS} steps in float64 against those of one process: the greatest relative difference on any "
-            "rank, dropout and batch norm included. Made by `python scripts/plans.py`, on one host.\n\n"
-            f"{len(rows) - failed} of {len(rows)} runs are within {BOUND:g}.\n\n"
+            "rank, dropout and batch norm included. Made by `python scripts/plans.py`, on one host. The ranks of *xla* "
+            "are devices of one process, those of *xla job* processes of a device each.\n\n"
+            f"{sum(row.is_within for row in rows)} of {len(rows)} runs are within {BOUND:g}.\n\n"
             "| model | plan | ranks | engine | difference |\n| --- | --- | --- | --- | --- |\n"
+            + "".join(f"{row}\n" for row in rows)
         )
-        Path(given.log).write_text(head + "\n".join(rows) + "\n")
     return 1 if failed else 0
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import converted
+from ...core.devices import check_device
 from ...core.dims import has_dims
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
@@ -25,7 +26,7 @@ from ...core.standins import WeakTensor, weak
 from ...core.tensor import Tensor, asarray, wrap
 from ..aliases import alias
 from .dtypes import result_type
-from .shapes import as_operand, broadcast_to, casted, check_device
+from .shapes import as_operand, broadcast_to, casted
 
 Number = bool | int | float | complex
 
