@@ -48,7 +48,7 @@ class NativePath:
         code: PathProgram,
     ) -> None:
         path = code.path
-        if path.carries or not isinstance(path.executor, Compiled) or any(i.name == "taken" for i in code.code):
+        if path.carries or not isinstance(path.executor, Compiled):
             raise Unsupported
         self.out, self.words, self.copied, self.code, self.path = out, words, numbers, code, path
         self.plan, self.do = path.executor.program.plan, out.do
@@ -421,12 +421,12 @@ class NativePath:
             self.do("call", Object(self.seat.lends[1]))
         self.do("return")
 
-    # -- what Python's interpreter alone does: results with a history are made by code of Python's
+    # -- what Python's interpreter alone does: results with a history, and views, are made by code of Python's
 
     def by_python(self, *operands: Any) -> NoReturn:
         raise Unsupported
 
-    on_feed_tracked = on_wrap = on_record = on_carried = on_carried_weak = on_write_cell = by_python
+    on_feed_tracked = on_wrap = on_record = on_carried = on_carried_weak = on_taken = on_write_cell = by_python
 
 
 def _told(host: Callable[[int], None]) -> Callable[[int], bool]:
