@@ -30,7 +30,7 @@ _MET: WeakSet[Any] = WeakSet()
 
 
 class Spread(NamedTuple):
-    """What the ranks have of a value: by dimension the mesh axes that split it, and what that says of the array.
+    """A value as the ranks have it: by dimension the mesh axes that split it, and what that says of the array.
 
     "parts": the array is split so, and a rank has its part. "whole": every rank has all of the array, and takes its
     part of it, which costs nothing but room. "own": each rank has a value of its own; the array has them one after
