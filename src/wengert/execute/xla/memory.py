@@ -8,6 +8,7 @@ is not, the ndarray is a copy that nobody writes to, and remembers the device's 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -93,6 +94,19 @@ def shown(array: Any, where: Any, is_shared: bool, is_replicated: bool = False) 
         kind = Replica if is_replicated else Held
         a = np.asarray(kind(array, where, first.unsafe_buffer_pointer(), shape, named))
     return a if a.dtype == dtype else a.view(dtype)
+
+
+def shower(shape: tuple[int, ...], dtype: Any, where: Any, is_shared: bool) -> Callable[[Any], Array]:
+    """Return what shows arrays of this shape and dtype, all on one device, as :func:`shown` does."""
+    if not is_shared or 0 in shape:
+        return lambda array: shown(array, where, is_shared)
+    named = dtype.str if dtype.kind != "V" else "<u2"
+
+    def show(array: Any) -> Array:
+        a = np.asarray(Held(array, where, array.unsafe_buffer_pointer(), shape, named))
+        return a if a.dtype == dtype else a.view(dtype)
+
+    return show
 
 
 class _Holder:

@@ -13,7 +13,7 @@ from ...core.graph.evaluate import run as interpret
 from ...core.graph.graph import Graph
 from .api import jax, jnp, lax
 from .lower import lower
-from .memory import Held, held_by, shown
+from .memory import Held, held_by, shower
 from .rules import Known, Trace
 from .transfers import Transfers
 
@@ -34,6 +34,7 @@ class _Made(NamedTuple):
     known: tuple[Known, ...]
     on_host: dict[str, str]
     stopped: list[BaseException]
+    results: list[Any]  # the shapes and dtypes of what a call gives
 
 
 class Compiled:
@@ -82,8 +83,9 @@ class Compiled:
             compiled = lowered.compile()  # which calls find
         flags = tuple(i in given for i in range(len(specs)))
         return _Made(
-            call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host, trace.stopped
-        )
+            call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host, trace.stopped,
+            lowered.out_info[0],
+        )  # fmt: skip
 
     def _trace(self) -> Trace:
         return Trace(lower)
@@ -109,7 +111,7 @@ class Compiled:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        _, _, donated, is_checked, known, _, stopped = self._made
+        _, _, donated, is_checked, known, _, stopped, _ = self._made
         if not all(k.holds(arrays[k.number]) for k in known):
             return self._interpreted(arrays)
         holders, args = self._fed(arrays)
@@ -132,8 +134,19 @@ class Compiled:
 
     def _fed(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return for each ndarray what holds it on the device, if it is there, and what the program is called with."""
-        holders = [h if (h := held_by(a)) is not None and h.where is self._where else None for a in arrays]
-        return holders, [a if h is None else h.array for a, h in zip(arrays, holders, strict=True)]
+        holders: list[Any] = []
+        args: list[Any] = []
+        where = self._where
+        for a in arrays:
+            base: Any = a.base
+            h = base if type(base) is Held or base is None else held_by(a)
+            if h is not None and h.where is where:
+                holders.append(h)
+                args.append(h.array)
+            else:
+                holders.append(None)
+                args.append(a)
+        return holders, args
 
     def _called(self, args: Sequence[Any]) -> tuple[Any, Any]:
         """Return the program's results, when they are there."""
@@ -146,14 +159,13 @@ class Compiled:
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
         outputs: list[Any] = [None] * len(found)
-        where, shares = self._where, self._shares
-        for (k, i), x in zip(self._slots, found, strict=True):
+        for (k, i), show, x in zip(self._slots, self._shown, found, strict=True):
             holder = holders[i] if i >= 0 else None
             if type(holder) is Held and x.unsafe_buffer_pointer() == holder.pointer:
                 holder.array = x
                 outputs[k] = arrays[i]
             else:
-                outputs[k] = shown(x, where, shares)
+                outputs[k] = show(x)
         return outputs
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
@@ -204,6 +216,11 @@ class Compiled:
     @cached_property
     def _device(self) -> str:
         return f"{self._where.platform}:{self._where.id}"
+
+    @cached_property
+    def _shown(self) -> list[Callable[[Any], Any]]:
+        """What shows the results on one device, in the order in which a call gives them."""
+        return [shower(r.shape, np.dtype(r.dtype), self._where, self._shares) for r in self._made.results]
 
     @cached_property
     def _where(self) -> Any:
