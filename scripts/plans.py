@@ -49,14 +49,9 @@ class Row(NamedTuple):
         return f"| {self.model} | {self.plan} | {self.ranks} | {self.engine} | {self.difference:.1e} |"
 
 
-def cases(ranks: int, models: list[str]) -> list[tuple[str, str, int]]:
+def cases(ranks: int, models: list[str], engine: str) -> list[tuple[str, str, int]]:
     """Return the model and plan of every run on so many ranks."""
-    return [
-        (kind, plan, ranks)
-        for kind in models
-        for plan in meshes.PLANS[ranks]
-        if kind == "experts" or "expert" not in plan
-    ]
+    return [(kind, plan, ranks) for kind in models for plan in meshes.PLANS[ranks] if meshes.is_for(plan, kind, engine)]
 
 
 def kept(log: Path, engines: list[str], models: list[str]) -> list[Row]:
@@ -86,7 +81,7 @@ def main() -> int:
     rows = []
     for engine in engines:
         for ranks in meshes.PLANS:
-            todo = cases(ranks, models)
+            todo = cases(ranks, models, engine)
             start = time.perf_counter()
             if engine in ("simulate", "xla"):
                 with wg.engine("xla" if engine == "xla" else "native"):

@@ -3,7 +3,8 @@ import "./styles/base";
 import { widget } from "./hosts/widget";
 import { loadPart } from "./hosts/load";
 import { mount, type Mounted } from "./mount";
-import { pageTrace } from "./trace/page";
+import { shelved } from "./shelf";
+import { carriedBy } from "./trace/page";
 
 export { loadPart, mount, widget as default };
 
@@ -13,8 +14,8 @@ export async function start(root: Document = document): Promise<Pick<Mounted, "u
   const server = told("server");
   if (server !== undefined) return (await import("./server")).startServed(root, server);
   if (told("page") === "playground") return (await import("./alone")).startAlone(root);
-  const found = await pageTrace(root);
-  return found === null ? null : mount(found.element, found.trace);
+  const found = carriedBy(root);
+  return found === null ? null : shelved(found.element, found.traces);
 }
 
 // Where the bundle stands in such a page it begins; elsewhere it finds nothing and waits to be called.

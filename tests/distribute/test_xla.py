@@ -36,9 +36,7 @@ def alone(kind: str) -> np.ndarray:
     return np.array(meshes.losses(kind, steps=STEPS))
 
 
-RUNS = [
-    (kind, plan, n) for kind in MODELS for n in PLANS for plan in PLANS[n] if kind == "experts" or "expert" not in plan
-]
+RUNS = [(kind, plan, n) for kind in MODELS for n in PLANS for plan in PLANS[n] if meshes.is_for(plan, kind, "xla")]
 
 
 # conftest.py asks a third of them every time; scripts/plans.py has 20 steps of all.
@@ -300,6 +298,53 @@ def test_state_goes_from_engine_to_engine() -> None:
         np.testing.assert_allclose(losses, expected, 1e-9)
         for k, v in state.items():
             np.testing.assert_allclose(v, after[k], 1e-6, 1e-9, err_msg=k)
+
+
+@pytest.mark.parametrize("zero", [None, "data"])
+def test_what_is_in_parts_stays_so_on_any_engine(zero: str | None) -> None:
+    def run(kinds: list[str]) -> tuple[list[float], Any]:
+        model, _, step = setting()
+        if zero is None:
+            dist.shard(model, MESH, fsdp="data")
+        steps = {
+            e: dist.jit(step, mesh=MESH, in_specs=("data", "data"), zero=zero, engine=e) for e in ("native", "xla")
+        }
+        losses = []
+        for i, kind in enumerate(kinds):
+            losses.append(float(steps[kind](*batch(i))))
+            if zero is None:
+                parts = model[0].weight._data.parts
+                assert isinstance(parts, Parts) is (kind == "xla")
+                assert parts[1].shape == (4, 6)
+        return losses, dist.whole(model).state_dict()
+
+    kinds = ["native", "xla", "xla", "native", "xla", "xla", "xla"]
+    (losses, state), (expected, after) = run(kinds), run(["native"] * len(kinds))
+    np.testing.assert_allclose(losses, expected, 1e-12)
+    for k, v in state.items():
+        np.testing.assert_allclose(v.numpy(), after[k].numpy(), 1e-9, 1e-12, err_msg=k)
+
+
+def test_parts_that_others_refer_to_stay() -> None:
+    model, _, step = setting()
+    dist.shard(model, MESH, fsdp="data")
+    f = dist.jit(step, mesh=MESH, in_specs=("data", "data"), engine="xla")
+    taken = []
+    for i in range(4):
+        f(*batch(i))
+        data = model[0].weight._data
+        taken.append((data, dist.whole(data).tolist()))
+    assert all(dist.whole(data).tolist() == values for data, values in taken)
+    assert len({str(values) for _, values in taken}) == 4
+
+
+def test_a_budget_of_memory_is_native() -> None:
+    _, _, step = setting()
+    with pytest.raises(wg.GraphError, match="memory='1GB' and engine='xla'"):
+        dist.jit(step, mesh=MESH, in_specs=("data", "data"), memory="1GB", engine="xla")
+    f = dist.jit(step, mesh=MESH, in_specs=("data", "data"), memory="1GB")
+    with wg.engine("xla"), pytest.raises(wg.GraphError, match="an option of native code"):
+        f(*batch(0))
 
 
 def test_what_others_refer_to_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +91,12 @@ def test_alone_it_opens_a_lesson(
     assert "lesson.py · loss(x, t): 9 nodes, 4 operations, 4 steps back" in out
     page = Path(out.split("wrote ")[1].strip())
     assert opened == [page.as_uri()]
-    assert page.is_file()
+    # Several lessons, by name, of one script.
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r'data-name="([^"]+)"', text.partition("application/wengert-part")[0]) == [
+        "One loss, step by step",
+        "Three neurons, side by side",
+    ]
     # The script beside it is the reader's to change.
     ran = subprocess.run([sys.executable, "lesson.py"], cwd=page.parent, check=True, capture_output=True)
     assert (ran.stdout, ran.stderr) == (b"", b"")

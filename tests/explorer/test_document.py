@@ -609,6 +609,24 @@ def test_modules_are_scopes() -> None:
     assert "model.blocks.0.mlp.0.weight" in [read.name(i) for i in range(read.count)]
 
 
+def test_what_the_program_gives_stands_outside_of_modules() -> None:
+    """An argument that only the first layer takes is no part of that layer; its weights and tables are."""
+
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            self.table, self.out = wg.ones(4), nn.Linear(4, 1)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(x * self.table)
+
+    model, data = nn.Sequential(nn.Linear(3, 4), Turned()), wg.ones((2, 3))
+    for name, found in (("x", explore(lambda x: model(x).sum(), data)), ("data", explore(lambda: model(data).sum()))):
+        read = Read(found.document)
+        assert read.scope(read.row(name)) == ""
+        assert read.scope(read.row("model.0.weight")).endswith("0")
+        assert read.scope(read.row("model.1.table")).endswith("1")
+
+
 # -- ops
 
 

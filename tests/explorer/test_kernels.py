@@ -60,6 +60,14 @@ def test_the_plan_names_its_kernels_in_order(loss: wg.Tensor, model: Any) -> Non
     assert all(k["code"] in table["sources"] or k["kind"] in ("Python", "jump") for k in listed)
 
 
+def test_a_kernel_of_numbers_counts_what_it_computes() -> None:
+    """Single numbers vary along no loop: their operations count all the same."""
+    w, b = (wg.tensor(x, requires_grad=True) for x in (2.0, 1.0))
+    (kernel,) = table_of(rerun((w * 3.0 + b - 5.0) ** 2))["list"]
+    # Forward a product, two sums and a square; back at least the square's slope and two products.
+    assert 7 <= kernel["flops"] <= 12
+
+
 def test_packing_belongs_to_the_product_it_serves(loss: wg.Tensor, model: Any) -> None:
     table = table_of(rerun(loss))
     packs = [k for k in table["list"] if k["kind"] == "pack"]

@@ -22,7 +22,7 @@ import wengert as wg
 from wengert.core.errors import DTypeError, ShapeError
 from wengert.explorer.inside import Checkpoints, distribution
 from wengert.explorer.server import Message
-from wengert.explorer.watch import Series, Watched, Watcher, resident
+from wengert.explorer.watch import Pace, Series, Watched, Watcher, resident
 from wengert.train import Callback, Run, Watch, fit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -77,6 +77,33 @@ def test_a_long_series_stays_short() -> None:
     width = int(steps[1] - steps[0])
     np.testing.assert_allclose(mean[:-1], values[: (len(steps) - 1) * width].reshape(-1, width).mean(1), rtol=1e-5)
     assert all(len(x) == 0 for x in Series().arrays())
+
+
+def test_looks_come_as_seldom_as_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 1 ms, looks of 80 ms that may take 1 % of the time: one in 8000 steps; a slow first one is forgotten."""
+    now = 0.0
+    monkeypatch.setattr("time.process_time", lambda: now)
+    pace = Pace(200, 0.01)
+    looked = []
+    for step in range(1, 40_001):
+        now += 0.001
+        if pace.is_due(step):
+            took = 3.0 if step == 1 else 0.0799
+            now += took
+            looked.append(step)
+            pace.done(step, took)
+    assert looked[:3] == [1, 200, 8200]
+    assert set(np.diff(looked[1:])) == {8000}
+
+
+def test_looks_come_as_often_as_was_said() -> None:
+    pace = Pace(3, None)
+    looked = []
+    for step in range(1, 11):
+        if pace.is_due(step):
+            looked.append(step)
+            pace.done(step, 1e6)
+    assert looked == [1, 3, 6, 9]
 
 
 def test_what_the_page_is_told(watch: Watch) -> None:

@@ -18,7 +18,9 @@
     ];
     if (m.b === 0 && m.c === 0 && this.globalAlpha > 0.3) {
       if (!written.has(this.canvas)) written.set(this.canvas, []);
-      written.get(this.canvas).push({ text, left: from.x, top: from.y, right: to.x, bottom: to.y });
+      const ratio = this.canvas.clientWidth > 0 ? this.canvas.width / this.canvas.clientWidth : 1;
+      const letters = (parseFloat(/([\d.]+)px/.exec(this.font)?.[1] ?? "0") * m.a) / ratio;
+      written.get(this.canvas).push({ text, letters, left: from.x, top: from.y, right: to.x, bottom: to.y });
     }
     return fillText.call(this, text, x, y, ...rest);
   };
@@ -126,6 +128,14 @@
     return found;
   }
 
+  /** Texts on canvases whose letters are smaller than so many pixels. */
+  function smallest(pixels) {
+    return [...written]
+      .filter(([canvas]) => canvas.isConnected)
+      .flatMap(([canvas, all]) => all.filter((t) => t.letters < pixels && t.left < canvas.width && t.right > 0 && t.top < canvas.height && t.bottom > 0))
+      .map(({ text, letters }) => `"${text}", ${letters.toFixed(1)} px`);
+  }
+
   /** Texts that are cut where nothing says so and nothing scrolls. */
   function cut() {
     return allTexts()
@@ -194,5 +204,5 @@
   /** By how many pixels the page is wider than its window. */
   const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
 
-  window.probe = { overlaps, canvasOverlaps, cut, faint, overflow };
+  window.probe = { overlaps, canvasOverlaps, cut, faint, overflow, smallest };
 })();

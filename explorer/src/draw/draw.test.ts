@@ -128,6 +128,9 @@ describe("the display list", () => {
     const full = (height: number) => new Crowd([{ x: 0, y: 0, width: 100, height }]).place(at);
     expect(full(7)).toMatchObject({ x: 50, y: 7 });
     expect(full(30)).toBeNull();
+    // Where the whole of its own side is taken a chip goes to the other one.
+    const sided = (share: number, away: number, side: 1 | -1) => ({ x: 100 * share, y: side * (10 + away), width: 10, height: 8 });
+    expect(new Crowd([{ x: -50, y: 0, width: 300, height: 200 }]).place(sided)?.y).toBe(-10);
   });
 
   it("draws what is lost to NaN dashed", () => {

@@ -128,10 +128,10 @@ export const LESSON: Metrics = {
 
 /** For graphs too large for numbers on their edges: as small as they can be read, value and gradient inside the boxes. */
 export const DENSE: Metrics = {
-  op: 47,
-  circle: 47,
-  hexagon: [62, 47],
-  root: 47,
+  op: 50,
+  circle: 50,
+  hexagon: [66, 50],
+  root: 50,
   scopeHeight: 46,
   symbolSize: 15,
   labelSize: 12,
@@ -146,6 +146,24 @@ export const DENSE: Metrics = {
   header: 20,
   inside: 12,
 };
+
+/** The same without numbers: signs and badges only. */
+export const SIGNS: Metrics = {
+  ...withoutInside(DENSE),
+  op: 40,
+  circle: 40,
+  hexagon: [40, 44],
+  root: 44,
+  symbolSize: 21,
+  labelSize: 13,
+  captionSize: 14,
+  rankGap: 24,
+  nodeGap: 16,
+};
+
+function withoutInside({ inside: _, ...rest }: Metrics): Metrics {
+  return rest;
+}
 
 export const SURVEY: Metrics = {
   op: 34,

@@ -1,6 +1,8 @@
 /** One call from a recorded graph to what there is to draw: the visible graph, its layout, and its looks at rest. */
 import { fold, type FoldOptions, type Item, type VisibleGraph } from "../fold/fold";
+import { busOf } from "../layout/bus";
 import { nested, type LayoutCache, type NestedLayout } from "../layout/nested";
+import * as rows from "../layout/wrap";
 import { opOf, type Model } from "../trace/model";
 import { baseEdge, baseLook, boxSize, type EdgeLook, type Metrics, type NodeLook } from "./looks";
 import { estimatedWidth, type TextMeasure } from "./text";
@@ -45,9 +47,9 @@ export function pictureOf(model: Model, options: PictureOptions): Picture {
       portGap,
       padding,
       header,
-      ...(options.wrapWidth === undefined ? {} : { wrapWidth: options.wrapWidth }),
+      ...(options.wrapWidth === undefined ? {} : { wrapWidth: options.wrapWidth, rows }),
       ...(options.wrapStrictly === undefined ? {} : { wrapStrictly: options.wrapStrictly }),
-      ...(options.bus === true ? { isSum: (item: Item) => isSum(model, item), pin: (item: Item) => pinOf(model, item) } : {}),
+      ...(options.bus === true ? { bus: { find: busOf, isSum: (item: Item) => isSum(model, item) }, pin: (item: Item) => pinOf(model, item) } : {}),
       size: (item) => sizes.get(item)!,
     },
     cache,

@@ -401,7 +401,7 @@ class Builder {
         const width = Math.max(22, this.measure(chip, "mono", metrics.chipSize) + 13);
         const height = metrics.chipSize + 9;
         const side = lane === "value" ? -1 : 1;
-        const box = crowd.place((share, away) => beyond(placeAlong(route, share), side, metrics.lane + away, width, height));
+        const box = crowd.place((share, away, turned) => beyond(placeAlong(route, share), side * turned, metrics.lane + away, width, height));
         // Where there is no room the number stands in the tape alone.
         if (box === null) continue;
         this.chip(chip, box, lane, look[lane]!);
@@ -419,7 +419,7 @@ class Builder {
     const { metrics } = this.scene;
     const size = metrics.captionSize;
     const width = this.measure(text, "ui", size) + 4;
-    const box = crowd.place((share, away) => beyond(placeAlong(route, Math.min(0.9, share + 0.2)), -1, metrics.lane + away, width, size * 1.4));
+    const box = crowd.place((share, away, turned) => beyond(placeAlong(route, Math.min(0.9, share + 0.2)), -turned, metrics.lane + away, width, size * 1.4));
     if (box === null) return;
     this.text(text, box.x + box.width / 2, box.y + box.height / 2, { size, font: "ui", align: "middle", fill: "muted", minScale: READABLE.caption });
   }

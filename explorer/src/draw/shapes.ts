@@ -16,16 +16,14 @@ export function boxPath({ x, y, width, height }: Rect, radius: number): string {
   );
 }
 
-/** A hexagon that stands on a corner, its corners a little rounded. */
+/** A hexagon that stands on a corner, or where it is wide lies on a side, its corners a little rounded. */
 export function hexagonPath({ x, y, width, height }: Rect, radius: number): string {
-  const corners: [number, number][] = [
-    [x + width / 2, y],
-    [x + width, y + height / 4],
-    [x + width, y + (3 * height) / 4],
-    [x + width / 2, y + height],
-    [x, y + (3 * height) / 4],
-    [x, y + height / 4],
-  ];
+  const at = (across: number, down: number): [number, number] => [x + across * width, y + down * height];
+  const end = height / 5 / width;
+  const corners =
+    width > 1.2 * height
+      ? [at(end, 0), at(1 - end, 0), at(1, 0.5), at(1 - end, 1), at(end, 1), at(0, 0.5)]
+      : [at(0.5, 0), at(1, 0.25), at(1, 0.75), at(0.5, 1), at(0, 0.75), at(0, 0.25)];
   let d = "";
   corners.forEach(([cx, cy], i) => {
     const toward = ([px, py]: [number, number]) => {

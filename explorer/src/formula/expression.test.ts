@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ADD, MAXIMUM, MULTIPLY, SQUARE, SUBTRACT, traceOf, type NodeFixture, type OpFixture } from "../fixtures/graph";
 import { learner } from "../fixtures/learner";
 import { modelOf } from "../trace/model";
-import { equationsOf, holds, localOf, numbersOf, plain, recordOf } from "./expression";
+import { equationsOf, holds, localOf, numbersOf, plain, recordOf, shortened } from "./expression";
 import { pieces } from "./template";
 
 const model = modelOf(learner);
@@ -89,4 +89,22 @@ test("templates: raised, lowered, bracketed", () => {
     },
   ]);
   expect(pieces("1 − {out}²")[1]).toEqual({ kind: "hole", slot: -1, bracketed: false });
+});
+
+test("paths lose the beginning that tells nothing apart, and never all but a number", () => {
+  expect(shortened(["model.hidden.weight", "model.out.weight", "model.out.bias", "x", "model.hidden.weight"])).toEqual([
+    "hidden.weight",
+    "out.weight",
+    "bias",
+    "x",
+    "hidden.weight",
+  ]);
+  expect(shortened(["net.layers[0].w[0]", "net.layers[1].w[0]", "net.blocks.0.q", "net.blocks.1.q"])).toEqual([
+    "layers[0].w[0]",
+    "layers[1].w[0]",
+    "blocks.0.q",
+    "blocks.1.q",
+  ]);
+  // The end of one is a name of its own.
+  expect(shortened(["model.w", "w"])).toEqual(["model.w", "w"]);
 });

@@ -43,7 +43,7 @@ const callings = new WeakMap<Model, readonly Called[]>();
 function callingsOf(model: Model): readonly Called[] {
   const known = callings.get(model);
   if (known !== undefined) return known;
-  const names = Array.from({ length: model.nodes }, (_, node) => nameOf(model, node) || `v${node}`);
+  const names = shortened(Array.from({ length: model.nodes }, (_, node) => nameOf(model, node) || `v${node}`));
   const uses = new Map<string, number>();
   for (const name of names) uses.set(name, (uses.get(name) ?? 0) + 1);
   const met = new Map<string, number>();
@@ -56,6 +56,20 @@ function callingsOf(model: Model): readonly Called[] {
   });
   callings.set(model, made);
   return made;
+}
+
+/**
+ * Paths without the beginning that tells nothing apart: "hidden.weight" for "model.hidden.weight", where no other path
+ * ends so. No path is cut before a number, which says nothing by itself.
+ */
+export function shortened(names: readonly string[]): string[] {
+  const ends = new Map<string, number>();
+  const paths = new Set(names.filter((name) => name.includes(".")));
+  const endsOf = (path: string) => [...path.matchAll(/\.(?!\d)/g)].map(({ index }) => path.slice(index + 1)).reverse();
+  for (const name of new Set(names)) {
+    for (const end of [name, ...endsOf(name)]) ends.set(end, (ends.get(end) ?? 0) + 1);
+  }
+  return names.map((name) => (paths.has(name) ? (endsOf(name).find((end) => ends.get(end) === 1) ?? name) : name));
 }
 
 export function calledOf(model: Model, node: number): Called {

@@ -32,7 +32,8 @@ function render(parts: readonly Part[], props: FormulaProps): JSX.Element[] {
   return parts.map((part, i) => {
     switch (part.kind) {
       case "text":
-        return <span key={i}>{part.text}</span>;
+        // Roots hang low in fonts for mathematics, out of the line.
+        return <span key={i} class={/[√∛]/.test(part.text) ? "wg-root" : undefined}>{part.text}</span>;
       case "raised":
         return <sup key={i}>{render(part.parts, props)}</sup>;
       case "lowered":

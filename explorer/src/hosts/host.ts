@@ -1,4 +1,5 @@
 /** Where the explorer runs: a file by itself, a notebook cell with a kernel, a page of the local server, or the playground by itself. */
+import type { Tab } from "../state";
 import type { Details, InFloat64, Kernels, Parallel, TensorPaths } from "../trace/types";
 
 /** What takes the process behind the page some time to tell. */
@@ -17,7 +18,17 @@ export interface Rerun {
   readonly inputs: Readonly<Record<string, string>>;
 }
 
+/** The recordings that a page carries, as the lessons of a course. */
+export interface Shelf {
+  readonly names: readonly string[];
+  /** The one that is shown. */
+  readonly at: number;
+  open(at: number, tab: Tab): void;
+}
+
 export interface Host {
+  /** Where there are several. */
+  readonly shelf?: Shelf;
   readonly kind: "page" | "widget" | "server" | "local";
   /** Whole-tensor statistics on demand; null where nothing answers. */
   details?(node: number, gradient: boolean): Promise<Details | null>;

@@ -4,6 +4,7 @@ import { learner, randomDag, scalarNetwork, transformer } from "../../oracle/gra
 import { throughNodes, sampled } from "../../oracle/measure";
 import { inversions } from "./order";
 import { layered } from "./layered";
+import * as rows from "./wrap";
 import { LAYOUT_DEFAULTS, type Layout, type LayoutEdge, type LayoutGraph, type LayoutNode } from "./types";
 
 /** Any graph, cycles, loops and parallel edges included, with boxes of any size. */
@@ -120,7 +121,7 @@ describe("a graph without cycles", () => {
         const edges = Array.from({ length: count - 1 }, (_, v) => ({ from: v, to: v + 1 }));
         edges.push({ from: 0, to: 5 }, { from: 4, to: count - 1 });
         const graph = { nodes, edges };
-        const layout = layered(graph, { wrapWidth });
+        const layout = layered(graph, { wrapWidth, rows });
         expect(overlaps(nodes, layout)).toEqual([]);
         expect(throughNodes(graph, picture(layout))).toBe(0);
         expect(layout.bounds.width).toBeLessThan(wrapWidth * 1.6 + 2 * LAYOUT_DEFAULTS.rankGap + 80);

@@ -12,7 +12,7 @@ import { properOf, type Proper } from "./proper";
 import { assignRanks, backEdges, wires, type Wires } from "./ranks";
 import { inset, Pen, spreadPorts } from "./routes";
 import { LAYOUT_DEFAULTS, type Layout, type LayoutGraph, type LayoutOptions, type Rect, type Route } from "./types";
-import { breakRows, wrapRows, type Wrap } from "./wrap";
+import type { Wrap } from "./wrap";
 
 export function layered(graph: LayoutGraph, options: Partial<LayoutOptions> = {}): Layout {
   const all = { ...LAYOUT_DEFAULTS, ...options };
@@ -133,9 +133,10 @@ function layoutPart(graph: LayoutGraph, options: LayoutOptions): Layout {
     return { place, ports, columns: columnsOf(graph, proper, place, ports, options), wrap: null };
   };
   const whole = placing(null);
-  const rowOf = around.includes(1) ? null : breakRows(proper, whole.columns, options);
+  const { rows } = options;
+  const rowOf = rows === null || around.includes(1) ? null : rows.breakRows(proper, whole.columns, options);
   const inRows = rowOf && placing(rowOf);
-  const wrap = inRows && wrapRows(proper, inRows.place, inRows.columns, rowOf, options);
+  const wrap = inRows && rows && rows.wrapRows(proper, inRows.place, inRows.columns, rowOf, options);
   const draft: Draft = { graph, wires: turned, back, around, proper, options, ...(wrap ? { ...inRows, wrap } : whole) };
   const { place, columns } = draft;
   const x = new Float64Array(count);

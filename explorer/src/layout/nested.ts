@@ -6,7 +6,7 @@
  * opening another one leaves it as it is; equal contents are laid out once.
  */
 import type { Item, VisibleEdge, VisibleGraph } from "../fold/fold";
-import { busOf } from "./bus";
+import type { busOf } from "./bus";
 import { layered, movedRoute } from "./layered";
 import type { Layout, LayoutEdge, LayoutNode, LayoutOptions, Outline, Rect, Route } from "./types";
 
@@ -20,8 +20,8 @@ export interface BoxSize {
 export interface NestedOptions extends Partial<LayoutOptions> {
   /** Size of a box; for an open container the least size that its header asks for. */
   readonly size: (item: Item) => BoxSize;
-  /** Whether an item is a sum, for the bus that runs through sums; none is where this is left out. */
-  readonly isSum?: (item: Item) => boolean;
+  /** Finds the bus that runs through sums, and says whether an item is one; none is where this is left out. */
+  readonly bus?: { readonly find: typeof busOf; readonly isSum: (item: Item) => boolean };
   /** Keeps a port of the picture at its left or right border. */
   readonly pin?: (item: Item) => "first" | "last" | undefined;
   /** Room inside a container's frame, and above its contents. */
@@ -245,11 +245,11 @@ function placeLevel(level: Level, container: number, graph: VisibleGraph, placed
     if (to.item !== OWN && to.port !== OWN) edge.toPort = placed[to.item + 1]!.inAt[to.port]!;
     return edge;
   });
-  const { isSum } = options;
-  if (isSum !== undefined) {
+  const { bus } = options;
+  if (bus !== undefined) {
     const first = ins;
-    const sum = (v: number) => v >= first && v < first + level.children.length && isSum(items[level.children[v - first]!]!);
-    for (const e of busOf(nodes.length, edges, sum)) edges[e] = { ...edges[e]!, bus: true };
+    const sum = (v: number) => v >= first && v < first + level.children.length && bus.isSum(items[level.children[v - first]!]!);
+    for (const e of bus.find(nodes.length, edges, sum)) edges[e] = { ...edges[e]!, bus: true };
   }
   const layout = remembered(nodes, edges, narrowed(options, graph, container), cache);
   const frame = container < 0 ? layout.bounds : frameOf(layout, ins, outs, options.size(items[container]!), options);

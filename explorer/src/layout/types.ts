@@ -33,6 +33,8 @@ export interface LayoutGraph {
   readonly edges: readonly LayoutEdge[];
 }
 
+export type Rows = typeof import("./wrap");
+
 export interface LayoutOptions {
   /** Least room between two ranks, two nodes of a rank, two lines that pass a rank. */
   readonly rankGap: number;
@@ -42,6 +44,8 @@ export interface LayoutOptions {
   readonly portGap: number;
   /** Pictures much wider than this continue in a new row, like text. */
   readonly wrapWidth: number;
+  /** What breaks rows: not every picture does, and those that do not need not carry it. Null for none. */
+  readonly rows: Rows | null;
   /** Breaks rows as soon as they are wider, however high the picture becomes: it is then moved, not made smaller. */
   readonly wrapStrictly: boolean;
 }
@@ -52,6 +56,7 @@ export const LAYOUT_DEFAULTS: LayoutOptions = {
   edgeGap: 20,
   portGap: 14,
   wrapWidth: Infinity,
+  rows: null,
   wrapStrictly: false,
 };
 

@@ -75,8 +75,18 @@ function Title() {
   const { script, title, step } = trace.meta;
   const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
   const told = isWeights(store.model.value) ? shownPlural(nodes, "tensor") : `${shownPlural(nodes, "node")}, ${shownPlural(operations, "operation")}`;
+  const { shelf } = store.host;
   return (
     <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>
+      {shelf !== undefined && (
+        <select class="wg-shelf" aria-label="Lesson" value={shelf.at} onChange={(event) => shelf.open(Number(event.currentTarget.value), store.tab.value)}>
+          {shelf.names.map((name, i) => (
+            <option key={name} value={i}>
+              {i + 1} {name}
+            </option>
+          ))}
+        </select>
+      )}
       {script !== "" && (
         <>
           <span>{script}</span>

@@ -1,4 +1,5 @@
 /** The lines of the program that something came from, with the exact expression marked. */
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Model } from "../trace/model";
 import type { Trace } from "../trace/types";
 
@@ -10,6 +11,8 @@ export interface SourceLine {
 }
 
 const AROUND = 1;
+/** Pixels beside what is marked. */
+const MARGIN = 12;
 
 /** The line of a span and the ones next to it; null where the document does not hold them. */
 export function sourceLines(trace: Trace, span: number): { file: string; line: number; lines: SourceLine[] } | null {
@@ -64,18 +67,32 @@ export function spanOf(model: Model, node: number): number {
 
 export function Source({ trace, span, bad = false }: { trace: Trace; span: number; bad?: boolean }) {
   const found = sourceLines(trace, span);
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    // Of a line that is too long what is marked is seen, its beginning first.
+    const mark = box.current?.querySelector("mark");
+    if (box.current && mark) box.current.scrollLeft = Math.min(mark.offsetLeft - MARGIN, mark.offsetLeft + mark.offsetWidth + MARGIN - box.current.clientWidth);
+  }, [trace, span]);
   if (found === null) return null;
   return (
-    <pre class={`wg-source${bad ? " is-bad" : ""}`} tabIndex={0} aria-label={`${found.file}, line ${found.line}`}>
-      {found.lines.map((line) => (
-        <div key={line.number} class={line.marked === "" ? "" : "is-marked"}>
-          <span class="wg-line-number">{line.number}</span>
-          {line.before}
-          {line.marked !== "" && <mark>{line.marked}</mark>}
-          {line.after}
-          {"\n"}
-        </div>
-      ))}
+    <pre class={`wg-source${bad ? " is-bad" : ""}`} aria-label={`${found.file}, line ${found.line}`}>
+      <div class="wg-line-numbers">
+        {found.lines.map((line) => (
+          <div key={line.number} class={line.marked === "" ? "" : "is-marked"}>
+            {line.number}
+          </div>
+        ))}
+      </div>
+      <div class="wg-source-lines" ref={box} tabIndex={0}>
+        {found.lines.map((line) => (
+          <div key={line.number} class={line.marked === "" ? "" : "is-marked"}>
+            {line.before}
+            {line.marked !== "" && <mark>{line.marked}</mark>}
+            {line.after}
+            {"\n"}
+          </div>
+        ))}
+      </div>
     </pre>
   );
 }

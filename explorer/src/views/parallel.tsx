@@ -74,6 +74,7 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
         </span>
         <Which workers={store.workers} source={source} names={[...given.map((run) => WHENCE[run.origin]), "as recorded"]} />
       </header>
+      <Chain path={path} tasks={tasks} />
       <StageView passes={passes} now={now} />
       <Status lives={lives} moments={moments} now={now} pointed={pointed} why={why} />
       <Gantt
@@ -119,6 +120,26 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
         </p>
       )}
     </div>
+  );
+}
+
+/** Shares of the work on the critical path above which more workers bring nothing that could be seen. */
+const ALONE = 0.97;
+
+/** Said of a run in which nothing can happen at the same time, with the way to a lesson in which things do. */
+function Chain({ path, tasks }: { path: CriticalPath; tasks: Tasks }) {
+  const { shelf } = useStore().host;
+  if (tasks.count < 2 || path.micros < ALONE * workOf(tasks)) return null;
+  const [name, next] = [shelf?.names[shelf.at + 1], (shelf?.at ?? 0) + 1];
+  return (
+    <p class="wg-parallel-chain">
+      Every step here needs the one before it: more workers change nothing.{" "}
+      {name !== undefined && (
+        <button type="button" class="wg-button" onClick={() => shelf?.open(next, "parallel")}>
+          See {name}
+        </button>
+      )}
+    </p>
   );
 }
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ..core.errors import GraphError, WengertError, fail
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..explorer import Exploration
 
-# What is shown where no script is named: a parameter, a product, a sum, a square, and their gradients.
+# What is shown where no script is named: operations one after the other, and some that can run side by side.
 LESSON = """import wengert as wg
 
 w = wg.tensor(2.0, requires_grad=True)
@@ -28,9 +30,24 @@ def loss(x, t):
     return L
 
 
+w1, w2, w3 = (wg.tensor(v, requires_grad=True) for v in (0.5, -1.0, 1.5))
+u1, u2, u3 = (wg.tensor(v, requires_grad=True) for v in (1.0, 2.0, -1.0))
+
+
+def neurons(x, t):
+    h1 = wg.tanh(w1 * x)
+    h2 = wg.tanh(w2 * x)
+    h3 = wg.tanh(w3 * x)
+    y = u1 * h1 + u2 * h2 + u3 * h3
+    L = (y - t) ** 2
+    return L
+
+
 if __name__ == "__main__":
     wg.explore(loss, 3.0, 5.0).save("lesson.html")
 """
+# Its functions, with arguments and what the page calls them.
+LESSONS = {"loss": ((3.0, 5.0), "One loss, step by step"), "neurons": ((0.8, 0.5), "Three neurons, side by side")}
 # Exit statuses of --check.
 CLEAN, FOUND, BROKEN = 0, 1, 2
 
@@ -138,18 +155,21 @@ def _run(args: argparse.Namespace) -> int:
     # Loaded here, so that other commands start without it.
     explorer = import_module("wengert.explorer")
     if args.script is None:
-        script = folder / "lesson.py"
-        found = _lesson(script)
-    else:
-        script, function = _parts(args.script)
-        recording = explorer.record_script(script, function, args.arguments, step=args.step)
-        debugger = import_module("wengert.explorer.debugger").Debugger(script, function, args.arguments)
-        found = explorer.Exploration(recording, debugger=debugger)
-    return _shown(found, args, folder / f"{script.stem}.html")
+        lessons = _lessons(folder / "lesson.py")
+        return _shown(next(iter(lessons.values())), args, folder / "lesson.html", lessons)
+    script, function = _parts(args.script)
+    recording = explorer.record_script(script, function, args.arguments, step=args.step)
+    debugger = import_module("wengert.explorer.debugger").Debugger(script, function, args.arguments)
+    return _shown(explorer.Exploration(recording, debugger=debugger), args, folder / f"{script.stem}.html")
 
 
-def _shown(found: Exploration, args: argparse.Namespace, page: Path) -> int:
-    """Check what was recorded, serve it, or write its page, and open that where no other was asked for."""
+def _shown(
+    found: Exploration, args: argparse.Namespace, page: Path, lessons: Mapping[str, Exploration] | None = None
+) -> int:
+    """Check what was recorded, serve it, or write its page, and open that where no other was asked for.
+
+    The page of lessons has them all.
+    """
     if args.check:
         return check(found)
     if args.live and args.save is None:
@@ -157,7 +177,11 @@ def _shown(found: Exploration, args: argparse.Namespace, page: Path) -> int:
         import_module("wengert.explorer.server").serve(found)
         return CLEAN
     page = page if args.save is None else args.save
-    found.save(page)
+    if lessons is None:
+        found.save(page)
+    else:
+        text = import_module("wengert.explorer.page").shelf({name: e.document for name, e in lessons.items()})
+        page.write_text(text, encoding="utf-8")
     _say(f"{found}\nwrote {page}")
     if args.save is None:
         webbrowser.open(page.as_uri())
@@ -221,12 +245,11 @@ def _runs(folder: Path) -> int:
     return CLEAN
 
 
-def _lesson(script: Path) -> Exploration:
-    """Write the lesson's script, which can be changed and run, and record what it shows."""
+def _lessons(script: Path) -> dict[str, Exploration]:
+    """Write the lessons' script, which can be changed and run, and record what its functions do."""
     script.write_text(LESSON, encoding="utf-8")
-    names = runpy.run_path(str(script))
-    found: Exploration = import_module("wengert.explorer").explore(names["loss"], 3.0, 5.0)
-    return found
+    names, explore = runpy.run_path(str(script)), import_module("wengert.explorer").explore
+    return {title: explore(names[name], *args) for name, (args, title) in LESSONS.items()}
 
 
 def check(found: Exploration) -> int:

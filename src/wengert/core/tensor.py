@@ -13,7 +13,7 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .devices import check_device
+from .elsewhere import Elsewhere, as_data, check_device
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
@@ -205,6 +205,8 @@ class Tensor(Methods):
                 "Move this out of the traced function, or write wg.where for a choice between values, wg.cond for one "
                 "between computations, wg.while_loop for a loop that ends on a value.",
             )
+        if isinstance(self._data, Elsewhere):
+            self._data.refuse(what)
         return self._data
 
     def _decided(self, what: str) -> Any:
@@ -320,7 +322,7 @@ class Tensor(Methods):
         if what != "int()":  # which is constant but for its steps
             refuse_cut(self, what)
         if self._data is not None and self.size == 1:
-            return self._data.item()
+            return self._value(what).item()
         return self.item() if self.size != 1 else np.asarray(self._decided(what)).item()
 
     def __index__(self) -> int:
@@ -719,7 +721,7 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
     """Return an untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
     out = next(blanks)
     if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
-        data = np.asarray(data)
+        data = as_data(data)
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
     out.node = out._base = None

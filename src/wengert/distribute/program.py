@@ -13,16 +13,18 @@ from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.mode import get_mode
 from ..core.spec import Spec, spec_of
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor, asarray, like, wrap
 from ..execute.engines import XLA, chosen, named
+from ..nn.parameter import Parameter
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .engines.engine import Engine, OnXLA, Sharded, engine_for, run_placed
+from .engines.engine import Engine, OnXLA, engine_for, run_placed
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
-from .placing.placement import PartitionSpec, local_part, partition_spec, placement_of
+from .placing.placement import PartitionSpec, partition_spec, placement_of
+from .placing.sharded import Sharded, in_parts, of_tensor
 
 # The kinds of calls that a program is kept for; of more, the oldest is forgotten.
 _KEPT = 64
@@ -98,7 +100,7 @@ class Program:
 
     def _lowered(self, args: tuple[Any, ...]) -> Made:
         leaves, structure = tree.flatten(args)
-        stand_ins = [x.spec if isinstance(x, Sharded) else x for x in leaves]
+        stand_ins = [x.spec if isinstance(of_tensor(x), Sharded) else x for x in leaves]
         specs = [_spec_of(x) for x in stand_ins]
         key = (
             _key(structure),
@@ -165,7 +167,7 @@ class Program:
     def _inside(self, args: tuple[Any, ...]) -> Any:
         """Return the results inside another transform: the function itself is run."""
         with for_all_ranks(self.mesh):
-            return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
+            return self._fn(*whole(args))
 
     def __call__(self, *args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
@@ -178,12 +180,13 @@ class Program:
         engine = engines.get(key)
         if engine is None:
             on_xla = chosen(graph, name, "", self.mesh.size).name == XLA
-            engine = engines[key] = engine_for(made, on_xla)
-        leaves = [x for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
-        values = [x._data if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]
-        given = [(graph.names[n], x) for n, x in zip(graph.inputs, values, strict=True) if not isinstance(x, Sharded)]
+            engine = engines[key] = engine_for(made, None, on_xla)
+        names = [graph.names[n] for n in graph.inputs]
+        leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
+        leaves = [x._data if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]
+        given = [(n, x) for n, x in zip(names, leaves, strict=True) if not isinstance(x, Sharded)]
         engine.check([name for name, _ in given], [x for _, x in given])
-        found = run_placed(engine, made, values, wholes)
+        found = run_placed(engine, made, leaves, names, wholes)
         out = [x if isinstance(x, Sharded) else wrap(x) for x in found]
         assert graph.out_structure is not None
         return tree.unflatten(graph.out_structure, out)
@@ -267,18 +270,40 @@ def place(x: Any, mesh: Mesh, spec: Any) -> Any:
     `spec` is a placement, or a pytree of placements that begins like `x`. All ranks call it with equal values.
     """
     leaves, structure = tree.flatten(x)
-    mesh, group = as_mesh(mesh, "place"), current()
-    ranks = [group.transport.rank] if isinstance(group, OnMesh) else range(mesh.size)
-    out = []
+    mesh, out = as_mesh(mesh, "place"), []
     for leaf, given in zip(leaves, spread_specs(spec, x, "place"), strict=True):
         t = asarray(leaf)
-        placement = placement_of(given, t.spec, mesh, "a tensor")
-        parts = {rank: np.array(local_part(t._data, placement, mesh, rank)) for rank in ranks}
-        out.append(Sharded(t.spec, placement, mesh, parts))
+        out.append(in_parts(t._value("place"), placement_of(given, t.spec, mesh, "a tensor"), mesh))
     return tree.unflatten(structure, out)
 
 
 def whole(x: Any) -> Any:
-    """Return a pytree with its values in parts joined; a collective where ranks are processes."""
+    """Return a pytree with its values in parts joined; a collective, for all ranks to call.
+
+    Tensors that are in parts (of a model that :func:`shard` has split, of its state dict) become whole ones of the same
+    kind. Of a module it is another module: the one that is trained keeps its parts.
+
+    >>> import wengert as wg
+    >>> mesh = wg.distribute.Mesh(data=2)
+    >>> model = wg.distribute.shard(wg.nn.Linear(2, 4), mesh, fsdp="data")
+    >>> model.weight.shape, wg.distribute.whole(model)(wg.ones(2)).shape
+    ((4, 2), (4,))
+    """
+    if isinstance(x, Tensor):
+        return _joined(x)
     leaves, structure = tree.flatten(x)
-    return tree.unflatten(structure, [leaf.whole() if isinstance(leaf, Sharded) else leaf for leaf in leaves])
+    return tree.unflatten(structure, [_joined(leaf) for leaf in leaves])
+
+
+def _joined(x: Any) -> Any:
+    """Return a value in parts as a whole tensor, one that is a leaf as another leaf; anything else as it is."""
+    found = of_tensor(x)
+    if not isinstance(found, Sharded):
+        return x
+    joined = found.whole()
+    if not isinstance(x, Tensor):
+        return joined
+    if isinstance(x, Parameter):
+        return type(x)(joined, x.requires_grad)
+    joined = like(x, joined)
+    return joined.requires_grad_() if x.requires_grad else joined

@@ -66,9 +66,21 @@ def _encodable(text: str) -> str:
 
 def page(document: Mapping[str, Any]) -> str:
     """Return the HTML page that shows a document by itself, from a file, without a network."""
-    title = " · ".join(part for part in (document["meta"]["script"], document["meta"]["title"], "wengert") if part)
-    carried = f'<script type="application/wengert-trace">{packed(document)}</script>\n'
-    return _whole(_encodable(title), EXPLORING, carried)
+    return shelf({"": document})
+
+
+def shelf(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the HTML page that shows several documents, the first at first, the others by their names."""
+    meta = next(iter(documents.values()))["meta"]
+    title = " · ".join(part for part in (meta["script"], meta["title"], "wengert") if part)
+    carried = [_trace(name, made) for name, made in documents.items()]
+    return _whole(_encodable(title), EXPLORING, "".join(carried))
+
+
+def _trace(name: str, document: Mapping[str, Any]) -> str:
+    """Return a document as an element of a page, with its name where it has one."""
+    called = f' data-name="{escape(name)}"' if name else ""
+    return f'<script type="application/wengert-trace"{called}>{packed(document)}</script>\n'
 
 
 def playground_page() -> str:

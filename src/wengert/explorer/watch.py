@@ -6,7 +6,7 @@ protocol `wengert.watch/1`:
 
 | type | and |
 | --- | --- |
-| `welcome` | `protocol`, `title`, `parameters`: name, shape and size of each, `every` |
+| `welcome` | `protocol`, `title`, `parameters`: name, shape and size of each; `every`: null where the cost decides |
 | `frame` | `frame`, `state`, `note`, `step`, `epoch`, `epochs`, `seconds`, `rate` (steps a second), `memory` (bytes), |
 | | `values`: of the last step, `rows`: the table of epochs; `sampled`: the step of the last sample; `paused`; |
 | | `checkpoints`: steps to go back to, `returns`: pairs of steps, at which and to which it went back; arrays |
@@ -35,8 +35,8 @@ import time
 import webbrowser
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -64,6 +64,10 @@ PARAMETERS = 300
 # Seconds between two writings of a history; other runs that are shown.
 KEEPING = 5.0
 OTHERS = 12
+# Steps between two samples where nobody says so, and the shares of the time that samples may then take, and looks at
+# activations with the states that are kept: where they would take more they come more seldom.
+EVERY = 200
+SAMPLING, KEEPING_STATES = 0.008, 0.006
 # Modules whose norms are drawn, and points of each; samples between two looks at activations and states that are kept;
 # seconds that a paused training waits for a page to come back.
 MODULES = 24
@@ -131,6 +135,36 @@ class Series:
         return steps, mean.astype(np.float32), low, high
 
 
+class Pace:
+    """The steps in which something is done now and then: every so many, and more seldom where it takes too long.
+
+    `share` is the part of the processor's time that it may take; None for any.
+    """
+
+    def __init__(self, every: int, share: float | None) -> None:
+        self._every, self._share = every, share
+        self._next = 1
+        # One that a busy machine held up, or that loaded something, tells nothing.
+        self._took: deque[float] = deque(maxlen=3)
+        self._last: tuple[int, float] | None = None
+
+    def is_due(self, step: int) -> bool:
+        """Return whether it is done in this step, counted from 1."""
+        return step >= self._next
+
+    def done(self, step: int, seconds: float) -> None:
+        """Take note of how long it took in this step."""
+        now = time.process_time()
+        self._took.append(seconds)
+        gap = self._every
+        if self._share is not None and self._last is not None and step > self._last[0]:
+            a_step = max(1e-9, (now - self._last[1] - seconds) / (step - self._last[0]))
+            gap = max(gap, math.ceil(min(self._took) / (self._share * a_step)))
+        self._last = step, now
+        # Whole multiples of the least distance.
+        self._next = (step // self._every + -(-gap // self._every)) * self._every
+
+
 class Watched:
     """The state of a training that is watched, and its conversations: the application that the server shows."""
 
@@ -140,12 +174,12 @@ class Watched:
         self,
         title: str,
         parameters: Sequence[tuple[str, Tensor]],
-        every: int,
+        every: int | None,
         history: str | os.PathLike[str] | None = None,
         model: Any = None,
         optimizer: Any = None,
     ) -> None:
-        if every < 1:
+        if every is not None and every < 1:
             fail(ShapeError, f"every={every}", "Gradients are sampled every so many steps, at least 1.")
         self.title = title
         self._model = model
@@ -162,6 +196,9 @@ class Watched:
         self._returns: list[tuple[int, int]] = []
         self.document: Mapping[str, Any] = {}
         self.every = every
+        self._samples = Pace(every or EVERY, SAMPLING if every is None else None)
+        self._states = Pace(RARELY * (every or EVERY), KEEPING_STATES if every is None else None)
+        self._sampling = self._observing = 0.0
         self._parameters = list(parameters)[:PARAMETERS]
         self._queue: deque[tuple[Any, ...]] = deque()
         self._posts: list[Post] = []
@@ -204,11 +241,11 @@ class Watched:
 
     def is_due(self, step: int) -> bool:
         """Return whether the parameters are sampled in this step, counted from 1."""
-        return step == 1 or step % self.every == 0
+        return self._samples.is_due(step)
 
     def is_rare(self, step: int) -> bool:
         """Return whether this step, counted from 1, is one whose activations are looked at and whose state is kept."""
-        return step == 1 or step % (RARELY * self.every) == 0
+        return self._states.is_due(step)
 
     @property
     def is_watched(self) -> bool:
@@ -240,13 +277,21 @@ class Watched:
         if failed:
             return
         if self.is_rare(step):
+            began = time.process_time()
             self._checkpoints.keep(step)
+            self._states.done(step, self._observing + time.process_time() - began)
+            self._observing = 0.0
         if self._wishes or self._paused:
             self._attend(step, stopped)
 
-    def see(self, step: int, found: Mapping[str, Activation]) -> None:
-        """Tell of activations."""
+    @contextmanager
+    def observing(self, step: int) -> Iterator[None]:
+        """Run a block as it is written, and tell of the activations in it."""
+        began = time.process_time()
+        with self.activations.seen() as found:
+            yield
         self._queue.append(("activations", step, found))
+        self._observing = time.process_time() - began
 
     def release(self) -> None:
         """Let a training that was paused go on, for nobody will ask for it."""
@@ -276,9 +321,11 @@ class Watched:
 
     def before(self, gradients: bool) -> None:
         """Take the gradients' norms, where they are there, and copies of the weights, before an update."""
+        began = time.process_time()
         if gradients:
             self._take_gradients()
         self._before = [_values(p).copy() for _, p in self._parameters]
+        self._sampling = time.process_time() - began
 
     def _take_gradients(self) -> None:
         self._gradients = [math.nan if p.grad is None else _norm(_values(p.grad)) for _, p in self._parameters]
@@ -288,6 +335,7 @@ class Watched:
         before, self._before = self._before, None
         if before is None:
             return
+        began = time.process_time()
         if gradients:
             self._take_gradients()
         weights, changes = [], []
@@ -296,6 +344,7 @@ class Watched:
             changes.append(_norm(np.subtract(_values(p), old, out=old)))
         self._queue.append(("sample", step, self._gradients, weights, changes))
         self._gradients = []
+        self._samples.done(step, self._sampling + time.process_time() - began)
 
     # -- on the server's thread
 
@@ -550,7 +599,7 @@ def watch(
     step: Callable[..., Any],
     parameters: Any = (),
     *,
-    every: int = 200,
+    every: int | None = None,
     port: int = 0,
     open: bool = True,
     title: str = "training",
@@ -564,7 +613,8 @@ def watch(
     step: a function that makes one step of a training, compiled or not, and returns its loss; or a dict of numbers with
         `loss` among them, or a tuple that begins with the loss.
     parameters: a module or named tensors, whose updates are looked at.
-    every: the parameters are looked at in every so many steps: copies of them are made and compared.
+    every: the parameters are looked at in every so many steps: copies of them are made and compared. By default in
+        every 200th, or as seldom as it takes less than 1 % of the time.
     port: of this machine; 0 takes a free one.
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.
@@ -589,10 +639,8 @@ def watch(
     def made_step(args: Any, kwargs: Any) -> Any:
         if not watched.activations.modules or not watched.is_rare(count + 1):
             return step(*args, **kwargs)
-        with watched.activations.seen() as seen:
-            found = step(*args, **kwargs)
-        watched.see(count + 1, seen)
-        return found
+        with watched.observing(count + 1):
+            return step(*args, **kwargs)
 
     def looked_at(args: Any, kwargs: Any) -> Any:
         """Make a step that is sampled, or of which the page wants something."""

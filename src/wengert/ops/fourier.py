@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.devices import check_device
 from ..core.dims import Dim
+from ..core.elsewhere import check_device
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.ops.costs import log2_of, product_of
 from ..core.ops.declare import op

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browserchecks import PHONE, opened
+from browserchecks import NARROW, PHONE, WIDE, opened, settle
 from wengert.explorer.page import playground_page
 
 
@@ -88,6 +88,45 @@ def test_on_a_phone_the_buttons_stay_in_reach(browser: Browser, file: Path) -> N
         expect(page.get_by_role("button", name="Reset")).to_be_in_viewport(ratio=1)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert heard.complaints == []
+
+
+EXPERIMENTS = ("line", "separate", "surface", "dead", "vanishing")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, PHONE], ids=str)
+def test_every_experiment_is_seen(browser: Browser, file: Path, size: tuple[int, int]) -> None:
+    """Pictures have their room, titles and words are whole, and the list to choose from comes before them."""
+    wrong: dict[str, Any] = {}
+    for theme in ("light", "dark"):
+        with opened(browser, file, "", size, color_scheme=theme) as (page, heard):
+            for at, name in enumerate(EXPERIMENTS):
+                page.locator(".wg-play-try button").nth(at).click()
+                cards = page.locator(".wg-play-center .wg-play-card")
+                cards.first.wait_for()
+                steps(page, 2)
+                settle(page)
+                least = min(box["height"] for box in (card.bounding_box() for card in cards.all()) if box is not None)
+                found = page.evaluate(
+                    """() => {
+                      const { overflow, overlaps, canvasOverlaps, faint } = window.probe;
+                      const picture = document.querySelector(".wg-play-center").getBoundingClientRect();
+                      const list = document.querySelector(".wg-play-try").getBoundingClientRect();
+                      const shortened = [...document.querySelectorAll(".wg-play-card h2 > *")].filter(
+                        (e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0,
+                      );
+                      return {
+                        wider: overflow() > 0,
+                        overlaps: [...overlaps(), ...canvasOverlaps()],
+                        faint: faint(4.5, 3.3),
+                        listBelow: list.top >= picture.bottom,
+                        shortened: shortened.map((e) => e.textContent),
+                      };
+                    }"""
+                )
+                found["low"] = least < 150
+                if any(found.values()) or heard.complaints:
+                    wrong[f"{name}, {theme}"] = {k: v for k, v in found.items() if v} or heard.complaints
+    assert wrong == {}
 
 
 def test_it_says_where_it_diverged(browser: Browser, file: Path) -> None:

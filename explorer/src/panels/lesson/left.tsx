@@ -4,7 +4,7 @@ import { middleCut, shownNumber, shownShape } from "../../format";
 import { copiesInto, recordsOf, seenIn } from "../../fold/copies";
 import { calledOf, namePart, plain, recordOf, type Part } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
-import { edgesAt, kindOf, phaseAt, shapeOf } from "../../trace/model";
+import { edgesAt, kindOf, nameOf, phaseAt, shapeOf } from "../../trace/model";
 import type { NodeKind, Pattern } from "../../trace/types";
 import { select, useStore } from "../../state";
 import { KindGlyph, PatternIcon } from "../glyph";
@@ -57,16 +57,29 @@ function Tape() {
   );
 }
 
-/** Digits that the columns have room for. */
-const DIGITS = 3;
-/** Letters of a name, too. */
-const LETTERS = 6;
+/** Letters that the columns have room for: of a number, of a name, of the path to it below. */
+const FIGURES = 7;
+const LETTERS = 8;
+const PATH_LETTERS = 9;
 
-/** Long names begin and end in what tells them apart: "l1…w[0]". */
+/** A number in as many digits as there is room for: none is ever cut off. */
+function figures(number: number): string {
+  const texts = [3, 2, 1].map((digits) => shownNumber(number, digits));
+  return texts.find((text) => text.length <= FIGURES) ?? number.toExponential(0).replace("e+", "e").replaceAll("-", "−");
+}
+
+/** Of a path its last part, "w[0]" for "layers[0].w[0]"; long ones begin and end in what tells them apart. */
 function cutShort(part: Part): Part {
   if (part.kind === "group") return { ...part, parts: part.parts.map(cutShort) };
-  if (part.kind !== "name" || part.name.length <= LETTERS) return part;
-  return { ...part, name: middleCut(part.name, LETTERS) };
+  if (part.kind !== "name") return part;
+  return { ...part, name: middleCut(part.name.slice(part.name.lastIndexOf(".") + 1), LETTERS) };
+}
+
+/** Where a leaf stands in its model: "…ayers[0][1]"; nothing for a name without a path. */
+function Path({ name }: { name: string }) {
+  const path = name.slice(0, Math.max(0, name.lastIndexOf(".")));
+  if (path === "") return null;
+  return <small title={name}>{path.length <= PATH_LETTERS ? path : `…${path.slice(1 - PATH_LETTERS)}`}</small>;
 }
 
 function Row({ node }: { node: number }) {
@@ -97,7 +110,7 @@ function Row({ node }: { node: number }) {
   const there = hasValue(model, node, cursor);
   const flowed = hasGradient(model, node, cursor);
   const shown = (number: number | null) =>
-    number === null ? (shape.length === 0 ? "" : shownShape(shape)) : shownNumber(number, DIGITS);
+    number === null ? shape.join("×") : figures(number);
   const record = recordOf(model, node);
   const cut = record.map(cutShort);
   return (
@@ -114,9 +127,10 @@ function Row({ node }: { node: number }) {
         <KindGlyph kind={kindOf(model, node)} />
       </td>
       <td class={plain(cut) === plain(record) ? "wg-record" : "wg-record is-cut"}>
-        <button type="button" title={plain(record)}>
+        <button type="button" title={leaf ? nameOf(model, node) || plain(record) : plain(record)}>
           <Formula parts={cut} />
         </button>
+        {leaf && <Path name={called.name} />}
         <Copied node={node} />
         {kept.length > 0 && (
           <small>

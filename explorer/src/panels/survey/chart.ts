@@ -182,7 +182,7 @@ function paintMemory(surface: Surface, picture: ClockPicture, parts: Parts, inne
   BANDS.forEach((name, i) => {
     const spot = widest[i] as { x: number; y: number; room: number };
     const half = context.measureText(name).width / 2 + 6;
-    if (spot.room > 13) context.fillText(name, Math.max(half, Math.min(inner - half, spot.x)), spot.y + 4);
+    if (spot.room > 13) written(surface, name, Math.max(half, Math.min(inner - half, spot.x)), spot.y + 4);
   });
   paintPeak(surface, picture, inner, y);
 }
@@ -238,13 +238,20 @@ function paintPeak(surface: Surface, picture: ClockPicture, inner: number, y: (b
   const left = x > context.measureText(label).width + 14;
   context.textAlign = left ? "right" : "left";
   const at = left ? x - 10 : x + 10;
-  // The chart's own line must not go through the words.
+  written(surface, label, at, top + 4);
+  context.textAlign = "left";
+}
+
+/** Words that the chart's lines do not go through. */
+function written({ context, colour }: Surface, text: string, x: number, y: number): void {
+  context.save();
   context.strokeStyle = colour("panel");
   context.lineWidth = 4;
   context.lineJoin = "round";
-  context.strokeText(label, at, top + 4);
-  context.fillText(label, at, top + 4);
-  context.textAlign = "left";
+  context.globalAlpha = 0.8;
+  context.strokeText(text, x, y);
+  context.restore();
+  context.fillText(text, x, y);
 }
 
 export function stroke(context: CanvasRenderingContext2D, [x0, y0, x1, y1]: readonly [number, number, number, number]): void {

@@ -49,6 +49,10 @@ export interface PictureProps {
   readonly animated?: boolean;
   /** Shows buttons that bring the picture nearer, further away, and whole. */
   readonly zoom?: boolean;
+  /** Leaves the room at the edges empty, where what does not fit would show through. */
+  readonly clipped?: boolean;
+  /** The view goes to another focus of the same picture as the eye does, instead of jumping. */
+  readonly glides?: boolean;
 }
 
 const NO_INSETS: Insets = { top: 0, bottom: 0, side: 0 };
@@ -93,6 +97,8 @@ export function Picture(props: PictureProps) {
 }
 
 const NEARER = 1.3;
+/** Milliseconds that a view takes to another focus. */
+const GLIDE = 320;
 
 /** The canvas's own state, outside of rendering: frames and pointers come far more often than changes of the document. */
 class Board {
@@ -102,6 +108,8 @@ class Board {
   /** The reader has moved the picture: a change of the window's size no longer fits it again. */
   private moved = false;
   private frame = 0;
+  /** Where the view comes from while it glides, and since when. */
+  private glide: { readonly from: View; readonly since: number } | null = null;
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private press: { x: number; y: number; target: Target | null; drag: Drag | null; still: boolean } | null = null;
   private hovered: string = "";
@@ -146,6 +154,7 @@ class Board {
       Math.min(24, width * 0.02),
       most,
     );
+    const before = this.view;
     this.view = {
       ...inner,
       x: inner.x - insets.side / inner.scale,
@@ -153,8 +162,25 @@ class Board {
       width,
       height,
     };
+    const glides = this.props.glides === true && before !== null && before.width === width && !reducedMotion();
+    this.glide = glides ? { from: before, since: performance.now() } : null;
     this.moved = false;
     this.wake();
+  }
+
+  /** What is seen now: on the way to the view, where it glides there. */
+  private seen(view: View, now: number): View {
+    const { glide } = this;
+    const share = glide === null ? 1 : (now - glide.since) / GLIDE;
+    if (glide === null || share >= 1 || this.moved) {
+      this.glide = null;
+      return view;
+    }
+    this.wake();
+    const eased = Math.max(0, share) ** 2 * (3 - 2 * share);
+    const between = (a: number, b: number) => a + (b - a) * eased;
+    const { from } = glide;
+    return { ...view, x: between(from.x, view.x), y: between(from.y, view.y), scale: between(from.scale, view.scale) };
   }
 
   /** Brings the middle of the picture nearer. */
@@ -190,9 +216,17 @@ class Board {
     if (context === null) return;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, width, height);
-    paint(context, this.props.list, view, this.props.palette, ratio);
+    const { clipped, insets = NO_INSETS } = this.props;
+    if (clipped === true) {
+      context.beginPath();
+      context.rect(0, insets.top * ratio, width, height - (insets.top + insets.bottom) * ratio);
+    }
+    context.save();
+    if (clipped === true) context.clip();
+    paint(context, this.props.list, this.seen(view, now), this.props.palette, ratio);
     context.globalAlpha = 1;
     this.props.overlay?.(context, now / 1000);
+    context.restore();
     if (this.props.animated === true) this.wake();
   }
 

@@ -10,19 +10,22 @@ import { equationsOf, holds, namePart, plain } from "../../formula/expression";
 import { shownPlural } from "../../format";
 import { Formula } from "../../formula/view";
 import { Narrator } from "../../panels/lesson/narrator";
-import { useWidth } from "../../panels/lesson/strip";
+import { useSize } from "../../plot/size";
 import { litNode, tellingOf } from "../../panels/lesson/telling";
 import { about } from "../../parts";
 import { moveLeaf, select, useStore, type Store } from "../../state";
 import type { Model } from "../../trace/model";
+import { seenIn } from "../../fold/copies";
 import type { ValueRead } from "../../trace/types";
+import type { Rect } from "../../layout/types";
 import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
-import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Stage } from "./lesson_picture";
+import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Narrow, type Stage } from "./lesson_picture";
 
 /** Room for the formula and the narrator. */
 const INSETS = { top: 96, bottom: 128, side: 20 };
-/** Between the narrator and what is above and below it. */
+/** Between the narrator and what is above and below it, and about the formula. */
 const AROUND_NARRATOR = 36;
+const AROUND_FORMULA = 30;
 
 export function LessonGraph() {
   const store = useStore();
@@ -30,11 +33,13 @@ export function LessonGraph() {
   const model = store.model.value;
   const theme = store.theme.value;
   const measure = useMemo(measuring, []);
-  const frame = useRef<HTMLDivElement>(null);
-  const width = useWidth(frame);
+  const [frame, { width, height }] = useSize<HTMLDivElement>();
   const { stage, narrow } = useStage(model, measure, width);
   const bottom = Math.max(INSETS.bottom, useTallest(frame, ".wg-narrator", width) + AROUND_NARRATOR);
-  const fitKey = useMemo(() => ({ stage, bottom }), [stage, bottom]);
+  const top = Math.max(INSETS.top, useTallest(frame, ".wg-formula-line", width) + AROUND_FORMULA);
+  const side = narrow ? 0 : INSETS.side;
+  const focus = useFocus(stage, happeningAt(store), width - 2 * side, height - top - bottom);
+  const fitKey = useMemo(() => ({ stage, top, bottom, focus }), [stage, top, bottom, focus]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: store.cursor.value,
@@ -46,13 +51,17 @@ export function LessonGraph() {
   const moving = store.playing.value && !reducedMotion();
   const stale = otherwise(store).length > 0;
   return (
-    <div class={stale ? "wg-graph is-stale" : "wg-graph"} ref={frame}>
+    <div class={stale ? "wg-graph is-stale" : "wg-graph"} ref={frame} style={{ "--wg-below": `${bottom}px` }}>
       <Picture
         list={list}
         palette={PALETTES[theme]}
         fitKey={fitKey}
-        insets={{ top: INSETS.top, bottom, side: narrow ? 0 : INSETS.side }}
+        focus={focus}
+        insets={{ top, bottom, side }}
         most={1.3}
+        zoom={focus !== undefined}
+        clipped={focus !== undefined}
+        glides={true}
         wheel={store.host.kind !== "widget"}
         label={described(model, store.cursor.value)}
         onHover={(target) => (store.hover.value = selectionAt(stage, target))}
@@ -68,15 +77,53 @@ export function LessonGraph() {
   );
 }
 
-/** Below this many pixels per unit the numbers on the lanes are hard to read. */
+/** Below this many pixels per unit numbers are hard to read. */
 const READABLE = 0.72;
 
 /** The graph laid out with room, or closer together where it would else be shown too small. `width` 0 is "not known yet". */
 export function useStage(model: Model, measure: TextMeasure, width: number): { stage: Stage; narrow: boolean } {
-  const roomy = useMemo(() => stageOf(model, measure, false), [model, measure]);
-  const narrow = width > 0 && roomy.layout.bounds.width * READABLE > width;
-  const stage = useMemo(() => (narrow ? stageOf(model, measure, true) : roomy), [model, measure, narrow, roomy]);
-  return { stage, narrow };
+  return useMemo(() => {
+    const fits = ({ layout, metrics }: Stage) => width <= 0 || metrics.inside !== undefined || layout.bounds.width * READABLE <= width;
+    const sizes: Narrow[] = [0, 1, 2];
+    let stage = stageOf(model, measure);
+    const narrow = sizes.find((size) => fits((stage = stageOf(model, measure, size)))) ?? 2;
+    return { stage, narrow: narrow > 0 || stage.metrics.inside !== undefined };
+  }, [model, measure, width]);
+}
+
+/** The node in which something happens now; at the start the first one. */
+function happeningAt(store: Store): number {
+  const { trace } = store.model.value;
+  return trace.events.node[Math.max(0, store.cursor.value - 1)] ?? 0;
+}
+
+/**
+ * What to look at where the whole picture would be too small to be read: as much as can be, with the node in it. It stays
+ * where it is until the node leaves it. Undefined where the whole picture can be read.
+ */
+export function useFocus(stage: Stage, node: number, width: number, height: number): Rect | undefined {
+  const kept = useRef<{ stage: Stage; rect: Rect } | null>(null);
+  return useMemo(() => {
+    const { bounds, boxes } = stage.layout;
+    const [w, h] = [Math.min(bounds.width, width / READABLE), Math.min(bounds.height, height / READABLE)];
+    if (width <= 0 || height <= 0 || (w === bounds.width && h === bounds.height)) return undefined;
+    const at = boxes[stage.graph.itemOf[seenIn(stage.model, node)] ?? -1] ?? bounds;
+    const last = kept.current?.stage === stage ? kept.current.rect : null;
+    if (last !== null && last.width === w && last.height === h && (at === bounds || isIn(at, last))) return last;
+    const placed = (middle: number, size: number, from: number, all: number) => Math.max(from, Math.min(from + all - size, middle - size / 2));
+    const rect = {
+      x: placed(at.x + at.width / 2, w, bounds.x, bounds.width),
+      y: placed(at.y + at.height / 2, h, bounds.y, bounds.height),
+      width: w,
+      height: h,
+    };
+    kept.current = { stage, rect };
+    return rect;
+  }, [stage, node, width, height]);
+}
+
+function isIn(box: Rect, frame: Rect): boolean {
+  return box.x >= frame.x && box.y >= frame.y && box.x + box.width <= frame.x + frame.width && box.y + box.height <= frame.y + frame.height;
 }
 
 /**

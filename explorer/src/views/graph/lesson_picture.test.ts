@@ -10,7 +10,7 @@ import { FLAG } from "../../trace/types";
 import { flowsAt, picture, stageOf, type Moment } from "./lesson_picture";
 
 const model = modelOf(learner);
-const stage = stageOf(model, estimatedWidth, false);
+const stage = stageOf(model, estimatedWidth);
 const moment: Moment = {
   numbers: recordedNumbers(model),
   cursor: 8,
@@ -60,7 +60,7 @@ test("edges between the same two nodes are one line with the sum of their gradie
       { name: "L", kind: "op", op: ADD, operands: ["s", "s"] },
     ]),
   );
-  const list = picture(stageOf(twice, estimatedWidth, false), {
+  const list = picture(stageOf(twice, estimatedWidth), {
     ...moment,
     numbers: recordedNumbers(twice),
     cursor: 4,
@@ -70,7 +70,7 @@ test("edges between the same two nodes are one line with the sum of their gradie
 
 test("marks of NaN are those of the numbers shown, not of those that were recorded", () => {
   const broken = modelOf({ ...learner, nodes: { ...learner.nodes, flags: learner.nodes.flags.map((flags, row) => (row === 4 ? flags | FLAG.nanForward : flags)) } });
-  const fills = (numbers: Numbers) => picture(stageOf(broken, estimatedWidth, false), { ...moment, numbers }).items.flatMap((item) => (item.kind === "path" && item.fill === "badFill" ? [item] : [])).length;
+  const fills = (numbers: Numbers) => picture(stageOf(broken, estimatedWidth), { ...moment, numbers }).items.flatMap((item) => (item.kind === "path" && item.fill === "badFill" ? [item] : [])).length;
   const recorded = recordedNumbers(broken);
   const lost: Numbers = { ...recorded, value: (node) => (node === 4 ? Number.NaN : recorded.value(node)) };
   expect(fills(lost)).toBe(1);
@@ -88,14 +88,14 @@ test("a copy that nobody wrote is a mark on the edge, and no node", () => {
   trace.shapes = [[], [3]];
   trace.nodes.shape = trace.nodes.name.map((row) => ((shapes as Record<string, number[]>)[trace.strings[row] as string]?.length ? 1 : 0));
   trace.nodes.span = trace.nodes.op.map((op) => (op < 0 ? -1 : 0));
-  const copied = stageOf(modelOf(trace), estimatedWidth, false);
+  const copied = stageOf(modelOf(trace), estimatedWidth);
   expect(copied.graph.items.map(({ node }) => node)).not.toContain(2);
   expect(copied.graph.edges.length).toBe(2);
   const list = picture(copied, { ...moment, cursor: 99, numbers: recordedNumbers(modelOf(trace)) });
   expect(texts(list, "ui")).toContain("copied → [3]");
   // Written out it has an expression of its own, and is a node.
   trace.nodes.span = trace.nodes.op.map((op, i) => (op < 0 ? -1 : i));
-  expect(stageOf(modelOf(trace), estimatedWidth, false).graph.edges.length).toBe(3);
+  expect(stageOf(modelOf(trace), estimatedWidth).graph.edges.length).toBe(3);
 });
 
 test("larger graphs have value and gradient inside their boxes", () => {
@@ -104,7 +104,7 @@ test("larger graphs have value and gradient inside their boxes", () => {
     ...Array.from({ length: 60 }, (_, i) => ({ name: `s${i}`, kind: "op" as const, op: ADD, operands: [i === 0 ? "a" : `s${i - 1}`, "a"], value: i })),
   ];
   const large = modelOf(traceOf(nodes));
-  const dense = stageOf(large, estimatedWidth, false);
+  const dense = stageOf(large, estimatedWidth);
   const list = picture(dense, { ...moment, cursor: large.events, numbers: recordedNumbers(large) });
   const there = texts(list, "mono").filter((text) => text !== "");
   expect(there.length).toBeGreaterThanOrEqual(large.nodes);

@@ -23,7 +23,6 @@ import { carries, edgeGradient, hasGradient, hasHanded, hasTurned, hasValue } fr
 import type { Numbers } from "../../state";
 import { codeOfRms } from "../../trace/decode";
 import { edgesAt, kindOf, modelOf, phaseAt, recordedValue, type Model } from "../../trace/model";
-import { pathsBetween } from "../paths/paths";
 
 /** What does not change with the clock: the visible graph and where everything stands. */
 export interface Stage {
@@ -36,14 +35,18 @@ export interface Stage {
   readonly measure: TextMeasure;
 }
 
-/** Closer together, for pictures that would else be too small for their numbers to be read. */
+/** Closer together, and closer with smaller shapes, for pictures that would else be too small for their numbers to be read. */
 const NARROW: Metrics = { ...LESSON, rankGap: 50, nodeGap: 38 };
+const NARROWEST: Metrics = { ...NARROW, op: 42, circle: 46, hexagon: [46, 52], root: 50, symbolSize: 23, rankGap: 43, nodeGap: 54 };
+const SIZES = [LESSON, NARROW, NARROWEST] as const;
+/** How much room a lesson has: 0 is plenty. */
+export type Narrow = 0 | 1 | 2;
 
 /** Above so many nodes numbers stand inside the boxes: on the edges they would have no room. */
 const SPARSE = 40;
 
-export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean): Stage {
-  const metrics = recorded.nodes > SPARSE ? DENSE : narrow ? NARROW : LESSON;
+export function stageOf(recorded: Model, measure: TextMeasure, narrow: Narrow = 0): Stage {
+  const metrics = recorded.nodes > SPARSE ? DENSE : SIZES[narrow];
   const model = withModulesOnly(recorded);
   const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()), inlineCopies: true });
   const nodes = graph.items.map((item) => baseLook(model, item));
@@ -60,7 +63,7 @@ export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean):
  * The same run, its scopes reduced to modules: frames around loops and lines would leave a small graph no room. A module
  * that holds everything, or a single node, says nothing either.
  */
-function withModulesOnly(model: Model): Model {
+export function withModulesOnly(model: Model): Model {
   const { scopes, nodes } = model.trace;
   const { nodes: sizes } = scopeFacts(model);
   const total = nodes.op.length;
@@ -98,8 +101,8 @@ export interface Moment {
   readonly band?: ReadonlySet<number>;
 }
 
-/** Digits of the numbers on the lanes: what there is room for. */
-const digitsOn = (stage: Stage): number => (stage.metrics === NARROW ? 2 : 3);
+/** Digits of the numbers on the lanes. */
+const DIGITS = 3;
 
 export function picture(stage: Stage, moment: Moment): DisplayList {
   const band = moment.band ?? bandOf(stage.model, moment);
@@ -114,10 +117,15 @@ export function picture(stage: Stage, moment: Moment): DisplayList {
 }
 
 /** Edges on paths from the selected node to the loss. */
-function bandOf(model: Model, { selected, numbers }: Moment): ReadonlySet<number> {
+function bandOf(model: Model, { selected }: Moment): ReadonlySet<number> {
   const root = model.trace.meta.roots[0];
   if (selected < 0 || root === undefined || selected === root) return new Set();
-  return new Set(pathsBetween(model, numbers.slope, selected, root, 0).through.keys());
+  const [ahead, behind] = [new Set([selected]), new Set([root])];
+  // Edges stand in the order of their ends, and operands before what is made of them.
+  const rows = Array.from(model.src, (_, row) => row);
+  for (const row of rows) if (ahead.has(model.src[row] as number)) ahead.add(model.dst[row] as number);
+  for (const row of [...rows].reverse()) if (behind.has(model.dst[row] as number)) behind.add(model.src[row] as number);
+  return new Set(rows.filter((row) => ahead.has(model.src[row] as number) && behind.has(model.dst[row] as number)));
 }
 
 function nodeLook(stage: Stage, item: Item, base: NodeLook, moment: Moment): NodeLook {
@@ -145,7 +153,7 @@ function nodeLook(stage: Stage, item: Item, base: NodeLook, moment: Moment): Nod
 /** What stands inside a box: exact where it is a single number, else its shape. */
 function numbersIn(model: Model, node: number, { numbers, cursor }: Moment): NodeLook["numbers"] {
   const shape = model.trace.shapes[model.trace.nodes.shape[node] as number] ?? [];
-  const shown = (x: number | null) => (x === null ? `[${shape.join("×")}]` : shownNumber(x, 3));
+  const shown = (x: number | null) => (x === null ? `[${shape.join("×")}]` : shownNumber(x, DIGITS));
   return {
     value: hasValue(model, node, cursor) ? shown(numbers.value(node)) : "",
     gradient: hasGradient(model, node, cursor) ? shown(numbers.gradient(node)) : "",
@@ -204,7 +212,7 @@ function valueLane(stage: Stage, node: number, { numbers }: Moment, edge: Visibl
   const value = edge.values.length === 1 ? numbers.value(node) : null;
   const bad = value !== null && Number.isNaN(value);
   if (stage.metrics.inside !== undefined) return { bad };
-  return { bad, chip: value === null ? shapeOn(stage, node) : shownNumber(value, digitsOn(stage)) };
+  return { bad, chip: value === null ? shapeOn(stage, node) : shownNumber(value, DIGITS) };
 }
 
 /** What stands on a lane that carries no single number: "[24]" for 24 of them. */
@@ -225,7 +233,7 @@ function gradientLane(stage: Stage, edge: VisibleEdge, base: EdgeLook, { numbers
   }
   const sum = parts.reduce<number>((a, b) => a + (b ?? 0), 0);
   const lane = { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum) };
-  return stage.metrics.inside === undefined ? { ...lane, chip: shownNumber(sum, digitsOn(stage)) } : lane;
+  return stage.metrics.inside === undefined ? { ...lane, chip: shownNumber(sum, DIGITS) } : lane;
 }
 
 /** What arrives at a single number along its only edge is its gradient, whatever the other end is. */

@@ -1,5 +1,5 @@
 /** What the graph shows at a moment of a schedule: who waits for how many, who works, what is on its way. */
-import type { EdgeLook, Lane, NodeLook } from "../../draw/looks";
+import { SIGNS, type EdgeLook, type Lane, type NodeLook } from "../../draw/looks";
 import { workerToken } from "../../draw/palette";
 import type { Picture } from "../../draw/picture";
 import type { Item, VisibleEdge } from "../../fold/fold";
@@ -32,6 +32,8 @@ export function nodesAt(stage: Stage, now: number, selection: Selection, hover: 
     const is = (what: Selection) => what !== null && (item.node >= 0 ? what.kind === "node" && what.row === item.node : what.kind === "scope" && item.members.includes(what.row));
     const chosen = { ...base, selected: is(selection), hovered: is(hover) };
     if (item.open) return chosen;
+    // Where boxes stand close together colours alone say who works: words below would lie on the next one.
+    if (item.node >= 0 && picture.metrics === SIGNS) return { ...nodeAt(stage, item.node, chosen, now), below: undefined };
     return item.node >= 0 ? nodeAt(stage, item.node, chosen, now) : boxAt(stage, stage.inside[i] as Int32Array, chosen, now);
   });
 }

@@ -1,28 +1,25 @@
 /** The graph on the clock of a schedule, above the chart of its workers. */
-import type { Signal } from "@preact/signals";
+import { useSignal, type Signal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
 import type { Target } from "../../draw/display";
-import { LESSON, SURVEY, type Metrics } from "../../draw/looks";
+import { LESSON, SIGNS, SURVEY, type Metrics } from "../../draw/looks";
 import { PALETTES, workerToken, type Palette } from "../../draw/palette";
 import { pictureOf } from "../../draw/picture";
 import { displayList, travelling } from "../../draw/scene";
 import type { Item } from "../../fold/fold";
 import { openAtFirst, reachable } from "../../fold/open";
 import type { LayoutCache } from "../../layout/nested";
-import { scopeFacts } from "../../fold/fold";
-import type { Model } from "../../trace/model";
-import { select, toggleScope, useStore } from "../../state";
+import { select, useStore } from "../../state";
 import { measuring } from "../graph/lesson_graph";
+import { withModulesOnly } from "../graph/lesson_picture";
 import { Picture as Board, type Overlay } from "../graph/canvas";
 import { useBox } from "../survey/scope_graph";
 import type { Passes } from "./passes";
 import { edgesAt, nodesAt, pulsesAt, selectionOfItem, stageOf, type Stage } from "./stage";
 
-/** Up to so many nodes each is shown by itself. */
-const EACH = 160;
 /** Up to so many, and where they can then be shown at this scale, with as much room as in a lesson. */
 const FEW = 24;
-const ROOMY = 0.9;
+const ROOMY = 0.8;
 /** Pixels per unit below which chains go on in a new row. */
 const READABLE = 0.6;
 
@@ -30,22 +27,40 @@ export function StageView({ passes, now }: { passes: Passes; now: Signal<number>
   const store = useStore();
   const model = store.model.value;
   const { box, width, height } = useBox();
-  const cache = useRef(new Map<Metrics, LayoutCache>([LESSON, SURVEY].map((metrics) => [metrics, new Map()])));
+  const small = store.small.value;
+  const cache = useRef(new Map<Metrics, LayoutCache>([LESSON, SIGNS, SURVEY].map((metrics) => [metrics, new Map()])));
   const measure = useMemo(measuring, []);
-  const open = useMemo(() => openIn(model, store.open.value), [model, store.open.value]);
+  // What the other views have open would leave the boxes no room here.
+  const opened = useSignal<ReadonlySet<number>>(new Set());
+  const drawn = useMemo(() => (small ? withModulesOnly(model) : model), [model, small]);
+  const open = useMemo(
+    () => (small ? new Set(drawn.trace.scopes.parent.keys()) : reachable(model, new Set([...openAtFirst(model), ...opened.value]))),
+    [drawn, small, opened.value],
+  );
   const picture = useMemo(() => {
     if (width === 0) return null;
     const made = (metrics: Metrics) =>
-      pictureOf(model, { open, metrics, measure, cache: cache.current.get(metrics) as LayoutCache, hideConstants: model.nodes > FEW, wrapWidth: width / READABLE });
-    const large = model.nodes <= FEW ? made(LESSON) : null;
+      pictureOf(drawn, {
+        open,
+        metrics,
+        measure,
+        cache: cache.current.get(metrics) as LayoutCache,
+        ...(small ? { inlineCopies: true } : { hideConstants: true, wrapWidth: width / READABLE }),
+      });
+    if (!small) return made(SURVEY);
+    const large = drawn.nodes <= FEW ? made(LESSON) : null;
     const { bounds } = large?.layout ?? { bounds: null };
-    return large !== null && bounds !== null && Math.min(width / bounds.width, height / bounds.height) >= ROOMY ? large : made(SURVEY);
-  }, [model, open, width, height]);
-  const stage = useMemo(() => (picture === null ? null : stageOf(model, picture, passes)), [picture, passes]);
+    return large !== null && bounds !== null && Math.min(width / bounds.width, height / bounds.height) >= ROOMY ? large : made(SIGNS);
+  }, [drawn, open, width, height]);
+  const stage = useMemo(() => (picture === null ? null : stageOf(drawn, picture, passes)), [picture, passes]);
   const items = picture?.graph.items ?? [];
   const selectionAt = (target: Target | null) => {
     if (target === null) return null;
-    if ("item" in target) return selectionOfItem(items[target.item] as Item);
+    if ("item" in target) {
+      const at = selectionOfItem(items[target.item] as Item);
+      // The modules of a small graph have rows of their own here.
+      return small && at?.kind === "scope" ? null : at;
+    }
     return { kind: "edge", row: picture?.graph.edges[target.edge]?.rows[0] as number } as const;
   };
   const palette = PALETTES[store.theme.value];
@@ -65,18 +80,15 @@ export function StageView({ passes, now }: { passes: Passes; now: Signal<number>
           onHover={(target) => (store.hover.value = selectionAt(target))}
           onOpen={(target) => {
             const at = selectionAt(target);
-            if (at?.kind === "scope") toggleScope(store, at.row);
+            if (at?.kind !== "scope") return;
+            const now = new Set(opened.value);
+            if (!now.delete(at.row)) now.add(at.row);
+            opened.value = now;
           }}
         />
       )}
     </div>
   );
-}
-
-/** All of a small graph; of a large one what is open in the other views, or else as much as fits. */
-function openIn(model: Model, open: ReadonlySet<number>): ReadonlySet<number> {
-  if (model.nodes <= EACH) return new Set(scopeFacts(model).order);
-  return reachable(model, new Set([...openAtFirst(model), ...open]));
 }
 
 /** What was made runs out along the edges, in the colour of who made it. */

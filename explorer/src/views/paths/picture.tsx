@@ -1,10 +1,10 @@
 /** The graph under the list of paths, with the edges of the one that is pointed at. */
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { PALETTES } from "../../draw/palette";
-import { useWidth } from "../../panels/lesson/strip";
+import { useSize } from "../../plot/size";
 import { useStore } from "../../state";
 import { Picture } from "../graph/canvas";
-import { leafDrag, measuring, movableAt, useStage } from "../graph/lesson_graph";
+import { leafDrag, measuring, movableAt, useFocus, useStage } from "../graph/lesson_graph";
 import { described, nodeOf, picture } from "../graph/lesson_picture";
 
 interface PathsPictureProps {
@@ -20,8 +20,10 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
   const store = useStore();
   const model = store.model.value;
   const measure = useMemo(measuring, []);
-  const frame = useRef<HTMLDivElement>(null);
-  const { stage } = useStage(model, measure, useWidth(frame));
+  const [frame, { width, height }] = useSize<HTMLDivElement>();
+  const { stage } = useStage(model, measure, width);
+  const focus = useFocus(stage, from, width, height);
+  const fitKey = useMemo(() => ({ stage, focus }), [stage, focus]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: model.events,
@@ -36,7 +38,10 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
       <Picture
         list={list}
         palette={PALETTES[store.theme.value]}
-        fitKey={stage}
+        fitKey={fitKey}
+        focus={focus}
+        zoom={focus !== undefined}
+        glides={true}
         most={1.1}
         wheel={store.host.kind !== "widget"}
         label={described(model, model.events)}

@@ -155,7 +155,7 @@ function TryList({ play }: { play: Play }) {
     </li>
   );
   return (
-    <section class="wg-section">
+    <section class="wg-section wg-play-choosing">
       <h2>Try</h2>
       <ul class="wg-play-try">
         {experiments.map(({ name, title, aside, view }) => row(name, title, aside, !explains && name === current?.name, () => open(play, name), view === "line"))}

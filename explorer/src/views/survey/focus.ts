@@ -1,7 +1,8 @@
 /** What the loupe looks into: a scope around what is selected, and what is open in it. */
 import type { Model } from "../../trace/model";
 import type { Selection } from "../../state";
-import { within } from "./totals";
+import { boxesIn } from "./looks";
+import { lineage, within } from "./totals";
 import { columnOfScope, throughChain, type Strip } from "./strip";
 
 /** The scope that holds a selection: a scope itself, the one a node or an edge's consumer is in; -1 for none. */
@@ -23,6 +24,20 @@ export function focusFor(model: Model, strip: Strip, before: number, selection: 
   const found = layer ?? (scope > 0 ? scope : -1);
   if (found >= 0) return throughChain(model, found);
   return before >= 0 ? before : firstFocus(model, strip);
+}
+
+/** A part with fewer boxes says too little alone. */
+const ALONE = 5;
+
+/**
+ * The outermost part of a layer, around a node, that fits with all open that the node is in; where none does, the
+ * innermost that is more than a few boxes.
+ */
+export function fittingPart(model: Model, layer: number, node: number, fits: (scope: number, open: ReadonlySet<number>) => boolean): number {
+  const around = lineage(model, model.trace.nodes.scope[node] as number);
+  const open = new Set(around);
+  const parts = around.slice(0, around.indexOf(layer) + 1).reverse();
+  return parts.find((scope) => fits(scope, open)) ?? parts.filter((scope) => boxesIn(model, scope, open) >= ALONE).pop() ?? layer;
 }
 
 /** The layer that most others are like, the largest such; the whole run where there are no layers. */

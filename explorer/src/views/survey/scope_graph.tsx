@@ -21,6 +21,9 @@ const [READABLE, COMFORTABLE] = [0.75, 0.9];
 /** Single numbers stand on the lanes, and need room. */
 const NUMBERED: Metrics = { ...SURVEY, rankGap: 84, nodeGap: 40 };
 
+/** Pixels that a flag above a node takes. */
+const FLAG = 36;
+
 const NOTHING: ReadonlySet<number> = new Set();
 
 interface Props {
@@ -39,11 +42,7 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props)
   const model = store.model.value;
   const cache = useRef<LayoutCache>(new Map());
   const { box, width, height } = useBox();
-  const metrics = useMemo(() => (nodesWithin(model, focus).some((n) => recordedValue(model, n) !== null) ? NUMBERED : SURVEY), [model, focus]);
-  const picture = useMemo(
-    () => (width === 0 ? null : pictureOf(model, { open, within: focus, metrics, measure: measure(), cache: cache.current, hideConstants: true, inlineCopies: true, wrapWidth: (width - 48) / COMFORTABLE, wrapStrictly: true, bus: true })),
-    [model, focus, open, width],
-  );
+  const picture = useMemo(() => (width === 0 ? null : insideOf(model, focus, open, width, cache.current)), [model, focus, open, width]);
   const born = useMemo(() => bornIn(model), [model]);
   const hulls = useMemo(() => (picture === null ? [] : hullsOf(picture, kernels)), [picture, kernels]);
   const loops = useMemo(() => (picture === null ? [] : loopsIn(model, focus, picture)), [picture]);
@@ -66,6 +65,7 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props)
           focus={nearSelection(items, picture.layout.boxes, store.selection.peek(), drawn.bounds, width, height)}
           label={`Graph of ${scopePath(model, focus).join(".") || model.trace.meta.title}, ${picture.graph.boxes} boxes`}
           overlay={flagsOver(picture, born, PALETTES[store.theme.value])}
+          insets={{ top: items.some((item) => item.kind === "node" && born.has(item.node)) ? FLAG : 0, bottom: 0, side: 0 }}
           zoom={true}
           onPress={(target) => {
             const at = selectionOf(target);
@@ -82,6 +82,12 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props)
       )}
     </div>
   );
+}
+
+/** The inside of a scope as it is drawn in so much room. */
+export function insideOf(model: Model, scope: number, open: ReadonlySet<number>, width: number, cache: LayoutCache): Picture {
+  const metrics = nodesWithin(model, scope).some((n) => recordedValue(model, n) !== null) ? NUMBERED : SURVEY;
+  return pictureOf(model, { open, within: scope, metrics, measure: measure(), cache, hideConstants: true, inlineCopies: true, wrapWidth: (width - 48) / COMFORTABLE, wrapStrictly: true, bus: true });
 }
 
 /** All scopes that hold one of some nodes. */

@@ -16,6 +16,12 @@ const WIDEST_PITCH = 64;
 /** Room that a circle at an end takes beyond a column's. */
 const END = 26;
 
+/** How large an input's circle is: among narrow columns no larger than these. */
+const INPUT = 15;
+export function inputRadius(pitch: number): number {
+  return Math.max(3.5, Math.min(INPUT, pitch * 0.46));
+}
+
 /** Middles of the columns and how wide each is. */
 export function placesOf(count: number, width: number, ends: { first: boolean; last: boolean }): { x: number[]; wide: number; pitch: number } {
   const inner = width - 2 * SIDE;
@@ -93,7 +99,7 @@ export function StripView({ model, strip, width, found, chosen, current, choose,
         >
           <title>{said(column, found[i] as number)}</title>
           {column.kind === "input" || column.kind === "loss" ? (
-            <End model={model} column={column} />
+            <End model={model} column={column} radius={i === 0 ? INPUT : inputRadius(pitch)} />
           ) : (
             <Bars column={column} wide={wide} value={scales.value(column.valueSize)} gradient={scales.gradient(column.gradientSize)} hatch={hatch} />
           )}
@@ -168,9 +174,9 @@ function Bars({ column, wide, value, gradient, hatch }: { column: Column; wide: 
   );
 }
 
-function End({ model, column }: { model: Model; column: Column }) {
+function End({ model, column, radius }: { model: Model; column: Column; radius: number }) {
   const node = column.nodes[0] as number;
-  if (column.kind === "input") return <circle class="wg-column-input" r="15" />;
+  if (column.kind === "input") return <circle class="wg-column-input" r={radius} />;
   const value = recordedValue(model, node);
   return (
     <>

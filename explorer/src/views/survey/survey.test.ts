@@ -8,10 +8,10 @@ import { baseLook, SURVEY } from "../../draw/looks";
 import { hullParts } from "../../draw/scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
-import { focusFor, openAlike } from "./focus";
+import { fittingPart, focusFor, openAlike } from "./focus";
 import { boxesIn, edgeLooks, enoughOpen, hullsOf, nodeLooks } from "./looks";
 import { columnOfScope, stripOf } from "./strip";
-import { listsOf, placesOf } from "./strip_view";
+import { inputRadius, listsOf, placesOf } from "./strip_view";
 import { logScale, totalsOf, within } from "./totals";
 
 const model = modelOf(transformer({ blocks: 6, heads: 4, broken: 3, extra: 4 }));
@@ -116,6 +116,12 @@ describe("the layer strip", () => {
   });
 });
 
+describe("inputs among narrow columns", () => {
+  it("reach no other column", () => {
+    for (const pitch of [8, 12, 30, 64]) expect(2 * inputRadius(pitch)).toBeLessThanOrEqual(Math.max(8, pitch));
+  });
+});
+
 describe("the loupe", () => {
   const strip = stripOf(model);
   const third = scopeNamed("3", blocks);
@@ -129,6 +135,17 @@ describe("the loupe", () => {
 
   it("begins with a layer that many others are like", () => {
     expect(within(model, focusFor(model, strip, -1, null), blocks)).toBe(true);
+  });
+
+  it("looks into the outermost part around a node that fits, else the innermost of more than a few boxes", () => {
+    const attn = scopeNamed("attn", third);
+    const norm = scopeNamed("q_norm", attn);
+    const look = (fits: (scope: number) => boolean) => fittingPart(model, third, born, fits);
+    expect(look(() => true)).toBe(third);
+    expect(look((scope) => scope === attn || scope === norm)).toBe(attn);
+    const least = look(() => false);
+    expect(within(model, least, third)).toBe(true);
+    expect(boxesIn(model, least, new Set([attn, norm]))).toBeGreaterThanOrEqual(5);
   });
 
   it("opens in one layer what is open in another of the same structure", () => {

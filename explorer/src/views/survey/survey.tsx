@@ -1,12 +1,18 @@
 /** The graph of a large run: the strip of its layers, and a loupe into the chosen one. */
 import { useComputed, useSignal } from "@preact/signals";
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { nextFound, reveal, select, useStore } from "../../state";
 import { columnOfScope, stripOf, throughChain, type Strip } from "./strip";
 import { within } from "./totals";
 import { StripView } from "./strip_view";
-import { focusFor, openAlike } from "./focus";
+import { fittingPart, focusFor, openAlike } from "./focus";
+import { enoughOpen } from "./looks";
 import { Loupe } from "./loupe";
+import { insideOf, useBox } from "./scope_graph";
+import type { LayoutCache } from "../../layout/nested";
+
+/** Pixels that the strip and the loupe's frame take, and pixels per unit at which what is a little too large still counts as fitting. */
+const [ABOVE, BESIDE, FITTING] = [340, 60, 0.42];
 
 export function SurveyGraph() {
   const store = useStore();
@@ -14,8 +20,19 @@ export function SurveyGraph() {
   const root = useSignal(0);
   const strip = useMemo(() => stripOf(model, root.value), [model, root.value]);
   const focused = useRef(-1);
-  const focus = useMemo(() => (focused.current = focusFor(model, strip, focused.current, store.selection.value)), [model, strip, store.selection.value]);
-  const { box, width } = useWidth();
+  const { box, width, height } = useBox();
+  const cache = useRef<LayoutCache>(new Map());
+  const focus = useMemo(() => {
+    const selection = store.selection.value;
+    const layer = focusFor(model, strip, focused.current, selection);
+    if (width === 0) return layer;
+    const isNew = layer !== focused.current && selection?.kind === "node" && within(model, model.trace.nodes.scope[selection.row] as number, layer);
+    const fits = (scope: number, open: ReadonlySet<number>) => {
+      const { bounds } = insideOf(model, scope, enoughOpen(model, scope, open), width, cache.current).layout;
+      return Math.min((width - BESIDE) / bounds.width, (height - ABOVE) / bounds.height) >= FITTING;
+    };
+    return (focused.current = isNew ? fittingPart(model, layer, selection.row, fits) : layer);
+  }, [model, strip, store.selection.value, width === 0]);
   const current = useComputed(() => {
     const node = store.last.value < 0 ? -1 : (model.trace.events.node[store.last.value] as number);
     return node < 0 ? -1 : (strip.columnOf[node] as number);
@@ -100,18 +117,4 @@ function Crumbs({ root, goTo }: { root: number; goTo: (scope: number) => void })
       ))}
     </nav>
   );
-}
-
-function useWidth() {
-  const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => {
-    const el = box.current;
-    if (el === null) return;
-    const watch = new ResizeObserver(() => setWidth(el.clientWidth));
-    watch.observe(el);
-    setWidth(el.clientWidth);
-    return () => watch.disconnect();
-  }, []);
-  return { box, width };
 }

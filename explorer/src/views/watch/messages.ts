@@ -11,7 +11,8 @@ export interface Parameter {
 export interface Welcome {
   readonly title: string;
   readonly parameters: readonly Parameter[];
-  readonly every: number;
+  /** Steps between two samples; null where they come as often as costs little. */
+  readonly every: number | null;
 }
 
 export type State = "training" | "validating" | "finished" | "stopped" | "failed" | "lost";

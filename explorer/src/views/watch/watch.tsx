@@ -325,12 +325,12 @@ function LossCard({ frame, others }: { frame: Frame; others: readonly Other[] })
   );
 }
 
-function NormCard({ frame, every }: { frame: Frame; every: number }) {
+function NormCard({ frame, every }: { frame: Frame; every: number | null }) {
   const curve: Curve = { label: "norm", x: frame.normSteps, y: frame.norm, look: "grad" };
   return (
     <section class="wg-watch-card">
       <h2>
-        Gradient norm <small>of all parameters, every {shownPlural(every, "step").replace(/^1 /, "")}</small>
+        Gradient norm <small>of all parameters, {every === null ? "now and then" : `every ${shownPlural(every, "step").replace(/^1 /, "")}`}</small>
       </h2>
       {frame.norm.length > 0 ? (
         <Chart curves={[curve]} log label="Gradient norm" />

@@ -49,6 +49,23 @@ def rectangle(words: str, a: int, b: int, c: int = 1) -> Count:
 MATRIX_PRODUCT = Count("2 m n k", lambda node, specs, out: 2 * out.size * specs[0].shape[-1])
 
 
+def _power(node: Any, specs: Sequence[Any], out: Any) -> Any:
+    exponent = node.inputs[1]
+    if not isinstance(exponent, (int, float)) or abs(exponent) > _WHOLE:
+        return out.size * POWER
+    root, whole = abs(exponent) == 0.5, int(abs(exponent))
+    if not root and whole != abs(exponent):
+        return out.size * POWER
+    # Squares, and products with those that are needed.
+    products = 0 if root or whole < 2 else whole.bit_length() + whole.bit_count() - 2
+    return out.size * (products + DIVISION * (root + (exponent < 0)))
+
+
+# Whole powers up to here are products.
+_WHOLE = 8
+RAISING = Count("30 for each element; products for a small whole exponent, 4 for a root", _power)
+
+
 def _sorting(node: Any, specs: Sequence[Any], out: Any) -> int:
     x = specs[0]
     return round(float(x.size) * log2_of(x.shape[node.attrs.get("axis", -1)]))

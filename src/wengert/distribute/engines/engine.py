@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from ...core.errors import DTypeError, ShapeError, fail
 from ...core.spec import Spec
-from ...core.tensor import Tensor, wrap
+from ...core.tensor import Tensor
 from ...execute.jit.executor import Executor, executor
-from ...ops.collective.definitions import all_gather
+from ...execute.native.budget.within import Limit
 from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
-from ..placing.placement import Placement, local_part, spec_of_placement
+from ..placing.placement import Placement
+from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage
@@ -58,8 +58,9 @@ class Lockstep:
 class OneRank:
     """One rank, whose steps are native code; the others run the same program elsewhere."""
 
-    def __init__(self, program: Partitioned, group: OnMesh) -> None:
+    def __init__(self, program: Partitioned, group: OnMesh, limit: Limit | None = None) -> None:
         self.program = program
+        self.limit = limit
         self.group = group.on(program.mesh)
         self.ranks: Sequence[int] = (group.transport.rank,)
         self.agreement = Agreement(self.group, program)
@@ -74,7 +75,9 @@ class OneRank:
         """Return this rank's outputs."""
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.executor is None:  # once all ranks have agreed on the program
-                self.executor = executor(self.program.graph)
+                # What moves while other steps run needs memory that no budget knows of.
+                exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
+                self.executor = executor(self.program.graph, None, self.limit, exchanges=exchanges)
             found = self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [found]
@@ -82,13 +85,15 @@ class OneRank:
 
 def engine_for(
     program: Partitioned | Pipelined,
+    limit: Limit | None = None,
     on_xla: bool = False,
     donated: Sequence[bool] | None = None,
     replaced: Mapping[int, int] | None = None,
 ) -> Engine | OnXLA:
     """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
 
-    On XLA results may take the memory of `donated` inputs; `replaced` says which output takes an input's place.
+    A rank of native code keeps to a limit of memory; of all ranks in one process there is none to keep to. On XLA
+    results may take the memory of `donated` inputs; `replaced` says which output takes an input's place.
     """
     group = current()
     if on_xla:
@@ -97,28 +102,37 @@ def engine_for(
         return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
-    return OneRank(program, group) if isinstance(group, OnMesh) else Lockstep(program)
+    return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)
 
 
 def run_placed(
-    engine: Engine | OnXLA, program: Partitioned | Pipelined, values: Sequence[Any], wholes: Sequence[Spec]
+    engine: Engine | OnXLA,
+    program: Partitioned | Pipelined,
+    values: Sequence[Any],
+    names: Sequence[str],
+    wholes: Sequence[Spec],
+    kept: Mapping[int, str] | None = None,
 ) -> list[Any]:
-    """Return a program's outputs for its inputs: whole values are ndarrays, values in parts are `Sharded`.
+    """Return a program's outputs for its inputs: whole values are arrays, values in parts are `Sharded`.
 
-    `wholes` are the specs of the outputs' whole values. Raises ShapeError for parts by another placement.
+    `names` are those of the inputs, `kept` those of outputs, as errors call them; `wholes` are the specs of the
+    outputs' whole values. Raises ShapeError for parts by another placement.
     """
     mesh = program.mesh
-    given = []
-    for x, node, placement in zip(values, program.graph.inputs, program.inputs, strict=True):
-        if isinstance(x, Sharded):
-            _refuse_other(x, placement, mesh, program.graph.names[node])
-            x = x.parts
-        given.append(x)
-    found: list[Any]
     if isinstance(engine, OnXLA):
+        given = [
+            _on_devices(x, p, mesh, engine.ranks, name)
+            for x, p, name in zip(values, program.inputs, names, strict=True)
+        ]
         found = engine.run_placed(given)
     else:
-        rows = engine.run([[_part(x, p, mesh, r) for x, p in zip(given, program.inputs)] for r in engine.ranks])
+        columns = [
+            parts_of(x, p, mesh, engine.ranks, name) for x, p, name in zip(values, program.inputs, names, strict=True)
+        ]
+        rows = engine.run([[column[k] for column in columns] for k in range(len(engine.ranks))])
+        if isinstance(engine, (Lockstep, LockstepStages)):  # others run executors, which give new arrays
+            seen = [part for column in columns for part in column]
+            rows = [[_apart(v, seen) for v in row] for row in rows]
         found = [
             np.asarray(rows[0][i])
             if all(e is None for e in placement)
@@ -126,72 +140,24 @@ def run_placed(
             for i, placement in enumerate(program.outputs)
         ]
     return [
-        Sharded(spec, placement, mesh, x) if isinstance(x, Mapping) else x
-        for x, spec, placement in zip(found, wholes, program.outputs, strict=True)
+        Sharded(wholes[i], placement, mesh, x, (kept or {}).get(i, "")) if isinstance(x, Mapping) else x
+        for i, (x, placement) in enumerate(zip(found, program.outputs, strict=True))
     ]
 
 
-def _part(x: Any, placement: Placement, mesh: Mesh, rank: int) -> Any:
-    return x[rank] if isinstance(x, Mapping) else local_part(np.asarray(x), placement, mesh, rank)
+def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> Any:
+    """Return a value as XLA's engines take it: an array of the whole, or the ranks' parts."""
+    x = of_tensor(x)
+    if not isinstance(x, Sharded):
+        return x._data if isinstance(x, Tensor) else x
+    if x.placement == placement and x.mesh == mesh:
+        return x.parts
+    return dict(zip(ranks, parts_of(x, placement, mesh, ranks, name), strict=True))
 
 
-class Sharded:
-    """A value in parts: those of the ranks that run in this process.
-
-    `spec` is the whole's shape and dtype, `placement` says which dimension each mesh axis splits. Partitioned programs
-    take it, and give it where their `out_specs` say so; it is never whole in one place, unless `whole()` is asked for.
-
-    >>> import wengert as wg
-    >>> mesh = wg.distribute.Mesh(data=2)
-    >>> x = wg.distribute.place(wg.arange(4.0), mesh, "data")
-    >>> x, [part.tolist() for part in x.parts.values()]
-    (Sharded(f32[4], PartitionSpec('data')), [[0.0, 1.0], [2.0, 3.0]])
-    >>> x.whole()
-    tensor([0., 1., 2., 3.])
-    """
-
-    __slots__ = ("spec", "placement", "mesh", "parts")
-
-    def __init__(self, spec: Any, placement: Placement, mesh: Mesh, parts: Mapping[int, Any]) -> None:
-        self.spec = spec
-        self.placement = placement
-        self.mesh = mesh
-        self.parts = parts
-
-    @property
-    def local(self) -> Tensor:
-        """The part of the rank that runs here; of the first one, where all do."""
-        return wrap(next(iter(self.parts.values())))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        fail(DTypeError, f"conversion of {self!r} to a NumPy array", "Its parts are on several ranks: x.whole() first.")
-
-    def whole(self) -> Tensor:
-        """Return the whole value: a collective, which all ranks call."""
-        split = [(name, d) for name, d in zip(self.mesh.names, self.placement, strict=True) if d is not None]
-        group = current()
-        if isinstance(group, OnMesh) and len(self.parts) < self.mesh.size:
-            with entered(group.on(self.mesh)):
-                (x,) = self.parts.values()
-                for name, d in split:
-                    attrs = {"over": name, "ranks": self.mesh.axes[name], "axis": d - x.ndim, "replicated": True}
-                    x = all_gather.forward(x, **attrs)
-            return wrap(x)
-        out = np.empty(self.spec.shape, self.spec.dtype)
-        for rank, part in self.parts.items():
-            local_part(out, self.placement, self.mesh, rank)[...] = part
-        return wrap(out)
-
-    def __repr__(self) -> str:
-        return f"Sharded({self.spec}, {spec_of_placement(self.placement, self.mesh)})"
-
-
-def _refuse_other(x: Sharded, placement: Placement, mesh: Mesh, name: str) -> None:
-    """Raise ShapeError for parts that are not placed as a program takes them."""
-    if x.placement != placement or x.mesh != mesh:
-        fail(
-            ShapeError,
-            f"{name} is split as {spec_of_placement(x.placement, x.mesh)} on {x.mesh} where the program takes "
-            f"{spec_of_placement(placement, mesh)} on {mesh}",
-            "Give it placed as in_specs says, or whole: x.whole().",
-        )
+def _apart(v: Any, seen: list[Any]) -> Any:
+    """Return an array that shares no memory with those that were seen; it is seen then."""
+    v = np.asarray(v)
+    v = v.copy() if any(np.may_share_memory(v, a) for a in seen) else v
+    seen.append(v)
+    return v

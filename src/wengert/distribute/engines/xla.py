@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,20 +107,21 @@ class OnDevices:
         self.ranks: Sequence[int] = self.devices.here
         self.agreement = None if self.group is None else Agreement(self.group, program)
         self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
+        self.made: dict[frozenset[int], OnRanks] = {}
+        self.compiled: OnRanks  # the program of the last run
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
         """Raise GraphError where another rank is about to run something else, or was given other whole values."""
         if self.agreement is not None:
             self.agreement.seek(names, arrays)
 
-    @cached_property
-    def compiled(self) -> OnRanks:
-        """The program of XLA, made once all ranks have agreed on it."""
+    def _compiled(self, updated: Mapping[int, int]) -> OnRanks:
+        """Return the program of XLA, made once all ranks have agreed on it, that may update these inputs."""
         program, mesh = self.program, self.program.mesh
-        # State stays whole on every device, where the program updates it.
-        inputs = [spread_of(p, mesh, "whole" if i in self.replaced else "parts") for i, p in enumerate(program.inputs)]
+        inputs = [spread_of(p, mesh, "whole" if i in updated else "parts") for i, p in enumerate(program.inputs)]
         outputs = [spread_of(p, mesh) for p in program.outputs]
-        return OnRanks(program.graph, self.devices, inputs, outputs, self._decide, self.donated, self.replaced)
+        donated = None if self.donated is None else [d and i in updated for i, d in enumerate(self.donated)]
+        return OnRanks(program.graph, self.devices, inputs, outputs, self._decide, donated, updated)
 
     def run_placed(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs for the inputs' values: ndarrays of what is whole, parts by rank of what is split."""
@@ -135,7 +135,14 @@ class OnDevices:
         ]
 
     def _run(self, values: Sequence[Any]) -> list[Any]:
-        compiled, feeds = self.compiled, []
+        # State that is whole before and after a run stays so on every device, where the program updates it. Of parts
+        # nobody counts who else refers to them.
+        updated = {i: k for i, k in self.replaced.items() if self.is_whole[k] and not isinstance(values[i], Mapping)}
+        key = frozenset(updated)
+        if key not in self.made:
+            self.made[key] = self._compiled(updated)
+        compiled, feeds = self.made[key], []
+        self.compiled = compiled
         for x, spread, node in zip(values, compiled.inputs, self.program.graph.inputs, strict=True):
             if isinstance(x, Mapping):
                 x = self._array(x, spread, node.spec.shape)

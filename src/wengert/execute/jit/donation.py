@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
@@ -114,13 +115,18 @@ def _is_on_device(a: Any) -> bool:
 
 
 class Taking:
-    """The ways to take state that a program is given: the array where nothing else refers to it, else a copy."""
+    """The ways to take state that a program is given: the array where nothing else refers to it, else a copy.
+
+    What is elsewhere is taken as it is.
+    """
 
     def __init__(self, is_free: Callable[[Any], bool]) -> None:
         self.is_free = is_free
 
     def of_tensor(self, t: Tensor) -> Any:
         """Return a tensor's array."""
+        if isinstance(t._data, Elsewhere):
+            return t._data
         if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and self.is_free(t._data):
             return t._data
         return np.array(t._data, order="C")
@@ -129,10 +135,13 @@ class Taking:
         """Return the array of a leaf's gradient."""
         if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
             return self.of_tensor(t._grad)
-        return np.array(t._grad._data, order="C")
+        data = t._grad._data
+        return data if isinstance(data, Elsewhere) else np.array(data, order="C")
 
     def of_item(self, items: MutableMapping[str, Any], name: str) -> Any:
         """Return an array in a dict."""
+        if isinstance(items[name], Elsewhere):
+            return items[name]
         if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and self.is_free(items[name]):
             return items[name]
         return np.array(items[name], order="C")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
+from ...core.elsewhere import as_data
 from ...core.errors import WriteError, fail
 from ...core.graph.graph import Graph
 from ...core.ops.record import another
@@ -217,7 +218,7 @@ class Path:
         parted: set[Tensor] = set()
         shared: list[tuple[Tensor, Any, Any, bool]] = []
         for i, k, has_past, parts in traced.cell_writes:
-            cell, before, new = captures.cells[i], captures.cells[i].get(), np.asarray(outputs[k])
+            cell, before, new = captures.cells[i], captures.cells[i].get(), as_data(outputs[k])
             old.append(before)
             yield cell.writes(new)
             if isinstance(cell, TensorCell) and parts:
@@ -233,7 +234,7 @@ class Path:
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
-            new = np.asarray(outputs[k])
+            new = as_data(outputs[k])
             old += owner._data, owner._base
             yield ((set_data, owner, new),)
             if parts or owner.writes_through is None:
@@ -246,7 +247,7 @@ class Path:
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
             for i, g, stays in grads:
                 owner = self._tensor(kind, i, leaves, positions, captures)
-                gradient, value = getattr(owner, "_grad", None), None if g is None else np.asarray(outputs[g])
+                gradient, value = getattr(owner, "_grad", None), None if g is None else as_data(outputs[g])
                 if stays and gradient is not None and value is not None:
                     old.append(gradient._data)
                     shared.append((gradient, gradient._data, value, False))

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import WengertError
+from ...core.graph.work import flops
 from ...core.node import Node
 from ...execute.native.codegen import machine
 from ...execute.native.codegen.kernel import Kernel
 from ...execute.native.compile import Compiled, compile_graph
-from ...execute.native.plan.plan import Buffer, HostCall, Jump, Step
+from ...execute.native.plan.plan import Buffer, Exchange, HostCall, Jump, Step
 from ...execute.native.run.runtime import UNTIMED
 from ...execute.native.run.timeline import NativeTrace
 from .rerun import Rerun, row_of
@@ -62,7 +63,7 @@ def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
                     "gradients": gradients,
                     "micros": took,
                     "bytes": step.nbytes,
-                    "flops": float(step.flops),
+                    "flops": _flops(step),
                     "code": step.kernel.name if isinstance(step.kernel, Kernel) else "",
                 }
             )
@@ -76,6 +77,13 @@ def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
         "list": listed,
         "sources": _sources(compiled) if sources else {},
     }
+
+
+def _flops(step: Step) -> float:
+    """Return a step's operations, counted as everywhere: by its nodes, where each of them can be counted."""
+    counts = [flops(node).operations for node in step.nodes if node.op.body is None]
+    known = bool(counts) and len(counts) == len(step.nodes) and all(isinstance(n, (int, float)) for n in counts)
+    return float(sum(counts)) if known else float(step.flops)
 
 
 def _apart(compiled: Compiled, order: Sequence[int]) -> list[tuple[int, int, str]]:
@@ -144,6 +152,8 @@ def _kind(step: Step) -> str:
         return "Python"
     if isinstance(step.kernel, Jump):
         return "jump"
+    if isinstance(step.kernel, Exchange):
+        return "collective"
     # A kernel's key begins with the class that it is of.
     return step.kernel.key.partition(" ")[0]
 

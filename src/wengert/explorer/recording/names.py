@@ -25,6 +25,8 @@ def name_leaves(rows: Sequence[Row], given: Mapping[int, str], arrays: Sequence[
         if row.op is None:
             called = given.get(id(row.node), "") or given.get(id(row.value), "") or _as_array(row, arrays)
             known = bool(called)
+            # What stands in a module is called by the way there.
+            row.given = known and row.kind != "param" and "." not in called
             row.name = called or leaves.called(row)
             if row.kind == "const" and (known or (row.name and np.size(row.value) > 1)):
                 row.kind = "input"

@@ -37,7 +37,8 @@ class Row:
     position). `value` is an array, a tuple of arrays for several results, None where it is not known.
     `unrecorded` says that it ran where nothing is recorded. `gradient` is what arrived in the last backward
     pass that came by, `left` what went to each operand, `saved` what is kept for it, aligned with the
-    operands, the result last.
+    operands, the result last. `given` says that a leaf is the program's own, a variable or an argument, and no part of
+    a module.
     """
 
     op: Op | None
@@ -53,6 +54,7 @@ class Row:
     offset: int = -1
     scope: Scope | None = None
     name: str = ""
+    given: bool = False
     unrecorded: bool = False
     gradient: Any = None
     left: dict[int, Any] = field(default_factory=dict)

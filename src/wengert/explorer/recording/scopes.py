@@ -264,7 +264,7 @@ class Tree:
         return out
 
     def _put_leaves(self, rows: Sequence[Row]) -> None:
-        """Put each leaf into the innermost scope that has all its uses."""
+        """Put each leaf into the innermost scope that has all its uses; what the program gives, outside of modules."""
         users: dict[Row, Place] = {}
         for row in rows:
             place = self.of_row.get(row)
@@ -274,7 +274,8 @@ class Tree:
                     users[operand] = place if known is None else _common(known, place)
         for row in rows:
             if row.op is None:
-                self._put(row, self._place(row) if row.scope is not None else users.get(row, self.root))
+                place = self._place(row) if row.scope is not None else users.get(row, self.root)
+                self._put(row, _outside(place) if row.given else place)
 
     def _split(self) -> None:
         for place in self._walk():
@@ -427,6 +428,17 @@ def _common(a: Place, b: Place) -> Place:
         walked = walked.parent
     assert walked is not None
     return walked
+
+
+def _outside(place: Place) -> Place:
+    """Return the scope that holds the outermost module around a place; the place itself where there is none."""
+    found: Place = place
+    walked: Place | None = place
+    while walked is not None:
+        if walked.kind == "module" and walked.parent is not None:
+            found = walked.parent
+        walked = walked.parent
+    return found
 
 
 def _first(place: Place) -> int:

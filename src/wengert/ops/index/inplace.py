@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
 from ...core.ops.declare import METHODS, public
@@ -128,7 +129,7 @@ def hold(x: Tensor, new: Tensor) -> None:
             replace(x, new)
         else:
             note_write(x, False)
-            x._data = new._data
+            x._data = in_place_of(x._data, new._data)
             if node.inputs:  # in a trace, where it stands for the value that it had
                 x.node = leaf_node(x, new._data)
         return
@@ -138,7 +139,7 @@ def hold(x: Tensor, new: Tensor) -> None:
             x._spec = new.spec
         elif x._data is not None:
             del x._spec
-    x._data = new._data
+    x._data = in_place_of(x._data, new._data)
     x.node = new.node
     x._base = None
 
@@ -376,7 +377,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         return x
     note_write(x, False)
     data = source._data
-    x._data = cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data
+    x._data = in_place_of(x._data, cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data)
     if x.node is not None and x.node.op is not LEAF and x.writes_through is None:
         x.node = None  # elsewhere the value changes, not the way that its gradients take
     return x

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, GradientError, WriteError, fail
 from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
@@ -463,7 +464,7 @@ class Through:
         """
         owners, views = _around(x)
         others = dict.fromkeys(t for t in (*owners, *views) if t is not x and t not in parted)
-        if not others:
+        if not others or isinstance(old, Elsewhere) or isinstance(new, Elsewhere):  # which share no memory
             return []
         if has_past:
             fail(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, fail
-from ...core.ops.costs import DIVISION, POWER, TRANSCENDENTAL
+from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
 from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role
 from ...core.ops.nonfinite import (
@@ -303,7 +303,7 @@ pow = elementwise(
     samples=binary((0.5, 2.0), (-2.0, 3.0)),
     reference=each(operator.pow),
     onnx="Pow",
-    cost=POWER,
+    cost=RAISING,
     form=Form(
         "vⁿ",
         "{0}^{1}",

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import converted
-from ...core.devices import check_device
 from ...core.dims import has_dims
+from ...core.elsewhere import check_device
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import public

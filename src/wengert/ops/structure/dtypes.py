@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core import spec
-from ...core.devices import check_device
+from ...core.elsewhere import check_device
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import public
 from ...core.ops.record import EXAMPLES, SCALARS

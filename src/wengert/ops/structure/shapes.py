@@ -12,8 +12,8 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
-from ...core.devices import check_device, names_device
 from ...core.dims import Dim
+from ...core.elsewhere import check_device, names_device
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public

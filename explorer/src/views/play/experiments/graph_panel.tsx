@@ -3,15 +3,13 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { PALETTES } from "../../../draw/palette";
 import { recordedNumbers, select, useStore } from "../../../state";
 import { Picture } from "../../graph/canvas";
-import { measuring } from "../../graph/lesson_graph";
-import { described, nodeOf, picture, stageOf } from "../../graph/lesson_picture";
+import { measuring, useStage } from "../../graph/lesson_graph";
+import { described, nodeOf, picture } from "../../graph/lesson_picture";
 import { Card } from "../parts";
 import { playOf } from "../session";
 import { useSize } from "../../../plot/size";
 
 const INSETS = { top: 34, bottom: 12, side: 12 };
-/** Below this width, in pixels, things stand closer together. */
-const NARROW = 640;
 const NOBODY: ReadonlyMap<number, number> = new Map();
 
 export function GraphPanel({ step, note }: { step: number; note: string }) {
@@ -22,8 +20,7 @@ export function GraphPanel({ step, note }: { step: number; note: string }) {
   const model = store.model.value;
   const measure = useMemo(measuring, []);
   const [element, size] = useSize<HTMLDivElement>();
-  const narrow = size.width < NARROW;
-  const stage = useMemo(() => stageOf(model, measure, narrow), [model, measure, narrow]);
+  const { stage } = useStage(model, measure, size.width);
   const selected = store.selection.value?.kind === "node" ? store.selection.value.row : -1;
   const hovered = store.hover.value?.kind === "node" ? store.hover.value.row : -1;
   const list = picture(stage, {
@@ -41,7 +38,7 @@ export function GraphPanel({ step, note }: { step: number; note: string }) {
         <Picture
           list={list}
           palette={PALETTES[store.theme.value]}
-          fitKey={`${model.nodes} ${model.edges} ${narrow}`}
+          fitKey={`${model.nodes} ${model.edges} ${stage.metrics.rankGap}`}
           insets={INSETS}
           most={1}
           wheel={false}

@@ -182,16 +182,20 @@ function sided(code: number): number {
   return code === 0 ? 0 : code > 128 ? 255 : 1;
 }
 
-/** Points of the training set are filled, those for testing hollow; class 1 is round, class 0 square. */
+/** Points of the training set are filled, those for testing hollow; class 1 is round, class 0 square. Heights are paler near zero. */
 export function Points({ points, box, edge, size }: { points: PointsScene; box: Box; edge: number; size: Size }) {
   const at = ([x, y]: LabelledPoint) =>
     [box.x + ((x / edge + 1) / 2) * box.side, box.y + ((1 - y / edge) / 2) * box.side] as const;
   // Heights are told apart at zero, classes between 0 and 1.
-  const half = points.train.some(([, , label]) => label !== 0 && label !== 1) ? 0 : 0.5;
+  const heights = points.train.some(([, , label]) => label !== 0 && label !== 1);
+  const half = heights ? 0 : 0.5;
+  const highest = points.train.reduce((most, [, , label]) => Math.max(most, Math.abs(label)), 1e-9);
   const mark = (point: LabelledPoint, i: number, test: boolean) => {
     const [x, y] = at(point);
-    const name = `wg-play-mark is-${point[2] > half ? "one" : "zero"}${test ? " is-test" : ""}`;
-    return point[2] > half ? <circle key={i} class={name} cx={x} cy={y} r={3} /> : <rect key={i} class={name} x={x - 2.6} y={y - 2.6} width={5.2} height={5.2} />;
+    const name = `wg-play-mark is-${point[2] > half ? "one" : "zero"}${test ? " is-test" : heights ? " is-height" : ""}`;
+    const style = heights ? { "--share": `${Math.round((100 * Math.abs(point[2])) / highest)}%` } : undefined;
+    const shape = { key: i, class: name, style };
+    return point[2] > half ? <circle {...shape} cx={x} cy={y} r={3} /> : <rect {...shape} x={x - 2.6} y={y - 2.6} width={5.2} height={5.2} />;
   };
   const drawn = useMemo(
     () => [points.train.map((point, i) => mark(point, i, false)), points.test.map((point, i) => mark(point, i, true))],
@@ -272,6 +276,7 @@ function Legend({ layout, regression }: { layout: NetworkLayout; regression: boo
       <span>
         <i class="is-zero" /> {regression ? "below zero" : "class 0, below zero"}
       </span>
+      {regression && <span>paler near zero</span>}
       <span>
         <i class="is-test" /> for testing
       </span>

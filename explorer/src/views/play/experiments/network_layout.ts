@@ -17,15 +17,16 @@ const MARGIN = 24;
 const TOP = 46;
 const BOTTOM = 40;
 const LARGEST = 54;
+const NAME = 24;
 
 export function networkLayout(inputs: number, widths: readonly number[], width: number, height: number): NetworkLayout {
   const counts = [inputs, ...widths];
   // On narrow screens the picture of the result stands below the network, and the legend takes two lines.
   const below = width < 560;
-  const room = height - TOP - (below ? 1.5 * BOTTOM : BOTTOM);
+  const room = Math.max(0, height - TOP - (below ? 1.5 * BOTTOM : BOTTOM));
   const networkHeight = below ? room * 0.5 : room;
   const output = below
-    ? square(MARGIN, TOP + networkHeight + 16, Math.min(width - 2 * MARGIN, room * 0.5 - 16))
+    ? square(MARGIN, TOP + networkHeight + 16, Math.max(0, Math.min(width - 2 * MARGIN, room * 0.5 - 16)))
     : square(0, 0, Math.min(room, Math.max(200, width * 0.42)));
   const placed = below ? { ...output, x: (width - output.side) / 2 } : { ...output, x: width - MARGIN - output.side, y: TOP + (room - output.side) / 2 };
   const free = (below ? width : placed.x - MARGIN) - 2 * MARGIN;
@@ -33,7 +34,8 @@ export function networkLayout(inputs: number, widths: readonly number[], width: 
   const tallest = Math.max(...counts);
   const side = Math.max(10, Math.min(LARGEST, pitch * 0.6, (networkHeight / tallest) * 0.8));
   const columns = counts.map((count, c) => {
-    const step = Math.min(side * 1.5, networkHeight / count);
+    // Inputs have their names above them.
+    const step = Math.min(c === 0 ? Math.max(side * 1.5, side + NAME) : side * 1.5, networkHeight / count);
     const first = TOP + networkHeight / 2 - (step * (count - 1)) / 2;
     const x = below ? MARGIN + c * ((free - side) / Math.max(1, counts.length - 1)) : MARGIN + c * pitch;
     return Array.from({ length: count }, (_, r) => square(x, first + r * step - side / 2, side));

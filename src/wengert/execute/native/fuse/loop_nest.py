@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from ....core.graph.snapshot import specs_of
 from ....core.node import Node
 from ....core.ops.costs import cost_of
+from ....core.ops.facets import Count
 from ..scalar import emitters
 
 UNIFORM, ROW, INNER = 0, 1, 2
@@ -18,13 +20,19 @@ UNIFORM, ROW, INNER = 0, 1, 2
 KEPT = 5
 # The cost of a look at both bounds of a window.
 _WINDOW = 3
+# The cost of rounding to half precision.
+_ROUNDING = 4
 
 
 def cost(node: Node) -> int:
     """Return what a node in a loop costs for an element, in additions, about; at least 1."""
     declared = cost_of(node.op)
+    if isinstance(declared, Count) and node.op.kind == "elementwise":
+        out = specs_of(node)[0]
+        return max(1, int(declared.operations(node, (), out)) // max(1, out.size))
     # A node in a loop that is not elementwise compares or converts, as in making a place of an index.
-    return max(1, declared) if isinstance(declared, int) else 1
+    own = max(1, declared) if isinstance(declared, int) else 1
+    return own + _ROUNDING if emitters.supported(node) and emitters.rounds(node) else own
 
 
 class Array(NamedTuple):

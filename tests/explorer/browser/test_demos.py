@@ -1,0 +1,110 @@
+"""As a student, from the installed package: each demo is there after two commands or three clicks, and moves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browserchecks import AXE, NARROW, PHONE, RUN_AXE, WIDE, opened, settle
+from wengert.cli import main
+from wengert.explorer.page import playground_page
+
+
+@pytest.fixture(scope="module")
+def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of `wengert explore`."""
+    path = tmp_path_factory.mktemp("lessons") / "lesson.html"
+    assert main(["explore", "--save", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def page(browser: Browser, lessons: Path) -> Iterator[Page]:
+    with opened(browser, lessons) as (shown, heard):
+        yield shown
+        assert heard.complaints == []
+
+
+def test_the_stepper_tells_every_step(page: Page) -> None:
+    page.get_by_role("button", name="To the start (Home)").click()
+    page.get_by_role("button", name="One step on (→)").first.click()
+    expect(page.get_by_role("region", name="This step")).to_contain_text("is computed")
+    expect(page.locator(".wg-step-line")).to_contain_text("step 1 of 8")
+
+
+def test_the_chain_rule_is_a_product_that_equals_the_gradient(page: Page) -> None:
+    page.get_by_role("tab", name="Paths").click()
+    expect(page.locator(".wg-paths")).to_contain_text("upstream")
+    expect(page.locator(".wg-paths .wg-check")).to_contain_text("equals")
+
+
+def test_the_tape_is_read_back(page: Page) -> None:
+    page.get_by_role("tab", name="Tape").click()
+    expect(page.locator(".wg-tape-row")).to_have_count(10)
+    expect(page.locator(".wg-tape-view header")).to_contain_text("Read back")
+
+
+def test_backpropagation_rests_complete(page: Page) -> None:
+    expect(page.get_by_role("region", name="This step")).to_contain_text(
+        "Multiplication hands each input the other one's value."
+    )
+    expect(page.locator(".wg-tape tbody tr").nth(2)).to_contain_text("12")
+
+
+def test_parallel_nodes_light_up_together(page: Page) -> None:
+    page.get_by_role("tab", name="Parallel").click()
+    expect(page.locator(".wg-parallel-chain")).to_contain_text("more workers change nothing")
+    page.get_by_role("button", name="See Three neurons, side by side").click()
+    page.keyboard.press("Home")
+    together = 0
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+        told = re.search(r"(\d) of 4 workers work", page.locator(".wg-parallel-status").inner_text())
+        together = max(together, int(told[1]) if told else 0)
+    assert together >= 3
+    # The address leads back to this lesson, and the list to the first one.
+    page.wait_for_function("() => location.hash.includes('recording=2')")
+    page.get_by_label("Lesson", exact=True).select_option("0")
+    expect(page.locator(".wg-title")).to_contain_text("loss(x, t)")
+    expect(page.get_by_role("tab", name="Parallel")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_line_is_trained_on_the_surface_of_its_loss(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "play.html"
+    file.write_text(playground_page(), encoding="utf-8")
+    with opened(browser, file) as (shown, _):
+        expect(shown.get_by_label("The loss, seen from above")).to_be_visible()
+        shown.get_by_role("button", name="Play (space)").click()
+        expect(shown.locator("circle.wg-play-stop").nth(2)).to_be_attached()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, PHONE], ids=str)
+def test_lessons_can_be_read_at_every_size(browser: Browser, lessons: Path, size: tuple[int, int]) -> None:
+    """No text runs over, is cut or faint, in both themes; letters in the pictures are not too small; axe is content."""
+    wrong = {}
+    for theme in ("light", "dark"):
+        for recording in (1, 2):
+            with opened(browser, lessons, f"recording={recording}", size, color_scheme=theme) as (shown, _):
+                if AXE.exists():
+                    shown.evaluate(AXE.read_text(encoding="utf-8"))
+                for tab in ("Graph", "Parallel", "Paths"):
+                    shown.get_by_role("tab", name=tab).click()
+                    settle(shown)
+                    found = shown.evaluate(
+                        """() => {
+                          const { overflow, overlaps, canvasOverlaps, faint, smallest } = window.probe;
+                          return {
+                            wider: overflow() > 0, overlaps: [...overlaps(), ...canvasOverlaps()],
+                            faint: faint(4.5, 3.3), small: smallest(6.5),
+                          };
+                        }"""
+                    )
+                    broken = shown.evaluate(RUN_AXE) if AXE.exists() else []
+                    found["axe"] = [(rule["id"], n["html"][:90]) for rule in broken for n in rule["nodes"]]
+                    if any(found.values()):
+                        wrong[f"{theme}, {recording}, {tab}"] = {k: v for k, v in found.items() if v}
+    assert wrong == {}
