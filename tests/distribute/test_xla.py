@@ -322,7 +322,7 @@ def test_what_is_in_parts_stays_so_on_any_engine(zero: str | None) -> None:
     (losses, state), (expected, after) = run(kinds), run(["native"] * len(kinds))
     np.testing.assert_allclose(losses, expected, 1e-12)
     for k, v in state.items():
-        np.testing.assert_allclose(v.numpy(), after[k].numpy(), 1e-9, 1e-12, err_msg=k)
+        np.testing.assert_allclose(v.numpy(), after[k].numpy(), 1e-6, 1e-9, err_msg=k)
 
 
 def test_parts_that_others_refer_to_stay() -> None:
