@@ -1,9 +1,10 @@
 """Train every model of the tests by every plan, on every engine: losses of 20 steps against those of one process.
 
-    python scripts/plans.py [--engines simulate,mpi,xla,"xla job"] [--models mlp,gpt] [--log docs/plans.md]
+    python scripts/plans.py [--engines simulate,mpi,xla,"xla job"] [--models mlp,gpt] [--plans data,fsdp]
+        [--log docs/plans.md]
 
 "xla" has the ranks as devices of this process, "xla job" as processes of JAX's. The table of --log
-keeps its rows of other engines and models. A third of the matrix, with fewer steps, is in the tests
+keeps its rows of what is not run. A third of the matrix, with fewer steps, is in the tests
 (tests/distribute/test_training.py, test_xla.py).
 """
 
@@ -54,16 +55,23 @@ def cases(ranks: int, models: list[str], engine: str) -> list[tuple[str, str, in
     return [(kind, plan, ranks) for kind in models for plan in meshes.PLANS[ranks] if meshes.is_for(plan, kind, engine)]
 
 
-def kept(log: Path, engines: list[str], models: list[str]) -> list[Row]:
-    """Return the rows of a table that are not run now."""
+def kept(log: Path, made: list[Row]) -> list[Row]:
+    """Return the rows of a table of which no new ones were made."""
+    known = {row[:4] for row in made}
     found = []
     for line in log.read_text().splitlines() if log.exists() else []:
         cells = [cell.strip() for cell in line.strip("| ").split("|")]
         if len(cells) == len(Row._fields) and cells[2].isdigit():
             row = Row(cells[0], cells[1], int(cells[2]), cells[3], float(cells[4]))
-            if row.engine not in engines or row.model not in models:
+            if row[:4] not in known:
                 found.append(row)
     return found
+
+
+def place(row: Row) -> tuple[int, ...]:
+    """Return where a row stands in the table."""
+    of_ranks = list(meshes.PLANS[row.ranks])
+    return ENGINES.index(row.engine), row.ranks, list(meshes.MODELS).index(row.model), of_ranks.index(row.plan)
 
 
 def main() -> int:
@@ -72,16 +80,17 @@ def main() -> int:
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--models", default=",".join(meshes.MODELS))
     parser.add_argument("--log", help="a Markdown file to write the table to")
+    parser.add_argument("--plans", default=",".join({plan: None for plans in meshes.PLANS.values() for plan in plans}))
     given = parser.parse_args()
     models = given.models.split(",")
-    engines = given.engines.split(",")
+    engines, plans = given.engines.split(","), given.plans.split(",")
     if "xla" in engines:
         wg.distribute.cpu_devices(max(meshes.PLANS))
     alone = {kind: np.array(meshes.losses(kind, steps=STEPS)) for kind in models}
     rows = []
     for engine in engines:
         for ranks in meshes.PLANS:
-            todo = cases(ranks, models, engine)
+            todo = [case for case in cases(ranks, models, engine) if case[1] in plans]
             start = time.perf_counter()
             if engine in ("simulate", "xla"):
                 with wg.engine("xla" if engine == "xla" else "native"):
@@ -97,7 +106,7 @@ def main() -> int:
     print(f"{len(rows) - failed} of {len(rows)} runs of {STEPS} steps within {BOUND:g}")
     if given.log:
         log = Path(given.log)
-        rows = sorted([*rows, *kept(log, engines, models)], key=lambda r: (ENGINES.index(r.engine), r.ranks))
+        rows = sorted([*rows, *kept(log, rows)], key=place)
         log.write_text(
             "# Plans, models, engines\n\n"
             f"Losses of {STEPS} steps in float64 against those of one process: the greatest relative difference on any "
