@@ -1,4 +1,4 @@
-"""Where tensors cannot be: other devices, and values that are not in this process as a whole.
+"""Values that are not in this process as a whole, and devices that no tensor is on.
 
 Such a value has a shape and a dtype, stands in the place of an array, and computes nothing. Whoever takes it for
 an array is told so: what knows where its parts are (:mod:`wengert.distribute`) asks for them by name.

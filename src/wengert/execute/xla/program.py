@@ -219,7 +219,7 @@ class Compiled:
 
     @cached_property
     def _shown(self) -> list[Callable[[Any], Any]]:
-        """What shows the results on one device, in the order in which a call gives them."""
+        """The functions that show the results, on one device, in the order in which a call gives them."""
         return [shower(r.shape, np.dtype(r.dtype), self._where, self._shares) for r in self._made.results]
 
     @cached_property
