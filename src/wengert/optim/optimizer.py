@@ -696,4 +696,4 @@ def _flat(a: Array) -> Array:
 
 def _writeable(a: Array) -> Array:
     """Return an array that may be written into: a copy of what several devices have."""
-    return a if a.flags.writeable else a.copy()
+    return a.copy() if isinstance(a, np.ndarray) and not a.flags.writeable else a
