@@ -111,7 +111,7 @@ def main() -> int:
             "# Plans, models, engines\n\n"
             f"Losses of {STEPS} steps in float64 against those of one process: the greatest relative difference on any "
             "rank, dropout and batch norm included. Made by `python scripts/plans.py`, on one host. The ranks of *xla* "
-            "are devices of one process, those of *xla job* processes of a device each.\n\n"
+            "are devices of one process; those of *xla job*, if it was run, are processes with a device each.\n\n"
             f"{sum(row.is_within for row in rows)} of {len(rows)} runs are within {BOUND:g}.\n\n"
             "| model | plan | ranks | engine | difference |\n| --- | --- | --- | --- | --- |\n"
             + "".join(f"{row}\n" for row in rows)
