@@ -31,6 +31,9 @@ _OWN_DOCUMENTS = "WENGERT_TESTS_DOCUMENTS" not in os.environ
 if _OWN_DOCUMENTS:
     os.environ["WENGERT_TESTS_DOCUMENTS"] = tempfile.mkdtemp(prefix="wengert-documents-")
 
+# Ranks of a mesh are devices, where XLA is the engine: JAX makes as many of the processor when it begins.
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+
 # A shell's background jobs ignore Ctrl-C, which some tests are about, and what they start would not end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -383,6 +386,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 # Tests that ask the same of many cases, drawn programs or combinations of values. One case of so many runs every time,
 # and every value that stands in several combinations is in one of them; the others are marked slow.
 SELDOM: dict[str, int] = {
+    "distribute/test_xla::test_losses_are_those_of_one_process": 3,
     "core/test_documents::test_mutants_are_refused_or_run_the_same_both_ways": 2,
     "execute/jit/test_jit_around::test_drawn_programs": 2,
     "execute/native/test_attention::test_against_the_definition": 2,

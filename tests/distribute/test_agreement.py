@@ -163,7 +163,7 @@ def test_what_is_no_mesh_and_no_placement() -> None:
     refused("shard with mesh=2", lambda: dist.shard(nn.Linear(2, 2), 2, fsdp="data"))  # type: ignore[arg-type]
     refused("place with mesh=2", lambda: dist.place(x, 2, "data"))  # type: ignore[arg-type]
     refused("an axis 'model' of Mesh", lambda: dist.shard(nn.Linear(3, 3), MESH, fsdp="model"))
-    refused("engine='xla'", lambda: dist.jit(f, mesh=MESH, in_specs=given, engine="xla"))
+    refused("engine='tpu'", lambda: dist.jit(f, mesh=MESH, in_specs=given, engine="tpu"))
     assert dist.jit(f, mesh=MESH, in_specs=given, engine="native")(x).tolist() == [1.0] * 4
 
 

@@ -167,8 +167,10 @@ PLANS: dict[int, dict[str, Mesh]] = {
 }
 
 
-def is_for(plan: str, kind: str) -> bool:
-    """Whether a plan can be followed with a model: experts need some, and sequences positions."""
+def is_for(plan: str, kind: str, engine: str = "native") -> bool:
+    """Whether a plan can be followed with a model: experts need some, sequences positions, and a budget native code."""
+    if engine.startswith("xla") and "budget" in plan:
+        return False
     return (kind == "experts" or "expert" not in plan) and (
         kind in TOKENS or not {"context", "sequence"} & set(plan.split())
     )
@@ -329,3 +331,13 @@ def both() -> Any:
 
 def fails(x: Any) -> None:
     raise ValueError(f"of {x}")
+
+
+ON_DEVICES = [("mlp", "fsdp", 2), ("mlp", "pipeline", 2)]
+
+
+def on_devices() -> Any:
+    """What a job of devices can show: what Python code exchanges, training, which engine runs a step."""
+    f = dist.jit(lambda x: (x**2).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
+    f(wg.ones(4))
+    return everything(), all_losses(ON_DEVICES, 3), f.engine.name

@@ -13,7 +13,7 @@ from wengert.core.graph.evaluate import run
 from wengert.core.graph.graph import Graph
 from wengert.core.ops.op import TABLE, Call, Op
 
-_ = wg.scan  # control flow is declared where it is first asked for
+_ = wg.scan, wg.distribute.pcast  # control flow and collectives are declared where they are first asked for
 
 OPS = [name for name, op in TABLE.items() if op.samples is not None]
 # Relative to the larger of 1 and the value.

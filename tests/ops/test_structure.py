@@ -169,8 +169,25 @@ def test_cast_methods() -> None:
     assert x.to("cpu") is x.cpu() is x
     assert x.to(x.double()).dtype == wg.float64
     assert x.to("cpu", wg.float64).dtype == x.type_as(x.double()).dtype == wg.float64
-    with pytest.raises(ValueError, match="cuda"):
-        x.to("cuda")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "tpu:0", "cpu:1", "xla"])
+def test_other_devices_say_who_computes_there(device: str) -> None:
+    x = wg.ones(2)
+    for place in (
+        lambda: x.to(device),
+        lambda: x.to(wg.float64, device=device),
+        lambda: x.to_device(device),
+        lambda: wg.zeros(2, device=device),
+        lambda: wg.asarray([1.0], device=device),
+        lambda: wg.nn.Linear(2, 2).to(device),
+    ):
+        with pytest.raises(ValueError, match=rf"device '{device}' .*tensors live on.*test_structure.py:") as caught:
+            place()
+        assert isinstance(caught.value, wg.WengertError)
+        assert 'with wg.engine("xla")' in str(caught.value)
+    with pytest.raises(wg.GraphError, match="stream=1"):
+        x.to_device("cpu", stream=1)
 
 
 def test_casts_that_do_not_fit_are_values() -> None:

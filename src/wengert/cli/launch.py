@@ -14,9 +14,11 @@ def add_parser(commands: Any) -> None:
     p = commands.add_parser(
         "launch",
         help="run a script on several ranks",
-        description="Run a Python script on each rank of a job, with mpiexec. An exception on one rank ends all.",
+        description="Run a Python script on each rank of a job: with mpiexec, or as processes of JAX's, whose devices "
+        "are the ranks. An exception on one rank ends all.",
     )
     p.add_argument("-n", "--ranks", type=positive, default=2, help="the number of ranks (default %(default)s)")
+    p.add_argument("--engine", choices=("mpi", "xla"), default="mpi", help="what moves values (default %(default)s)")
     p.add_argument("script", type=existing_file, help="a Python script")
     p.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     p.set_defaults(run=run)
@@ -24,4 +26,4 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the script, and return its exit status."""
-    return distribute.launch(args.ranks, args.script, args.arguments)
+    return distribute.launch(args.ranks, args.script, args.arguments, args.engine)

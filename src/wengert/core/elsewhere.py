@@ -1,7 +1,7 @@
-"""Values that are not in this process as a whole: what stands in the place of a tensor's array.
+"""Values that are not in this process as a whole, and devices that no tensor is on.
 
-Such a value has a shape and a dtype, and computes nothing. Whoever takes it for an array is told so: what knows where
-its parts are (:mod:`wengert.distribute`) asks for them by name.
+Such a value has a shape and a dtype, stands in the place of an array, and computes nothing. Whoever takes it for
+an array is told so: what knows where its parts are (:mod:`wengert.distribute`) asks for them by name.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from .errors import GraphError, fail
 from .spec import DType, Shape, Spec
 
-# What arrays are asked first, by compiled calls: the flags of a contiguous array.
-_FLAGS = SimpleNamespace(num=0x0501)
+# What arrays are asked first, by compiled calls and optimisers: the flags of a contiguous array.
+_FLAGS = SimpleNamespace(num=0x0501, writeable=True)
 
 
 class Elsewhere:
@@ -136,3 +136,25 @@ def in_place_of(old: Any, new: Any) -> Any:
 def as_data(x: Any) -> Any:
     """Return what stands for a tensor's value: an array, or a value that is elsewhere."""
     return x if isinstance(x, Elsewhere) else np.asarray(x)
+
+
+# -- devices
+
+# What others call a device: PyTorch, JAX.
+_KINDS = frozenset({"cpu", "cuda", "gpu", "mps", "rocm", "tpu", "xla", "xpu"})
+
+
+def names_device(x: Any) -> bool:
+    """Return whether `x` is a device's name, "cuda:0" say: of one that there is, or of another."""
+    return isinstance(x, str) and x.partition(":")[0] in _KINDS
+
+
+def check_device(device: Any) -> None:
+    """Raise GraphError (a ValueError) for any device but "cpu"."""
+    if device is not None and str(device) != "cpu":
+        fail(
+            GraphError,
+            f'device {str(device)!r} for a tensor: tensors live on the one device "cpu"',
+            'Other devices run compiled functions, through XLA: wg.jit(f, engine="xla"), or with wg.engine("xla"): '
+            "what they compute and update stays on the device from call to call.",
+        )

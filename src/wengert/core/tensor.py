@@ -13,7 +13,7 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .elsewhere import Elsewhere, as_data
+from .elsewhere import Elsewhere, as_data, check_device
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
@@ -143,9 +143,10 @@ class Tensor(Methods):
         return "cpu"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor itself (Array API). Raises ValueError for any device but "cpu"."""
-        if device != "cpu" or stream is not None:
-            raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
+        """Return the tensor itself (Array API). Raises GraphError (a ValueError) for any device but "cpu"."""
+        check_device(str(device))
+        if stream is not None:
+            fail(GraphError, f"to_device with stream={stream!r}", 'The device "cpu" has no streams: leave it out.')
         return self
 
     def numel(self) -> int:
@@ -859,8 +860,7 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     tensor([[1, 2],
             [3, 4]])
     """
-    if device not in (None, "cpu"):
-        raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
+    check_device(device)
     if dtype is None and type(data) is ndarray and data.dtype in NATIVE:
         array = data if copy is False or (copy is None and is_frozen(data)) else data.copy()
         own = NATIVE[data.dtype]

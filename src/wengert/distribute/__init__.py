@@ -20,6 +20,7 @@ from .collectives import (
 )
 from .engines.job import launch, rank, run, size
 from .engines.simulation import Simulation, simulate
+from .engines.xla import cpu_devices
 from .mesh import Mesh
 from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
@@ -47,6 +48,7 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "broadcast",
+    "cpu_devices",
     "jit",
     "launch",
     "load_checkpoint",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import runpy
 import sys
@@ -10,22 +9,27 @@ import time
 import traceback
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import WengertError, trimmed
+from ..execute.engines import XLA
+from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
+from .engines.jax_job import ProcessTransport
 from .engines.job import rank
 from .engines.mpi import MPITransport
 from .mesh import Mesh, OnMesh
 
 
-def on_this_rank(work: Callable[[], Any], mesh: Mesh | None, told: Path | None) -> None:
+def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: Path | None) -> None:
     """Do a rank's work; an exception ends the job, and is shown by the first rank that has one."""
-    transport = MPITransport()
+    transport: MPITransport | ProcessTransport = ProcessTransport() if engine == XLA else MPITransport()
     status = 1
     try:
-        with entered(OnMesh(mesh or Mesh(ranks=transport.size), transport), process=True):
+        group = entered(OnMesh(mesh or Mesh(ranks=transport.size), transport), process=True)
+        with group, default_engine(XLA) if engine == XLA else nullcontext():
             work()
         transport.end()
         return
@@ -35,30 +39,32 @@ def on_this_rank(work: Callable[[], Any], mesh: Mesh | None, told: Path | None) 
             return
         status = e.code if isinstance(e.code, int) else 1
         if transport.is_first_to_fail() and not isinstance(e.code, int):
-            print(e.code, file=sys.__stderr__, flush=True)
+            transport.tell(f"{e.code}\n")
     except BaseException as e:
         if transport.is_first_to_fail():
             shown = trimmed(e) if isinstance(e, WengertError) else e
             text = "".join(traceback.format_exception(shown))
             sys.stdout.flush()
-            print(f"rank {transport.rank} of {transport.size}:\n{text}", file=sys.__stderr__, end="", flush=True)
-            if told is not None:
+            if told is not None and not told.exists():
                 first = str(e).partition("\n")[0]
                 told.write_text(f"rank {transport.rank} raised {type(e).__name__}: {first}")
+            transport.tell(f"rank {transport.rank} of {transport.size}:\n{text}")
         else:
             time.sleep(5.0)  # the first one ends the job
     sys.stdout.flush()
-    transport.world.Abort(status)
-    os._exit(status)
+    transport.abort(status)
 
 
 def main(arguments: list[str]) -> None:
     """Run this rank's part of a job."""
+    engine = "mpi"
+    if arguments[:1] == ["--engine"]:
+        _, engine, *arguments = arguments
     kind, target, *rest = arguments
     if kind == "script":
         sys.argv = [target, *rest]
         sys.path[0] = str(Path(target).resolve().parent)
-        on_this_rank(lambda: runpy.run_path(target, run_name="__main__"), None, None)
+        on_this_rank(engine, lambda: runpy.run_path(target, run_name="__main__"), None, None)
         return
     folder = Path(target)
     payload = pickle.loads((folder / "job").read_bytes())
@@ -73,7 +79,7 @@ def main(arguments: list[str]) -> None:
         result = pickle.dumps(fn(*args))
         (folder / f"result-{rank()}").write_bytes(result)
 
-    on_this_rank(call, Mesh(payload["mesh"]), folder / "error")
+    on_this_rank(engine, call, Mesh(payload["mesh"]), folder / "error")
 
 
 if __name__ == "__main__":

@@ -14,16 +14,17 @@ from ..core.graph.graph import Graph
 from ..core.mode import get_mode
 from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, asarray, like, wrap
+from ..execute.engines import XLA, chosen, named
 from ..nn.parameter import Parameter
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .engines.engine import Engine, engine_for
+from .engines.engine import Engine, OnXLA, engine_for, run_placed
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, partition_spec, placement_of
-from .placing.sharded import Sharded, in_parts, of_tensor, parts_of
+from .placing.sharded import Sharded, in_parts, of_tensor
 
 # The kinds of calls that a program is kept for; of more, the oldest is forgotten.
 _KEPT = 64
@@ -67,7 +68,7 @@ class Made(NamedTuple):
     program: Partitioned | Pipelined
     graph: Graph
     wholes: tuple[Spec, ...]
-    engines: dict[Any, Engine]
+    engines: dict[Any, Engine | OnXLA]
 
 
 class Program:
@@ -81,8 +82,10 @@ class Program:
         out_specs: Any,
         gather: frozenset[str],
         pipeline: Pipeline | None = None,
+        engine: str | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
+        self._engine = None if engine is None else named(engine)
         self._fn, self.mesh, self._pipeline = fn, mesh, pipeline
         self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
         self._name = str(getattr(fn, "__name__", type(fn).__name__))
@@ -172,27 +175,19 @@ class Program:
         if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
             return self._inside(args)
         made, graph, wholes, engines = self._lowered(args)
-        group = current()
-        key = (group.transport.rank, group.transport) if isinstance(group, OnMesh) else None
+        group, name = current(), self._engine or get_mode().engine
+        key = (name, *((group.transport.rank, group.transport) if isinstance(group, OnMesh) else ()))
         engine = engines.get(key)
         if engine is None:
-            engine = engines[key] = engine_for(made)
+            on_xla = chosen(graph, name, "", self.mesh.size).name == XLA
+            engine = engines[key] = engine_for(made, None, on_xla)
+        names = [graph.names[n] for n in graph.inputs]
         leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
-        given = [(graph.names[n], x) for n, x in zip(graph.inputs, leaves, strict=True) if not isinstance(x, Sharded)]
-        engine.check([name for name, _ in given], [x._data if isinstance(x, Tensor) else x for _, x in given])
-        feeds: list[list[Any]] = [[] for _ in engine.ranks]
-        for leaf, node, placement in zip(leaves, graph.inputs, made.inputs, strict=True):
-            own = parts_of(leaf, placement, self.mesh, engine.ranks, graph.names[node])
-            for feed, part in zip(feeds, own, strict=True):
-                feed.append(part)
-        results = engine.run(feeds)
-        out: list[Any] = []
-        for i, placement in enumerate(made.outputs):
-            if all(e is None for e in placement):
-                out.append(wrap(np.asarray(results[0][i])))
-            else:
-                parts = {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, results, strict=True)}
-                out.append(Sharded(wholes[i], placement, self.mesh, parts))
+        leaves = [x._data if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]
+        given = [(n, x) for n, x in zip(names, leaves, strict=True) if not isinstance(x, Sharded)]
+        engine.check([name for name, _ in given], [x for _, x in given])
+        found = run_placed(engine, made, leaves, names, wholes)
+        out = [x if isinstance(x, Sharded) else wrap(x) for x in found]
         assert graph.out_structure is not None
         return tree.unflatten(graph.out_structure, out)
 
@@ -218,6 +213,7 @@ def partition(
     *,
     gather: str | Sequence[str] = (),
     pipeline: Pipeline | None = None,
+    engine: str | None = None,
 ) -> Program:
     """Return a function of whole values as a program for the ranks of a mesh.
 
@@ -233,6 +229,8 @@ def partition(
         pass, instead of being used in parts: sharded data parallelism (FSDP, ZeRO stage 3).
     pipeline: how the function is cut into stages and microbatches along a mesh axis: a :class:`Pipeline` whose `batch`
         says which arguments are cut.
+    engine: "native" or "xla", where each rank is a device of JAX's; "auto"; None for that of :class:`wengert.engine`,
+        or native code.
 
     What each rank runs follows: batches that are split over an axis make data parallelism (gradients are all_reduced),
     weights that are split make tensor parallelism, parameters and optimiser state that are split and gathered make
@@ -251,8 +249,8 @@ def partition(
     f32[]
     """
     mesh = as_mesh(mesh, "partition")
-    named = (gather,) if isinstance(gather, str) else tuple(gather)
-    for name in named:
+    axes = (gather,) if isinstance(gather, str) else tuple(gather)
+    for name in axes:
         mesh.size_of(name)
     if pipeline is not None:
         pipeline.count(mesh)
@@ -262,7 +260,8 @@ def partition(
                 f"a partition of {getattr(fn, '__name__', fn)} with {pipeline}, which does not say what the batch is",
                 "Give batch=, an entry for each argument: the dimension that is cut into microbatches, or None.",
             )
-    return Program(fn, mesh, checked_in_specs(in_specs, "partition"), out_specs, frozenset(named), pipeline)
+    specs = checked_in_specs(in_specs, "partition")
+    return Program(fn, mesh, specs, out_specs, frozenset(axes), pipeline, engine)
 
 
 def place(x: Any, mesh: Mesh, spec: Any) -> Any:

@@ -202,11 +202,13 @@ class RankProgram(Program):
             GradientError,
             f"{self._name} on {self.mesh} inside another transform",
             "Take gradients inside of the function that shard_map is given, and compile nothing around it: each rank "
-            "runs native code.",
+            "runs code of its own.",
         )
 
 
-def shard_map(fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_specs: Any) -> RankProgram:
+def shard_map(
+    fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_specs: Any, *, engine: str | None = None
+) -> RankProgram:
     """Return a function of one rank as a program for all ranks of a mesh.
 
     Parameters
@@ -215,6 +217,7 @@ def shard_map(fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_s
     mesh: the ranks.
     in_specs: for each argument the mesh axes that split its dimensions, as for :func:`partition`: `fn` is given a part.
     out_specs: the same of the result: parts side by side. A dimension that is not named must be equal on all ranks.
+    engine: as for :func:`partition`.
 
     A value is the same along a mesh axis, or differs; what an `all_reduce` gives is the same, what an argument that is
     split is made into differs. Where both meet, the shared one is used by every rank (:func:`pcast`), so that its
@@ -233,4 +236,4 @@ def shard_map(fn: Callable[..., Any], mesh: Mesh, in_specs: Sequence[Any], out_s
     tensor(6.)
     """
     mesh = as_mesh(mesh, "shard_map")
-    return RankProgram(fn, mesh, checked_in_specs(in_specs, "shard_map"), out_specs, frozenset())
+    return RankProgram(fn, mesh, checked_in_specs(in_specs, "shard_map"), out_specs, frozenset(), engine=engine)

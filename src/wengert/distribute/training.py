@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..core import tree
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
@@ -16,10 +14,12 @@ from ..core.node import Node
 from ..core.spec import Spec
 from ..core.state.cells import Cell, TensorCell
 from ..core.tensor import Tensor
-from ..execute.engines import XLA, Engine
+from ..execute.engines import XLA, named
+from ..execute.engines import Engine as Chosen
 from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.outside import Outside
 from ..execute.jit.executor import CompileGraph, Executor, executor
+from ..execute.jit.executor import on_xla as on_one_device
 from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options, nbytes_of
 from ..execute.jit.signature import Call
@@ -28,15 +28,17 @@ from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
 from ..execute.native.run.spilling import folder_of
 from ..passes.cse import cse
-from .engines.engine import Lockstep, engine_for
-from .engines.stages import LockstepStages
+from .engines.engine import Engine, OnXLA, engine_for, run_placed
+from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, placement_of, spec_of_placement
-from .placing.sharded import Sharded, parts_of
+from .placing.sharded import Sharded
 from .program import checked_in_specs, spread_specs
 from .sharding import known, split_over
+
+_NATIVE_ONLY = "A budget of memory is an option of native code: leave it out."
 
 
 class OnMeshExecutor:
@@ -48,34 +50,17 @@ class OnMeshExecutor:
         names: Sequence[str],
         wholes: Sequence[Spec],
         kept: Mapping[int, str],
-        limit: Limit | None = None,
+        engine: Engine | OnXLA,
     ) -> None:
-        self.program = program
+        self.program, self.engine = program, engine
         self.names = names  # of the inputs, as errors call them
         self.wholes = wholes  # the whole outputs' specs
         self.kept = kept  # of outputs in parts, as errors call them
-        self.engine = engine_for(program, limit)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
-        program, ranks = self.program, self.engine.ranks
-        mesh = program.mesh
         self.engine.check(self.names, arrays)
-        columns = [
-            parts_of(x, p, mesh, ranks, name) for x, p, name in zip(arrays, program.inputs, self.names, strict=True)
-        ]
-        found = self.engine.run([[column[k] for column in columns] for k in range(len(ranks))])
-        if isinstance(self.engine, (Lockstep, LockstepStages)):  # others run executors, which give new arrays
-            seen = [part for column in columns for part in column]
-            found = [[_apart(v, seen) for v in row] for row in found]
-        outputs: list[Any] = []
-        for i, placement in enumerate(program.outputs):
-            if all(e is None for e in placement):
-                outputs.append(np.asarray(found[0][i]))
-            else:
-                parts = {rank: np.asarray(row[i]) for rank, row in zip(ranks, found, strict=True)}
-                outputs.append(Sharded(self.wholes[i], placement, mesh, parts, self.kept.get(i, "")))
-        return outputs
+        return run_placed(self.engine, self.program, arrays, self.names, self.wholes, self.kept)
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
         """Run, and give the values to `commit` when they are there."""
@@ -84,12 +69,25 @@ class OnMeshExecutor:
         return outputs
 
 
-def _apart(v: Any, seen: list[Any]) -> Any:
-    """Return an array that shares no memory with those that were seen; it is seen then."""
-    v = np.asarray(v)
-    v = v.copy() if any(np.may_share_memory(v, a) for a in seen) else v
-    seen.append(v)
-    return v
+class OnDevicesExecutor(OnMeshExecutor):
+    """The same on XLA, where what JAX says of the program can be seen."""
+
+    engine: OnDevices
+
+    @property
+    def ir(self) -> str:
+        """The program as XLA is given it."""
+        return self.engine.compiled.ir
+
+    @property
+    def memory(self) -> Any:
+        """The memory that a run needs on each device, as XLA says."""
+        return self.engine.compiled.memory
+
+    @property
+    def transfers(self) -> Any:
+        """The arrays that the last run moved between the host and the devices."""
+        return self.engine.compiled.transfers
 
 
 class StepOnMesh(Jit):
@@ -106,8 +104,11 @@ class StepOnMesh(Jit):
         pipeline: Pipeline | None = None,
         sequence: str | None = None,
         limit: Limit | None = None,
+        engine: str | None = None,
     ) -> None:
-        super().__init__(fn, Options(None, None, None, False, False, None))
+        named_engine = named(engine) if engine is not None else ""
+        super().__init__(fn, Options(None, None, None, False, False, None, engine=named_engine))
+        self._ranks = mesh.size
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
         self.spread = frozenset(() if sequence is None else (sequence,))
         self.limit = limit
@@ -125,13 +126,9 @@ class StepOnMesh(Jit):
         with for_all_ranks(self.mesh):
             return super()._traced(call, arguments, outside)
 
-    def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
-        if engine.name == XLA:
-            fail(
-                GraphError,
-                f"{self._name} on {self.mesh} with the engine {engine}",
-                "Ranks run native code: compile a step on a mesh outside of wg.engine.",
-            )
+    def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Chosen) -> CompileGraph:
+        if engine.name == XLA and self.limit is not None:
+            fail(GraphError, f"{self._name} on {self.mesh} with memory= and the engine {engine}", _NATIVE_ONLY)
         inputs, gathered, wanted = self._placements(traced, call, captures)
         of_trace = traced.graph.inputs
         kept = {w.output: captures.names[captures.cells[w.number].key] for w in traced.cell_writes}
@@ -146,8 +143,9 @@ class StepOnMesh(Jit):
         def compile(
             graph: Graph, donated: Sequence[bool] | None, *, replaced: Mapping[int, int] | None = None
         ) -> Executor:
-            if graph.inputs != of_trace:
-                return executor(graph, donated, replaced=replaced)  # a derivative: whole, on every rank
+            on_xla = engine.name == XLA
+            if graph.inputs != of_trace:  # a derivative: whole, on every rank
+                return (on_one_device if on_xla else executor)(graph, donated, replaced=replaced)
             # A graph of decisions alone has other outputs, which are whole.
             placed = wanted if graph is traced.graph else {}
             none = (None,) * len(self.mesh.names)
@@ -160,7 +158,9 @@ class StepOnMesh(Jit):
                 cuts = self._cuts(self.pipeline, traced, call)
                 made = pipelined(cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline, self.spread)
             self.partitions.append(made)
-            return OnMeshExecutor(made, names, [n.spec for n in graph.outputs], kept if placed else {}, self.limit)
+            ready = engine_for(made, self.limit, on_xla, donated, replaced)
+            of_engine = OnDevicesExecutor if isinstance(ready, OnDevices) else OnMeshExecutor
+            return of_engine(made, names, [n.spec for n in graph.outputs], kept if placed else {}, ready)
 
         return compile
 
@@ -312,8 +312,9 @@ def jit(
         all_reduced (sequence parallelism).
     pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
     memory, spill: a budget of memory for each rank beside what it is given, kept to as :func:`wengert.jit` does: values
-        are computed again, or spilled to a file. Collectives are then waited for where they stand.
-    engine: "native", as None: ranks run native code.
+        are computed again, or spilled to a file. Collectives are then waited for where they stand. Native code has it.
+    engine: "native" or "xla", where each rank is a device of JAX's; "auto"; None for that of :class:`wengert.engine`,
+        or native code.
 
     Parameters are where :func:`shard` says, and whole on every rank where it says nothing; so they are between steps.
     Batch norm sees the whole batch, dropout draws as one process would, and losses are those of one process but for the
@@ -350,12 +351,8 @@ def jit(
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
     mesh = as_mesh(mesh, "jit")
-    if engine not in (None, "native"):
-        fail(
-            GraphError,
-            f"jit on {mesh} with engine={engine!r}",
-            'Ranks run native code: leave engine out. wg.jit(f, engine="xla") compiles for one device.',
-        )
+    if engine == XLA and memory is not None:
+        fail(GraphError, f"jit on {mesh} with memory={memory!r} and engine={engine!r}", _NATIVE_ONLY)
     for axis in (zero, sequence):
         if axis is not None:
             mesh.size_of(axis)
@@ -372,4 +369,4 @@ def jit(
     limit = None
     if memory is not None:
         limit = Limit(nbytes_of(memory, "memory"), 0, folder_of(spill) if spill else "", False)
-    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, sequence, limit)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, sequence, limit, engine)

@@ -75,10 +75,10 @@ class engine(ModeBlock):
         return outer.with_engine(self._name)
 
 
-def chosen(graph: Graph, name: str, needs_native: str) -> Engine:
+def chosen(graph: Graph, name: str, needs_native: str, ranks: int = 1) -> Engine:
     """Return the engine of a program by what was asked for; `needs_native` names an option that only native code has.
 
-    Raises GraphError for XLA with such an option.
+    A program of several ranks needs a device for each. Raises GraphError for XLA with such an option.
     """
     if name == NATIVE:
         return DEFAULT
@@ -95,6 +95,8 @@ def chosen(graph: Graph, name: str, needs_native: str) -> Engine:
     platform = jax.default_backend()
     if platform == "cpu":
         return Engine(NATIVE, "jax sees no accelerator, and on a processor native code calls sooner")
+    if len(jax.devices()) < ranks:
+        return Engine(NATIVE, f"jax has {len(jax.devices())} {platform} devices for {ranks} ranks")
     elements = sum(s.size for n in graph.nodes for s in (n.spec if isinstance(n.spec, tuple) else (n.spec,)))
     if elements < _SMALL:
         return Engine(NATIVE, f"{elements} numbers are computed here before a {platform} has begun")

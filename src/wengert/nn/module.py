@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..core import tree
+from ..core.elsewhere import check_device, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
@@ -472,9 +473,11 @@ class Module:
     def to(self: M, target: Any) -> M:
         """Convert floating (or complex) parameters and buffers to a dtype. Returns the module.
 
-        `"cpu"` is accepted, as the one device there is. Raises DTypeError for other than floating dtypes.
+        `"cpu"` is accepted, as the one device there is. Raises DTypeError for other than floating dtypes, GraphError
+        for another device.
         """
-        if isinstance(target, str) and target == "cpu":
+        if names_device(target):
+            check_device(target)
             return self
         dtype = as_dtype(target)
         if category(dtype) < 2:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.dims import Dim
+from ..core.elsewhere import check_device
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.ops.costs import log2_of, product_of
 from ..core.ops.declare import op
@@ -41,7 +42,7 @@ from .aliases import alias
 from .pointwise.arithmetic import conj
 from .structure.axes import roll
 from .structure.extend import pad_op
-from .structure.shapes import as_operand, cast, casted, check_device, int_args
+from .structure.shapes import as_operand, cast, casted, int_args
 
 Norm = Literal["backward", "ortho", "forward"]
 Sizes = Sequence[int] | None

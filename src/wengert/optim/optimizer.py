@@ -343,7 +343,7 @@ class Optimizer:
     def _opened(self, state: State, names: tuple[str, ...]) -> State:
         """Return the buffers of these names: arrays to be written into, scalars as numbers."""
         scalars = self.scalars
-        return {name: float(state[name]) if name in scalars else state[name] for name in names}
+        return {name: float(state[name]) if name in scalars else _writeable(state[name]) for name in names}
 
     def _closed(self, state: State, buffers: State) -> None:
         """Keep what a step has made of the buffers."""
@@ -692,3 +692,8 @@ def _flat(a: Array) -> Array:
     """Return `a` as one axis of real numbers: a view where its memory is contiguous."""
     flat = a.reshape(-1)
     return flat.view(real_dtype(flat.dtype)) if flat.dtype.kind == "c" else flat
+
+
+def _writeable(a: Array) -> Array:
+    """Return an array that may be written into: a copy of what several devices have."""
+    return a.copy() if isinstance(a, np.ndarray) and not a.flags.writeable else a

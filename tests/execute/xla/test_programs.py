@@ -161,6 +161,44 @@ def test_powers() -> None:
         on_xla(lambda x, n: x**n)(wg.tensor([2]), wg.tensor([-1]))
 
 
+# -- what is found again by being equal
+
+
+def test_the_gradient_of_a_maximum_goes_to_its_element() -> None:
+    """XLA computes the argument twice, rounded in two ways: no element need equal the maximum."""
+
+    def f(x: Any, a: Any, b: Any) -> Any:
+        return ((wg.tanh(x * a) * x + b).max(0) ** 2).sum()
+
+    for seed in range(3):
+        given = draw(33, 7, seed=seed), draw(7, seed=seed + 10), draw(7, seed=seed + 20)
+        gradient = wg.grad(f, argnums=(0, 1, 2))
+        for got, want in zip(on_xla(gradient)(*given), gradient(*given), strict=True):
+            close(got, want)
+
+
+def test_the_gradient_of_a_pool_goes_to_its_elements() -> None:
+    model = wg.nn.Sequential(
+        wg.nn.Conv2d(1, 2, 3, padding=1),
+        wg.nn.BatchNorm2d(2),
+        wg.nn.ReLU(),
+        wg.nn.MaxPool2d(2),
+        wg.nn.Conv2d(2, 8, 3, padding=1),
+    ).to("float64")
+    parameters, x = list(model.parameters()), draw(8, 1, 6, 6)
+
+    def loss() -> None:
+        for p in parameters:
+            p.grad = None
+        (model(x) ** 2).sum().backward()
+
+    loss()
+    want = [p.grad.numpy().copy() for p in parameters]
+    on_xla(loss)()
+    for p, gradient in zip(parameters, want, strict=True):
+        close(p.grad, gradient, 1e-10)
+
+
 # -- control flow and transforms
 
 
@@ -342,6 +380,45 @@ def test_python_in_the_midst(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="too large"):
         f(wg.tensor([1.0, 500.0]))
     assert w.tolist() == [2.0, 4.0]
+
+
+def test_python_in_the_midst_has_the_whole_number() -> None:
+    seen: list[Any] = []
+
+    def keep(a: Any) -> Any:
+        seen.append(np.array(a))
+        return np.asarray(a)
+
+    for dtype in ("float64", "complex128", "int64", "uint64", "float32", "bool"):
+        x = wg.tensor([0, 1, 3]).astype(dtype) / 3 if dtype[0] in "fc" else wg.tensor([0, 1, 2**31]).astype(dtype)
+        f = on_xla(lambda x: wg.callback(keep, wg.spec(x.shape, x.dtype), x))
+        for given in (x, x[1]):
+            assert f(given).numpy().tobytes() == given.numpy().tobytes() == seen[-1].tobytes()
+            assert seen[-1].shape == given.shape
+
+
+def test_ctrl_c_in_the_midst_leaves_the_state_as_it_was() -> None:
+    w, stops = wg.zeros(3), [False]
+
+    def stop(a: Any) -> Any:
+        if stops[0]:
+            raise KeyboardInterrupt
+        return np.asarray(a)
+
+    @on_xla
+    def step(x: Any) -> Any:
+        w.add_(x)
+        return wg.callback(stop, wg.spec((3,)), w)
+
+    for _ in range(6):
+        step(wg.ones(3))
+    stops[0] = True
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            step(wg.ones(3))
+        assert w.tolist() == [6.0] * 3
+    stops[0] = False
+    assert step(wg.ones(3)).tolist() == w.tolist() == [7.0] * 3
 
 
 # -- memory

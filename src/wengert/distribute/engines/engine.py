@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...core.spec import Spec
+from ...core.tensor import Tensor
 from ...execute.jit.executor import Executor, executor
 from ...execute.native.budget.within import Limit
 from ...ops.collective.group import current, entered
-from ..mesh import OnMesh
+from ..mesh import Mesh, OnMesh
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
+from ..placing.placement import Placement
+from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage
+from .xla import OnDevices
+from .xla_stages import StageOnDevice, StagesOnDevices
+
+OnXLA = OnDevices | StagesOnDevices | StageOnDevice
 
 
 class Engine(Protocol):
@@ -75,12 +83,81 @@ class OneRank:
         return [found]
 
 
-def engine_for(program: Partitioned | Pipelined, limit: Limit | None = None) -> Engine:
+def engine_for(
+    program: Partitioned | Pipelined,
+    limit: Limit | None = None,
+    on_xla: bool = False,
+    donated: Sequence[bool] | None = None,
+    replaced: Mapping[int, int] | None = None,
+) -> Engine | OnXLA:
     """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
 
-    A rank keeps to a limit of memory; of all ranks in one process there is none to keep to.
+    A rank of native code keeps to a limit of memory; of all ranks in one process there is none to keep to. On XLA
+    results may take the memory of `donated` inputs; `replaced` says which output takes an input's place.
     """
     group = current()
+    if on_xla:
+        if isinstance(program, Pipelined):
+            return StageOnDevice(program, group) if isinstance(group, OnMesh) else StagesOnDevices(program)
+        return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
     return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)
+
+
+def run_placed(
+    engine: Engine | OnXLA,
+    program: Partitioned | Pipelined,
+    values: Sequence[Any],
+    names: Sequence[str],
+    wholes: Sequence[Spec],
+    kept: Mapping[int, str] | None = None,
+) -> list[Any]:
+    """Return a program's outputs for its inputs: whole values are arrays, values in parts are `Sharded`.
+
+    `names` are those of the inputs, `kept` those of outputs, as errors call them; `wholes` are the specs of the
+    outputs' whole values. Raises ShapeError for parts by another placement.
+    """
+    mesh = program.mesh
+    if isinstance(engine, OnXLA):
+        given = [
+            _on_devices(x, p, mesh, engine.ranks, name)
+            for x, p, name in zip(values, program.inputs, names, strict=True)
+        ]
+        found = engine.run_placed(given)
+    else:
+        columns = [
+            parts_of(x, p, mesh, engine.ranks, name) for x, p, name in zip(values, program.inputs, names, strict=True)
+        ]
+        rows = engine.run([[column[k] for column in columns] for k in range(len(engine.ranks))])
+        if isinstance(engine, (Lockstep, LockstepStages)):  # others run executors, which give new arrays
+            seen = [part for column in columns for part in column]
+            rows = [[_apart(v, seen) for v in row] for row in rows]
+        found = [
+            np.asarray(rows[0][i])
+            if all(e is None for e in placement)
+            else {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, rows, strict=True)}
+            for i, placement in enumerate(program.outputs)
+        ]
+    return [
+        Sharded(wholes[i], placement, mesh, x, (kept or {}).get(i, "")) if isinstance(x, Mapping) else x
+        for i, (x, placement) in enumerate(zip(found, program.outputs, strict=True))
+    ]
+
+
+def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> Any:
+    """Return a value as XLA's engines take it: an array of the whole, or the ranks' parts."""
+    x = of_tensor(x)
+    if not isinstance(x, Sharded):
+        return x._data if isinstance(x, Tensor) else x
+    if x.placement == placement and x.mesh == mesh:
+        return x.parts
+    return dict(zip(ranks, parts_of(x, placement, mesh, ranks, name), strict=True))
+
+
+def _apart(v: Any, seen: list[Any]) -> Any:
+    """Return an array that shares no memory with those that were seen; it is seen then."""
+    v = np.asarray(v)
+    v = v.copy() if any(np.may_share_memory(v, a) for a in seen) else v
+    seen.append(v)
+    return v

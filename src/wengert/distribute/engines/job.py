@@ -16,8 +16,10 @@ from typing import Any
 
 from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
+from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
 from ..mesh import Mesh, OnMesh, written_for
+from .jax_job import FOLDER, STOPPED, Processes, not_ended
 from .mpi import ENDING, watchdog_seconds
 from .simulation import simulate
 
@@ -67,8 +69,10 @@ def size() -> int:
     return group.transport.size if isinstance(group, OnMesh) else 1
 
 
-def lack() -> str:
+def lack(engine: str = "mpi") -> str:
     """Return what there is not of what ranks as processes need; "" where all is there."""
+    if engine == "xla":
+        return "" if is_installed() else "jax"
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py"
     return "" if shutil.which("mpiexec") else "mpiexec"
@@ -84,14 +88,17 @@ _SETTINGS = {
 }
 
 
-def start(ranks: int, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start(
+    ranks: int, arguments: Sequence[str], variables: Mapping[str, str], engine: str = "mpi"
+) -> subprocess.Popen[bytes] | Processes:
     """Start `python -m wengert.distribute` with these arguments and variables on each rank. Raises GraphError."""
-    missing = lack()
+    missing = lack(engine)
     if missing:
+        extra, beside = ("mpi", " beside Open MPI or MPICH") if engine == "mpi" else ("xla", "")
         fail(
             GraphError,
             f"ranks as processes need {missing}, which is not there",
-            "pip install 'wengert[mpi]' beside Open MPI or MPICH; wg.distribute.simulate(n) needs neither.",
+            f"pip install 'wengert[{extra}]'{beside}; wg.distribute.simulate(n) needs neither.",
         )
     if ranks < 1:
         fail(GraphError, f"a job of {ranks} ranks", "It has one or more.")
@@ -99,27 +106,33 @@ def start(ranks: int, arguments: Sequence[str], variables: Mapping[str, str]) ->
     path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
     # One thread for each rank, where nothing else is said: ranks share the machine's cores.
     threads = {} if "WENGERT_NUM_THREADS" in os.environ else {"WENGERT_NUM_THREADS": str(_share(ranks))}
-    command = ["mpiexec", "-n", str(ranks), sys.executable, "-m", "wengert.distribute", *arguments]
-    env = {**_SETTINGS, **os.environ, **threads, **variables, "PYTHONPATH": path}
-    return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "wengert.distribute", "--engine", engine, *arguments]
+    env = {**os.environ, **threads, **variables, "PYTHONPATH": path}
+    if engine == "xla":
+        return Processes(ranks, command, env)
+    command = ["mpiexec", "-n", str(ranks), *command]
+    return subprocess.Popen(command, env={**_SETTINGS, **env}, stdin=subprocess.DEVNULL)
 
 
 def _share(ranks: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // ranks) if hasattr(os, "sched_getaffinity") else 1
 
 
-def launch(ranks: int, script: str, arguments: Sequence[str] = ()) -> int:
+def launch(ranks: int, script: str, arguments: Sequence[str] = (), engine: str = "mpi") -> int:
     """Run a Python script on each rank, as `wengert launch -n RANKS SCRIPT` does. Returns the exit status.
 
-    Inside, collectives and programs on meshes are those of the job. An exception on one rank ends all. Raises
-    GraphError where mpi4py or mpiexec is not there, or the script is not.
+    Inside, collectives and programs on meshes are those of the job. With `engine="xla"` the processes are JAX's, each
+    with a device, and what names no engine runs on XLA. An exception on one rank ends all. Raises GraphError where
+    mpi4py or mpiexec (for "xla", jax) is not there, or the script is not.
     """
+    if engine not in ("mpi", "xla"):
+        fail(GraphError, f"launch with engine={engine!r}", 'It is "mpi" or "xla".')
     if not Path(script).is_file():
         fail(GraphError, f"launch of {script}: there is no such file")
-    return _ended(ranks, ["script", script, *arguments])
+    return _ended(ranks, ["script", script, *arguments], engine)
 
 
-def _ended(ranks: int, arguments: Sequence[str]) -> int:
+def _ended(ranks: int, arguments: Sequence[str], engine: str) -> int:
     """Start a job, and return its exit status when it has ended.
 
     Where all ranks have come to their end and one does not go (it is frozen), nobody of the job is there to tell: it is
@@ -127,7 +140,7 @@ def _ended(ranks: int, arguments: Sequence[str]) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="wengert-ending-") as folder:
         ending = Path(folder) / "ending"
-        job = start(ranks, arguments, {ENDING: str(ending)})
+        job = start(ranks, arguments, {ENDING: str(ending), FOLDER: folder}, engine)
         try:
             while True:
                 try:
@@ -140,12 +153,11 @@ def _ended(ranks: int, arguments: Sequence[str]) -> int:
             _stop(job)
             raise
         _stop(job)
-        told = f"wengert: all ranks are done, and one has not ended in {limit:.0f} s: the job is stopped"
-        print(told, file=sys.stderr)
-        return 75
+        print(not_ended(limit), file=sys.stderr)
+        return STOPPED
 
 
-def _stop(job: subprocess.Popen[bytes]) -> None:
+def _stop(job: subprocess.Popen[bytes] | Processes) -> None:
     job.terminate()  # mpiexec ends the ranks
     try:
         job.wait(10)
@@ -162,7 +174,8 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
     fn: called as `fn(*args)` on every rank. For processes of their own it, its arguments and its results are pickled.
     n: the number of ranks, along an axis called "ranks", or the mesh that they stand on.
     engine: "mpi" for a process each, "simulate" for all ranks in this process; None for "mpi" where mpi4py and mpiexec
-        are there. Both give the same bits.
+        are there. Both give the same bits. "xla" for processes of JAX's, each with a device, where what names no
+        engine runs on XLA.
 
     The first exception ends all ranks. Raises GraphError where a rank raised, with what it printed above.
 
@@ -173,8 +186,8 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
     [[2.0, 2.0], [2.0, 2.0]]
     """
     mesh = n if isinstance(n, Mesh) else Mesh(ranks=n)
-    if engine not in (None, "mpi", "simulate"):
-        fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "simulate" or None.')
+    if engine not in (None, "mpi", "simulate", "xla"):
+        fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "xla", "simulate" or None.')
     if engine == "simulate" or (engine is None and lack()):
         return simulate(mesh).run(fn, *args)
     with tempfile.TemporaryDirectory(prefix="wengert-job-") as folder:
@@ -187,7 +200,7 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
             "call": _pickled((fn, args), of_main and not hasattr(main, "__file__")),
         }
         (Path(folder) / "job").write_bytes(pickle.dumps(payload))
-        status = _ended(mesh.size, ["call", folder])
+        status = _ended(mesh.size, ["call", folder], engine or "mpi")
         if status:
             told = Path(folder) / "error"
             found = told.read_text() if told.exists() else f"a rank ended with status {status}"

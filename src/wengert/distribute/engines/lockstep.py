@@ -10,7 +10,8 @@ import numpy as np
 
 from ...core.graph.evaluate import compute, run
 from ...core.node import Node
-from ..placing.partition import Partitioned, first_collective, subgraphs
+from ...ops.collective.finding import collectives, subgraphs
+from ..placing.partition import Partitioned
 from .simulation import Simulation
 
 
@@ -21,7 +22,7 @@ def run_lockstep(program: Partitioned, feeds: Sequence[Sequence[Any]]) -> list[l
     result. A graph with loops or branches that hold collectives is run by ranks that take turns.
     """
     graph, mesh = program.graph, program.mesh
-    if any(first_collective(v) is not None for n in graph.nodes for v in subgraphs(n)):
+    if any(True for n in graph.nodes for v in subgraphs(n) for _ in collectives(v)):
         given = iter(feeds)
         jobs = [list(next(given)) for _ in range(mesh.size)]
         return Simulation(mesh).run_each([partial(run, graph, feed) for feed in jobs])

@@ -13,12 +13,13 @@ ended. So ranks that do not meet are told within a second; where one says nothin
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ...core.spec import spec_of
 from ...execute.native.overlap import Exchanges
 from ...ops.collective import definitions as c
 from ..mesh import Mesh, Transport
+from .meeting import PROGRAM, TEXT, differ, shake_hands
 from .mpi_native import IDLE, Active, Flight, Flights, Layout, NativeLine, Stopped, layout, native_line, told
 from .mpi_native import SMALL as SMALL
 
@@ -40,10 +42,6 @@ ENDED = "its end"
 FAILED = "an error"
 # The variable with the file that a rank makes when all ranks have come to their end.
 ENDING = "WENGERT_JOB_ENDING"
-_TEXT = 600
-_DIGEST = 16
-# What a rank says that is about to run a program begins with this.
-_PROGRAM = "the program "
 # The tag of messages by which ranks compare what they are about to do: whatever else is on its way, they meet.
 _HANDSHAKE = 2
 
@@ -98,7 +96,7 @@ class MPITransport(Transport):
 
     def say(self, text: str, ranks: Sequence[int]) -> None:
         """Let other ranks know what this one waits in; "" where it goes on."""
-        data = np.frombuffer(text.encode()[:_TEXT].ljust(_TEXT), np.uint8).copy()
+        data = np.frombuffer(text.encode()[:TEXT].ljust(TEXT), np.uint8).copy()
         for rank in ranks:
             if rank != self.rank:
                 self.pending.append((self.control.Isend([data, self.MPI.BYTE], rank), data))
@@ -108,7 +106,7 @@ class MPITransport(Transport):
         self.pending = [p for p in self.pending if not p[0].Test()]
         status = self.MPI.Status()
         while self.control.Iprobe(self.MPI.ANY_SOURCE, self.MPI.ANY_TAG, status):
-            out = np.empty(_TEXT, np.uint8)
+            out = np.empty(TEXT, np.uint8)
             rank = status.Get_source()
             self.control.Recv([out, self.MPI.BYTE], rank)
             self.states[rank] = bytes(out).decode(errors="replace").rstrip(), time.monotonic()
@@ -123,6 +121,16 @@ class MPITransport(Transport):
                 return False
             time.sleep(1e-3)
         return True
+
+    @staticmethod
+    def tell(text: str) -> None:
+        """Show why this rank ends."""
+        print(text, file=sys.__stderr__, end="", flush=True)
+
+    def abort(self, status: int) -> None:
+        """End the job."""
+        self.world.Abort(status)
+        os._exit(status)
 
     # -- waiting
 
@@ -272,31 +280,18 @@ class MPITransport(Transport):
     def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
         """Return whether any rank of the job brings another digest. Raises GraphError where one does something else."""
         self._refuse_broken()
-        return self._differ(self._line(tuple(range(self.size))), digest, lambda: _PROGRAM + what())
+        return self._differ(self._line(tuple(range(self.size))), digest, lambda: PROGRAM + what())
 
     def _shake_hands(self, line: _Line, what: str) -> None:
         """Raise GraphError unless all ranks along the line call the same collective."""
         text = f"{what} at {user_location()}"
-        self._differ(line, hashlib.blake2b(what.encode(), digest_size=_DIGEST).digest(), lambda: text)
+        line.what = lambda: text
+        shake_hands(partial(line.all_gather, tag=_HANDSHAKE), line.members, what, text)
 
     def _differ(self, line: _Line, digest: bytes, what: Callable[[], str]) -> bool:
         """Return whether ranks along a line bring other digests. Raises GraphError unless all are to run programs."""
         line.what = what
-        everybody = line.all_gather(np.frombuffer(digest, np.uint8), _HANDSHAKE)
-        if everybody.tobytes() == digest * len(line.members):
-            return False
-        differ = [i for i, row in enumerate(everybody) if (row != everybody[0]).any()]
-        rows = line.all_gather(np.frombuffer(what().encode()[:_TEXT].ljust(_TEXT), np.uint8), _HANDSHAKE)
-        texts = [bytes(row).decode(errors="replace").rstrip() for row in rows]
-        if all(t.startswith(_PROGRAM) for t in texts):
-            return True
-        first, other = texts[0], texts[differ[0]]
-        a, b = line.members[0], line.members[differ[0]]
-        raise error(
-            GraphError,
-            f"ranks {a} and {b} differ: rank {a} calls {first}, rank {b} calls {other}",
-            "All ranks along an axis call the same collectives in the same order, of one shape and dtype.",
-        )
+        return differ(partial(line.all_gather, tag=_HANDSHAKE), line.members, digest, what)
 
 
 class _Patience:

@@ -59,12 +59,15 @@ class LockstepStages:
             act = acts[at]
             if act.what == "receive":
                 for source, target in zip(ranks_of[act.other], ranks_of[place], strict=True):
-                    stores[target][act.value] = stores[source][act.value]
+                    stores[target][act.value] = self._moved(stores[source][act.value], target)
             at += 1
         return at
 
-    @staticmethod
-    def _do(task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
+    def _moved(self, x: Any, rank: int) -> Any:
+        """Return a value as the rank has it that it was sent to."""
+        return x
+
+    def _do(self, task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
         specs = [n.spec for n in task.graph.inputs]
         rows = [[given(stores[r], v, s) for v, s in zip(task.inputs, specs, strict=True)] for r in ranks]
         whole = (None,) * len(mesh.names)
@@ -91,7 +94,7 @@ class OneStage:
         self.others = [program.mesh.rank({**here, program.over: p}) for p in range(program.places)]
         self.agreement = Agreement(self.group, program)
         self.links: Links | None = None
-        self.executors: dict[int, Executor] = {}
+        self.executors: dict[int, Any] = {}  # by task: `run` gives its outputs for its inputs
         self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
@@ -113,10 +116,10 @@ class OneStage:
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""
         tasks = self.program.tasks
-        store: dict[int, Any] = dict(enumerate(_packed(x) for x in feeds[0]))
+        store: dict[int, Any] = dict(enumerate(self._fed(feeds[0])))
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.links is None:  # once all ranks have agreed on the program
-                self.links = links(self.group.transport)
+                self.links = self._linked()
                 self._compile()
             for act in self.program.lists[self.place]:
                 if act.what == "run":
@@ -132,10 +135,16 @@ class OneStage:
                 for v in act.done:
                     store.pop(v, None)
             self.links.finish()
-        found = [store[v] for v in tasks.outputs]
+        return [self._left([store[v] for v in tasks.outputs])]
+
+    def _linked(self) -> Links:
+        return links(self.group.transport)
+
+    def _fed(self, values: Sequence[Any]) -> list[Any]:
+        """Return the program's inputs as executors take them."""
+        return [np.ascontiguousarray(x).reshape(np.shape(x)) for x in values]
+
+    def _left(self, found: list[Any]) -> list[Any]:
+        """Return the outputs; those that are whole are no news to the other ranks."""
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
-        return [found]
-
-
-def _packed(x: Any) -> Any:
-    return np.ascontiguousarray(x).reshape(np.shape(x))
+        return found

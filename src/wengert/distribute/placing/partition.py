@@ -20,12 +20,12 @@ from ...core.errors import GraphError, WengertError, error, fail
 from ...core.graph.graph import Graph
 from ...core.graph.inside import inside
 from ...core.graph.snapshot import CONSTANT, LEAVES, constant_node, input_node, located, topological
-from ...core.graph.values import Subgraph
 from ...core.node import Node
 from ...core.ops.op import TABLE, Op, spec_of_input
 from ...core.ops.record import OUTPUT, SCALARS
 from ...core.spec import Shape, Spec, show, spec_of
 from ...ops.collective import definitions as collective
+from ...ops.collective.finding import collectives
 from ...passes.strategies import PARTIAL, Entry, Strategy, local_attrs, operand_shapes, specs_of_results, strategies
 from ...transforms.tracing.trace import graph as trace
 from ..mesh import Mesh
@@ -108,7 +108,7 @@ def partition_graph(
 
     Raises GraphError for sizes that are not known.
     """
-    own = first_collective(graph)
+    own = next(collectives(graph), None)
     if own is not None:
         raise error(
             GraphError,
@@ -122,23 +122,6 @@ def partition_graph(
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
     gathers = gathered or [frozenset()] * len(inputs)
     return Partition(graph, mesh, inputs, gathers, in_stages, spread).run(outputs)
-
-
-def first_collective(graph: Any) -> Node | None:
-    """Return a collective of a graph, or of a loop or branch in it; None where there is none."""
-    waiting = [graph]
-    while waiting:
-        for node in waiting.pop().nodes:
-            if "collective" in node.op.facets:
-                return node  # type: ignore[no-any-return]
-            waiting += subgraphs(node)
-    return None
-
-
-def subgraphs(node: Node) -> list[Any]:
-    """Return the graphs among a node's attributes: what a loop or a branch runs."""
-    values = (v for a in node.attrs.values() for v in (a if isinstance(a, tuple) else (a,)))
-    return [v for v in values if isinstance(v, Subgraph)]
 
 
 class Partition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,7 +35,7 @@ class Sharded(Elsewhere):
 
     __slots__ = ("placement", "mesh", "parts", "name")
 
-    def __init__(self, spec: Spec, placement: Placement, mesh: Mesh, parts: dict[int, Any], name: str = "") -> None:
+    def __init__(self, spec: Spec, placement: Placement, mesh: Mesh, parts: Mapping[int, Any], name: str = "") -> None:
         self.spec = spec
         self.placement = placement
         self.mesh = mesh

@@ -19,9 +19,10 @@ from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.tensor import Tensor
+from ..engines import XLA, Engine
 from ..native.codegen.kernel import Kernel
 from ..native.compile import Compiled
-from ..xla.memory import Held
+from ..xla.memory import Held, held_by
 from .executor import Executor
 from .signature import PLAIN
 from .tracing import Traced
@@ -99,6 +100,7 @@ _ALONE = sys.getrefcount(_holder.value)
 
 
 def _is_free(a: Any) -> bool:
+    """Return whether native code may write into an array to which nothing but its place refers."""
     if type(a) is not np.ndarray:
         return False
     base: Any = a.base
@@ -107,39 +109,58 @@ def _is_free(a: Any) -> bool:
     return a.flags.num & OWNED == OWNED and base is None
 
 
-def of_tensor(t: Tensor) -> Any:
-    """Return a tensor's array where nothing but the tensor refers to it, else a copy; what is elsewhere as it is."""
-    if isinstance(t._data, Elsewhere):
-        return t._data
-    if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data):
-        return t._data
-    return np.array(t._data, order="C")
+def _is_on_device(a: Any) -> bool:
+    """Return whether XLA may take an array to which nothing but its place refers: what shows an array of JAX's, too."""
+    return _is_free(a) or (type(a) is np.ndarray and held_by(a) is not None)
 
 
-def of_gradient(t: Tensor) -> Any:
-    """Return the array of a leaf's gradient where nothing else refers to it, else a copy."""
-    if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
-        return of_tensor(t._grad)
-    data = t._grad._data
-    return data if isinstance(data, Elsewhere) else np.array(data, order="C")
+class Taking:
+    """The ways to take state that a program is given: the array where nothing else refers to it, else a copy.
+
+    What is elsewhere is taken as it is.
+    """
+
+    def __init__(self, is_free: Callable[[Any], bool]) -> None:
+        self.is_free = is_free
+
+    def of_tensor(self, t: Tensor) -> Any:
+        """Return a tensor's array."""
+        if isinstance(t._data, Elsewhere):
+            return t._data
+        if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and self.is_free(t._data):
+            return t._data
+        return np.array(t._data, order="C")
+
+    def of_gradient(self, t: Tensor) -> Any:
+        """Return the array of a leaf's gradient."""
+        if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
+            return self.of_tensor(t._grad)
+        data = t._grad._data
+        return data if isinstance(data, Elsewhere) else np.array(data, order="C")
+
+    def of_item(self, items: MutableMapping[str, Any], name: str) -> Any:
+        """Return an array in a dict."""
+        if isinstance(items[name], Elsewhere):
+            return items[name]
+        if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and self.is_free(items[name]):
+            return items[name]
+        return np.array(items[name], order="C")
+
+    def of_cell(self, cell: Cell) -> Any:
+        """Return a cell's array."""
+        if isinstance(cell, TensorCell):
+            return self.of_tensor(cell.tensor)
+        if isinstance(cell, ArrayCell):
+            return self.of_item(cell.items, cell.name)
+        return np.array(cell.get(), order="C")
 
 
-def of_item(items: MutableMapping[str, Any], name: str) -> Any:
-    """Return an array in a dict where nothing else refers to it, else a copy; what is elsewhere as it is."""
-    if isinstance(items[name], Elsewhere):
-        return items[name]
-    if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and _is_free(items[name]):
-        return items[name]
-    return np.array(items[name], order="C")
+_taking, _taking_on_xla = Taking(_is_free), Taking(_is_on_device)
 
 
-def of_cell(cell: Cell) -> Any:
-    """Return a cell's array where nothing else refers to it, else a copy."""
-    if isinstance(cell, TensorCell):
-        return of_tensor(cell.tensor)
-    if isinstance(cell, ArrayCell):
-        return of_item(cell.items, cell.name)
-    return np.array(cell.get(), order="C")
+def taking(engine: Engine) -> Taking:
+    """Return how the programs of an engine take what they are given."""
+    return _taking_on_xla if engine.name == XLA else _taking
 
 
 def is_viewed(t: Tensor | None) -> bool:

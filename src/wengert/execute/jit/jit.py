@@ -103,6 +103,9 @@ class Jit(Inspected, Native):
 
     __slots__ = ("__dict__", "__weakref__")
 
+    # The number of ranks that run a program together.
+    _ranks = 1
+
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn = fn
         self._options = options
@@ -690,7 +693,8 @@ class Jit(Inspected, Native):
                     call.leaves[leaf], "requires_grad", False
                 ):
                     given[i] = f"as argument {numbers[leaf]} of {self._name}"
-        engine = chosen(traced.graph, self._options.engine or get_mode().engine, self._options.native_only)
+        name = self._options.engine or get_mode().engine
+        engine = chosen(traced.graph, name, self._options.native_only, self._ranks)
         path = Path(traced, self._compiler_of(traced, call, captures, engine), given, engine)
         path.shares = _shares(traced, call, captures)
         return path

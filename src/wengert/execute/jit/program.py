@@ -108,22 +108,23 @@ class Path:
         if not self.decisions:  # else it is not known yet whether the call takes this path
             self._check_writes(leaves, positions, captures)
         out = []
+        take = donation.taking(self.engine)
         for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
             if kind == "argument":
                 leaf = leaves[positions[i]]
                 if donated:
-                    out.append(donation.of_tensor(leaf) if isinstance(leaf, Tensor) else np.array(as_array(leaf)))
+                    out.append(take.of_tensor(leaf) if isinstance(leaf, Tensor) else np.array(as_array(leaf)))
                     continue
                 out.append(as_array(self._value(leaf) if isinstance(leaf, Tensor) else leaf))
             elif kind == "cell":
                 cell = captures.cells[i]
                 if donated:
-                    out.append(donation.of_cell(cell))
+                    out.append(take.of_cell(cell))
                 else:
                     out.append(as_array(self._value(cell.tensor) if isinstance(cell, TensorCell) else cell.get()))
             elif kind == "cell gradient":
                 owner = captures.cells[i].tensor  # type: ignore[attr-defined]
-                out.append(donation.of_gradient(owner) if donated else as_array(owner.grad._data))
+                out.append(take.of_gradient(owner) if donated else as_array(owner.grad._data))
             else:
                 out.append(as_array(leaves[positions[i]].grad._data))
         return out

@@ -8,6 +8,7 @@ is not, the ndarray is a copy that nobody writes to, and remembers the device's 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,51 +22,91 @@ from .api import jax, jnp
 class Held:
     """The owner of an ndarray's memory: a JAX array. It is the base of that ndarray and of no other."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "array", "pointer")
+    __slots__ = ("__array_interface__", "__weakref__", "array", "where", "pointer")
 
     array: Any
+    where: Any
     pointer: int
 
-    def __init__(self, array: Any, pointer: int, shape: tuple[int, ...], typestr: str) -> None:
-        self.array, self.pointer = array, pointer
+    def __init__(self, array: Any, where: Any, pointer: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.array, self.where, self.pointer = array, where, pointer
         self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (pointer, False), "version": 3}
+
+
+class Replica:
+    """The owner of an ndarray's memory: the first of the devices that all have the array, which a program updates.
+
+    Nobody else may write there, for the others would not see it: the ndarray is read-only.
+    """
+
+    __slots__ = ("__array_interface__", "__weakref__", "array", "where", "pointer")
+
+    array: Any
+    where: Any
+    pointer: int
+
+    def __init__(self, array: Any, where: Any, pointer: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.array, self.where, self.pointer = array, where, pointer
+        self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (pointer, True), "version": 3}
 
 
 class Copied:
     """The owner of an ndarray that is a read-only copy of an array on a device with memory of its own."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "array", "copy")
+    __slots__ = ("__array_interface__", "__weakref__", "array", "where", "copy")
 
-    def __init__(self, array: Any) -> None:
-        self.array, self.copy = array, np.array(array, order="C")
+    def __init__(self, array: Any, where: Any, shown: Any) -> None:
+        self.array, self.where, self.copy = array, where, np.array(shown, order="C")
         self.__array_interface__ = {
             "shape": self.copy.shape, "typestr": self.copy.dtype.str, "data": (self.copy.ctypes.data, True),
             "version": 3,
         }  # fmt: skip
 
 
-def held_by(a: Array) -> Held | Copied | None:
+Holder = Held | Replica | Copied
+_HOLDERS = frozenset({Held, Replica, Copied})
+
+
+def held_by(a: Array) -> Holder | None:
     """Return what holds the array on the device that all of an ndarray is; None for any other ndarray."""
     base: Any = a.base
-    if type(base) is Held or type(base) is Copied:
-        return base
+    if type(base) in _HOLDERS:
+        return base  # type: ignore[no-any-return]
     if type(base) is np.ndarray and a.dtype.kind == "V" and a.size == base.size:  # bfloat16, which no interface names
         found: Any = base.base
-        return found if type(found) is Held or type(found) is Copied else None
+        return found if type(found) in _HOLDERS else None
     return None
 
 
-def shown(array: Any, is_shared: bool) -> Array:
-    """Return a JAX array as an ndarray; `is_shared` says that the host sees the device's memory."""
+def shown(array: Any, where: Any, is_shared: bool, is_replicated: bool = False) -> Array:
+    """Return a JAX array as an ndarray, which remembers it, and `where` it is: a device, or a sharding for several.
+
+    `is_shared` says that the host sees the device's memory, `is_replicated` that several devices have all of the array.
+    """
     dtype, shape = array.dtype, array.shape
     if not array.size:
         return np.zeros(shape, dtype)
+    first = array.addressable_data(0) if is_replicated else array
     if not is_shared:
-        a = np.asarray(Copied(array))
+        a = np.asarray(Copied(array, where, first))
     else:
         named = dtype.str if dtype.kind != "V" else "<u2"
-        a = np.asarray(Held(array, array.unsafe_buffer_pointer(), shape, named))
+        kind = Replica if is_replicated else Held
+        a = np.asarray(kind(array, where, first.unsafe_buffer_pointer(), shape, named))
     return a if a.dtype == dtype else a.view(dtype)
+
+
+def shower(shape: tuple[int, ...], dtype: Any, where: Any, is_shared: bool) -> Callable[[Any], Array]:
+    """Return what shows arrays of this shape and dtype, all on one device, as :func:`shown` does."""
+    if not is_shared or 0 in shape:
+        return lambda array: shown(array, where, is_shared)
+    named = dtype.str if dtype.kind != "V" else "<u2"
+
+    def show(array: Any) -> Array:
+        a = np.asarray(Held(array, where, array.unsafe_buffer_pointer(), shape, named))
+        return a if a.dtype == dtype else a.view(dtype)
+
+    return show
 
 
 class _Holder:
@@ -101,7 +142,8 @@ def settled(t: Tensor) -> Array:
     with jax.enable_x64(True):
         array = _copier()(a)  # which costs a fraction of device_put
     array.block_until_ready()
-    moved = shown(array, is_shared(array))
+    device = array.device
+    moved = shown(array, device, device.platform == "cpu")
     t._data = moved
     return moved
 
@@ -109,8 +151,3 @@ def settled(t: Tensor) -> Array:
 @cache
 def _copier() -> Any:
     return jax.jit(jnp.copy)
-
-
-def is_shared(array: Any) -> bool:
-    """Return whether the host sees the memory of the device that an array is on."""
-    return all(d.platform == "cpu" for d in array.devices())

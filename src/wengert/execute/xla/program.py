@@ -13,7 +13,7 @@ from ...core.graph.evaluate import run as interpret
 from ...core.graph.graph import Graph
 from .api import jax, jnp, lax
 from .lower import lower
-from .memory import Held, held_by, shown
+from .memory import Held, held_by, shower
 from .rules import Known, Trace
 from .transfers import Transfers
 
@@ -33,6 +33,8 @@ class _Made(NamedTuple):
     is_checked: bool
     known: tuple[Known, ...]
     on_host: dict[str, str]
+    stopped: list[BaseException]
+    results: list[Any]  # the shapes and dtypes of what a call gives
 
 
 class Compiled:
@@ -48,20 +50,23 @@ class Compiled:
         # The outputs that take an input's place come first, in the order of those inputs, by which XLA pairs them.
         first = [self.replaced[i] for i in sorted(self.replaced)]
         self._order = [*first, *(k for k in range(len(graph.outputs)) if k not in {*first})]
-        self._made = self._compile(bool(first))
+        self._made = self._compile()
         # The outputs as a run gives them, each with the input whose memory it may have taken, or -1.
         inputs = {k: i for i, k in self.replaced.items() if self._made.donated[i]}
         self._slots = [(k, inputs.get(k, -1)) for k in self._order]
 
-    def _compile(self, donates: bool) -> _Made:
-        trace = Trace(lower)
+    # -- compiling
+
+    def _compile(self) -> _Made:
+        trace = self._trace()
         order, replaced = self._order, self.replaced
 
         def program(*args: Any) -> tuple[list[Any], Any]:
             trace.begin(self.expanded.inputs)
-            outputs = [jnp.asarray(x) for x in lower(self.expanded, args, trace)]
-            wrong = trace.is_wrong()
-            if donates and trace.wrong:  # what is refused leaves the state as it was
+            found = lower(self.expanded, self._entered(args), trace)
+            outputs = [self._left(k, jnp.asarray(x)) for k, x in enumerate(found)]
+            wrong = self._joined(trace.is_wrong())
+            if trace.wrong:  # what is refused leaves the state as it was
                 for i, k in replaced.items():
                     outputs[k] = lax.select(jnp.broadcast_to(wrong, outputs[k].shape), args[i], outputs[k])
             seen = {id(a) for a in args}
@@ -70,53 +75,97 @@ class Compiled:
                 seen.add(id(x))
             return [outputs[k] for k in order], wrong if trace.wrong else None
 
-        specs = [jax.ShapeDtypeStruct(n.spec.shape, n.spec.dtype) for n in self.graph.inputs]
-        given = tuple(sorted(replaced)) if donates else ()
+        given = tuple(sorted(replaced))
         with jax.enable_x64(True), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*donated")
-            call = jax.jit(program, donate_argnums=given, keep_unused=True, compiler_options=_OPTIONS)
+            call, specs = self._jitted(program, given, _OPTIONS)
             lowered = call.lower(*specs)
-            if donates and trace.on_host:  # what Python raises comes after state was overwritten
-                return self._compile(False)
             compiled = lowered.compile()  # which calls find
         flags = tuple(i in given for i in range(len(specs)))
-        return _Made(call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host)
+        return _Made(
+            call, compiled, flags, bool(trace.wrong), tuple(dict.fromkeys(trace.known)), trace.on_host, trace.stopped,
+            lowered.out_info[0],
+        )  # fmt: skip
+
+    def _trace(self) -> Trace:
+        return Trace(lower)
+
+    def _jitted(self, program: Callable[..., Any], given: tuple[int, ...], options: Any) -> tuple[Any, list[Any]]:
+        """Return the program as JAX calls it, and the specs of what it is called with."""
+        specs = [jax.ShapeDtypeStruct(n.spec.shape, n.spec.dtype) for n in self.graph.inputs]
+        return jax.jit(program, donate_argnums=given, keep_unused=True, compiler_options=options), specs
+
+    def _entered(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of the graph's inputs for what the program is called with."""
+        return args
+
+    def _left(self, k: int, x: Any) -> Any:
+        """Return an output of the program for one of the graph."""
+        return x
+
+    def _joined(self, wrong: Any) -> Any:
+        """Return whether a check has found something wrong."""
+        return wrong
 
     # -- running
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        call, _, donated, is_checked, known, _ = self._made
+        _, _, donated, is_checked, known, _, stopped, _ = self._made
         if not all(k.holds(arrays[k.number]) for k in known):
-            return interpreted(self.graph, arrays)
-        holders = [held_by(a) for a in arrays]
-        args = [a if h is None else h.array for a, h in zip(arrays, holders, strict=True)]
+            return self._interpreted(arrays)
+        holders, args = self._fed(arrays)
         try:
-            with jax.enable_x64(True):
-                found, wrong = call(*args)
-            for x in found:
-                x.block_until_ready()
+            found, wrong = self._called(args)
         except Exception:
             if any(donated):
+                for holder, given in zip(holders, donated, strict=True):
+                    if given and holder is not None:
+                        holder.where = None  # what the device had is gone
                 raise
-            return interpreted(self.graph, arrays)  # which raises what Python has raised, or what an op refuses
+            return self._interpreted(arrays)  # which raises what Python has raised, or what an op refuses
         outputs = self._placed(arrays, holders, found)
         self._moved = [h is None for h in holders]
         if is_checked and bool(wrong):
+            if stopped:
+                raise stopped.pop()
             return self._refused(arrays, outputs)
         return outputs
+
+    def _fed(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return for each ndarray what holds it on the device, if it is there, and what the program is called with."""
+        holders: list[Any] = []
+        args: list[Any] = []
+        where = self._where
+        for a in arrays:
+            base: Any = a.base
+            h = base if type(base) is Held or base is None else held_by(a)
+            if h is not None and h.where is where:
+                holders.append(h)
+                args.append(h.array)
+            else:
+                holders.append(None)
+                args.append(a)
+        return holders, args
+
+    def _called(self, args: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the program's results, when they are there."""
+        with jax.enable_x64(True):
+            found, wrong = self._made.call(*args)
+        for x in found:
+            x.block_until_ready()
+        return found, wrong
 
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
         outputs: list[Any] = [None] * len(found)
-        shares = self._shares
-        for (k, i), x in zip(self._slots, found, strict=True):
+        for (k, i), show, x in zip(self._slots, self._shown, found, strict=True):
             holder = holders[i] if i >= 0 else None
             if type(holder) is Held and x.unsafe_buffer_pointer() == holder.pointer:
                 holder.array = x
                 outputs[k] = arrays[i]
             else:
-                outputs[k] = shown(x, shares)
+                outputs[k] = show(x)
         return outputs
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
@@ -125,7 +174,11 @@ class Compiled:
         for i, k in self.replaced.items():
             if self._made.donated[i]:
                 feeds[i] = outputs[k]
-        return interpreted(self.graph, feeds)
+        return self._interpreted(feeds)
+
+    def _interpreted(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the outputs by the interpreter, in memory of their own. Raises what the ops raise."""
+        return [np.array(v) for v in interpret(self.graph, arrays)]
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
         """Run, and give the outputs to `commit` when they are there."""
@@ -162,17 +215,22 @@ class Compiled:
 
     @cached_property
     def _device(self) -> str:
-        device = jax.devices()[0]
-        return f"{device.platform}:{device.id}"
+        return f"{self._where.platform}:{self._where.id}"
+
+    @cached_property
+    def _shown(self) -> list[Callable[[Any], Any]]:
+        """The functions that show the results, on one device, in the order in which a call gives them."""
+        return [shower(r.shape, np.dtype(r.dtype), self._where, self._shares) for r in self._made.results]
+
+    @cached_property
+    def _where(self) -> Any:
+        """The device that the program runs on."""
+        return jax.local_devices()[0]
 
     @cached_property
     def _shares(self) -> bool:
-        return bool(jax.devices()[0].platform == "cpu")
-
-
-def interpreted(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
-    """Return the outputs by the interpreter, in memory of their own. Raises what the ops raise."""
-    return [np.array(v) for v in interpret(graph, arrays)]
+        """True where the host sees the device's memory."""
+        return bool(self._where.platform == "cpu")
 
 
 def compile_graph(

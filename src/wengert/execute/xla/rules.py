@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.ops.facets import VIEWS
 from ...core.ops.op import Op, spec_of_input
+from ...ops.collective.finding import collectives
 from ..native.rewrite.checks import is_checked
 from .api import jnp, lax
 
@@ -66,13 +68,22 @@ class Trace:
     Where one of them is true at the end of a run, the interpreter computes the call again: it raises what the op
     raises, in its words, or its results are taken. Indices that a call brings itself are looked at before it (`known`):
     nobody has to wait for the device to hear of them.
+
+    `axes` are those of the mesh whose ranks run the graph, by name, with the number of ranks along each; none for a
+    program of one device. On a mesh nothing is looked at before a call: ranks, each of which has its part, would not
+    find the same.
     """
 
-    def __init__(self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]]) -> None:
+    def __init__(
+        self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]], axes: Mapping[str, int] | None = None
+    ) -> None:
+        self.axes = dict(axes or {})
         self.wrong: list[Any] = []
         self.known: list[Known] = []
         # The ops that the host is called back for, with the reasons: what they raise comes in the midst of a run.
         self.on_host: dict[str, str] = {}
+        # What came in the midst of a run of Python's and is no error of it: Ctrl-C.
+        self.stopped: list[BaseException] = []
         # The inputs, by number, that nodes have all their elements from.
         self.origins: dict[Node, int] = {}
         self._lower = lower
@@ -80,7 +91,7 @@ class Trace:
     def begin(self, inputs: Sequence[Node]) -> None:
         """Begin anew, with the inputs of the graph that a call is fed."""
         self.wrong, self.known, self.on_host = [], [], {}
-        self.origins = {n: i for i, n in enumerate(inputs)}
+        self.origins = {n: i for i, n in enumerate(inputs)} if not self.axes else {}
 
     def follow(self, node: Node) -> None:
         """Note where a node's elements come from, if all of them are an input's."""
@@ -118,11 +129,37 @@ class Trace:
             out = mask if out is None else lax.bitwise_or(out, mask)
         return np.zeros((), bool) if out is None else out
 
+    def axis_of(self, node: Node) -> str | None:
+        """Return the mesh axis of a collective; None where one rank stands along it. Raises GraphError without it."""
+        over, ranks = node.attrs["over"], node.attrs["ranks"]
+        if ranks != 1 and self.axes.get(over) != ranks:
+            fail(
+                GraphError,
+                f"{node.op.name} over {over!r}, an axis of {ranks} ranks, in a program of XLA's for one device",
+                "Ranks are devices in wg.distribute.jit, partition and shard_map: compile nothing around them.",
+                str(node.source) if node.source is not None else None,
+            )
+        return over if ranks != 1 else None
+
+    def met(self, graphs: Sequence[Graph]) -> tuple[str, ...]:
+        """Return the axes along which ranks meet inside of a loop's or a branch's graphs."""
+        return tuple(sorted({n.attrs["over"] for g in graphs for n in collectives(g) if n.attrs["ranks"] != 1}))
+
+    def agreed(self, number: Any, over: tuple[str, ...]) -> tuple[Any, Any]:
+        """Return a number by which the program goes on, the same along these axes, and whether ranks differ in it.
+
+        Ranks that meet would wait for each other without end where one of them goes another way.
+        """
+        whole = narrow(number, np.dtype(np.int64))
+        least, most = lax.pmin(whole, over), lax.pmax(whole, over)
+        return narrow(least, np.dtype(number.dtype)), least != most
+
     def inner(self, graph: Graph) -> Callable[..., tuple[list[Any], Any]]:
         """Return the function of a graph inside: its outputs, and whether a check found something wrong."""
 
         def run(*args: Any) -> tuple[list[Any], Any]:
-            inside = Trace(self._lower)
+            inside = Trace(self._lower, self.axes)
+            inside.stopped = self.stopped
             outputs = self._lower(graph, args, inside)
             self.on_host |= inside.on_host
             return outputs, jnp.asarray(inside.is_wrong())
@@ -192,3 +229,21 @@ def wide(x: Any) -> Any:
 def narrow(x: Any, dtype: Any) -> Any:
     """Return an array in a dtype."""
     return x if x.dtype == dtype else lax.convert_element_type(x, dtype)
+
+
+def once(x: Any) -> Any:
+    """Return a floating array that XLA computes once, whoever uses it.
+
+    It puts a step into each kernel that needs a value, and code for processors may contract a product and a sum in one
+    and not in another. A window of each element and nothing beside it is in no kernel with what comes before; on other
+    devices a barrier says the same.
+    """
+    if not x.ndim or not x.size:
+        return x
+    if x.dtype.kind == "c":
+        return lax.complex(once(lax.real(x)), once(lax.imag(x)))
+    ones, last = (1,) * (x.ndim - 1), (2,)
+    holes = [(0, 0)] * (x.ndim - 1) + [(0, 1)]
+    least = np.asarray(-np.inf, x.dtype)
+    alone = lax.reduce_window(x, least, lax.max, (*ones, *last), (*ones, *last), holes, (*ones, *last))
+    return lax.optimization_barrier(alone)

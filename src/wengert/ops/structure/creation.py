@@ -15,6 +15,7 @@ import numpy as np
 
 from ...core.arrays import converted
 from ...core.dims import has_dims
+from ...core.elsewhere import check_device
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import public
@@ -25,7 +26,7 @@ from ...core.standins import WeakTensor, weak
 from ...core.tensor import Tensor, asarray, wrap
 from ..aliases import alias
 from .dtypes import result_type
-from .shapes import as_operand, broadcast_to, casted, check_device
+from .shapes import as_operand, broadcast_to, casted
 
 Number = bool | int | float | complex
 

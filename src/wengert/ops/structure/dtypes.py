@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ...core import spec
+from ...core.elsewhere import check_device
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import public
 from ...core.ops.record import EXAMPLES, SCALARS
 from ...core.spec import DType, as_dtype, category, is_bfloat16, promote, promote_scalar, real_dtype
 from ...core.standins import WeakTensor
 from ...core.tensor import Tensor, asarray
-from .shapes import check_device
 
 # Exported as they are: `wengert.pi`.
 CONSTANTS: dict[str, Any] = {

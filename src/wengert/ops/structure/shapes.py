@@ -13,6 +13,7 @@ import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
 from ...core.dims import Dim
+from ...core.elsewhere import check_device, names_device
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
@@ -524,18 +525,12 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
     return another(out) if copy and out is x else out
 
 
-def check_device(device: Any) -> None:
-    """Raise ValueError for any device but "cpu"."""
-    if device is not None and str(device) != "cpu":
-        raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
-
-
 @public(method=True, function=False)
 def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
     """Return `x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu".
 
     `x.to(wg.float64)`, `x.to("cpu")`, `x.to("cpu", wg.float64)`, `x.to(other)`. Raises DTypeError
-    from complex to real, ValueError for another device.
+    from complex to real, GraphError (a ValueError) for another device.
 
     >>> import wengert as wg
     >>> wg.tensor([1, 2]).to(wg.float32)
@@ -544,7 +539,7 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
     for arg in args:
         if isinstance(arg, Tensor):
             dtype = arg.dtype
-        elif arg == "cpu" or (isinstance(arg, str) and arg.partition(":")[0] in ("cuda", "mps", "gpu", "xpu", "tpu")):
+        elif names_device(arg):
             device = arg
         elif not isinstance(arg, (bool, type(None))):  # PyTorch's non_blocking, and no device
             dtype = arg

@@ -56,10 +56,6 @@ _NAMES: dict[str, Any] = {
     "mode": get_mode,
     "new": new,
     "of_class": of_class,
-    "of_cell": donation.of_cell,
-    "of_gradient": donation.of_gradient,
-    "of_item": donation.of_item,
-    "of_tensor": donation.of_tensor,
     "set_data": set_data,
     "setitem": setitem,
     "settled": settled,
@@ -112,6 +108,7 @@ class _Text:
 
     def __init__(self, program: Dispatch, number: int, paths: Sequence[Callable[..., Any]]) -> None:
         self.program, self.code = program, program.paths[number]
+        self.take = donation.taking(self.code.path.engine)
         self.names = {**_NAMES, "paths": paths}
         self.inputs: tuple[Register, ...] = ()
         self.run = ""
@@ -361,7 +358,7 @@ def _feed_cell(t: _Text, i: Register, cell: Cell, dtype: Any, shape: Any) -> Lin
 
 
 def _take_tensor(t: _Text, i: Register, owner: Any, dtype: Any, shape: Any) -> Lines:
-    return [f"{i} = of_tensor({_owner(t, owner)})"]
+    return [f"{i} = {t.value(t.take.of_tensor)}({_owner(t, owner)})"]
 
 
 def _take_array(t: _Text, i: Register, a: Register) -> Lines:
@@ -369,15 +366,15 @@ def _take_array(t: _Text, i: Register, a: Register) -> Lines:
 
 
 def _take_gradient(t: _Text, i: Register, tensor: Tensor, spec: Spec) -> Lines:
-    return [*_gradient(t, tensor, spec), "del g", f"{i} = of_gradient({t.value(tensor)})"]
+    return [*_gradient(t, tensor, spec), "del g", f"{i} = {t.value(t.take.of_gradient)}({t.value(tensor)})"]
 
 
 def _take_item(t: _Text, i: Register, items: Any, key: str, dtype: Any, shape: Any) -> Lines:
-    return [f"{i} = of_item({t.value(items)}, {key!r})"]
+    return [f"{i} = {t.value(t.take.of_item)}({t.value(items)}, {key!r})"]
 
 
 def _take_cell(t: _Text, i: Register, cell: Cell, dtype: Any, shape: Any) -> Lines:
-    return [f"{i} = of_cell({t.value(cell)})"]
+    return [f"{i} = {t.value(t.take.of_cell)}({t.value(cell)})"]
 
 
 def _keep(t: _Text, a: Register) -> Lines:

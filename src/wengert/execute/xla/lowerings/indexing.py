@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, dtype_of, lowers, narrow, shape_of, wide
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, dtype_of, lowers, narrow, shape_of, wide
 
 
 def _place(t: Trace, entry: Any, index: Any, size: int) -> Any:

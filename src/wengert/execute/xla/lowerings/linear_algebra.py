@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.snapshot import specs_of
-from ...core.node import Node
-from ...ops.linalg.functions import PADE, PADE_NORM
-from ...ops.linalg.solve import cutoff
-from .api import jfft, jnp, lax
-from .rules import Trace, dtype_of, lowers, narrow, on_host, shape_of, wide
+from ....core.graph.snapshot import specs_of
+from ....core.node import Node
+from ....ops.linalg.functions import PADE, PADE_NORM
+from ....ops.linalg.solve import cutoff
+from ..api import jfft, jnp, lax
+from ..rules import Trace, dtype_of, lowers, narrow, on_host, shape_of, wide
 
 
 def _found(t: Trace, node: Node, *results: Any) -> Any:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.node import Node
-from ...ops.random.philox import BLOCK, WORD
-from .api import jnp, lax
-from .rules import Trace, lowers, narrow, on_host
+from ....core.node import Node
+from ....ops.random.philox import BLOCK, WORD
+from ..api import jnp, lax
+from ..rules import Trace, lowers, narrow, on_host
 
 _U64 = np.dtype(np.uint64)
 # The multipliers and the Weyl increments of the key (Salmon et al. 2011).

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, dtype_of, is_half, lowers, narrow, shape_of, wide
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, dtype_of, is_half, lowers, narrow, shape_of, wide
 
 
 def _contract(node: Node, x: Any, y: Any, contracted: Any, batch: Any) -> Any:
@@ -192,15 +192,21 @@ def _max_pool(t: Trace, node: Node, x: Any) -> Any:
 
 @lowers("argmax_pool")
 def _argmax_pool(t: Trace, node: Node, x: Any) -> Any:
+    # Every element is compared with the greatest before it: XLA may compute what it is asked for twice in two ways, and
+    # no element need equal a maximum that was found elsewhere.
     dtype = dtype_of(node)
-    best = _maximum_of(node, x)
-    # Where padding alone equals the maximum it is not meant: the mask says what is an element.
+    best: Any = None
+    # Padding is no element: the mask says what is.
     inside = _windows(node, jnp.ones(x.shape, bool), False)
-    winners = jnp.full(best.shape, prod(node.attrs["kernel"]), dtype)
-    parts = _windows(node, x, _lowest(x.dtype))
-    for number in reversed(range(len(parts))):
-        held = (parts[number] == best) | ((parts[number] != parts[number]) & (best != best))
-        winners = lax.select(held & inside[number], jnp.full_like(winners, number), winners)
+    winners = jnp.full(inside[0].shape, prod(node.attrs["kernel"]), dtype)
+    found: Any = None
+    for number, (part, is_one) in enumerate(zip(_windows(node, x, _lowest(x.dtype)), inside, strict=True)):
+        if found is None:
+            better, best, found = is_one, part, is_one
+        else:
+            better = is_one & (~found | (part > best) | ((part != part) & (best == best)))
+            best, found = lax.select(better, part, best), found | is_one
+        winners = lax.select(better, jnp.full_like(winners, number), winners)
     return winners
 
 

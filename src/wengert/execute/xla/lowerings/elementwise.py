@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import integer_bounds
-from ...core.node import Node
-from .api import jnp, jsp, lax
-from .rules import RULES, Trace, dtype_of, lowers, narrow, on_host, together, wide
+from ....core.arrays import integer_bounds
+from ....core.node import Node
+from ..api import jnp, jsp, lax
+from ..rules import RULES, Trace, dtype_of, lowers, narrow, on_host, together, wide
 
 
 def _by_function(find: Callable[[], Any], *names: str) -> None:

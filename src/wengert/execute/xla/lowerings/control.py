@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.graph import Graph
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, lowers
+from ....core.graph.graph import Graph
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, lowers
 
 
 @lowers("switch")
 def _switch(t: Trace, node: Node, index: Any, *args: Any) -> Any:
     runs = [t.inner(branch) for branch in node.attrs["branches"]]
-    outputs, wrong = lax.switch(jnp.clip(index, 0, len(runs) - 1), runs, *args)
+    index = jnp.clip(index, 0, len(runs) - 1)
+    if over := t.met(node.attrs["branches"]):
+        index, differs = t.agreed(index, over)
+        t.check(differs)
+    outputs, wrong = lax.switch(index, runs, *args)
     t.check(wrong)
     return tuple(outputs)
 
@@ -31,13 +35,17 @@ def _while_loop(t: Trace, node: Node, *args: Any) -> Any:
     shared = args[carries:]
     goes_on, step = t.inner(cond), t.inner(body)
     kept = [n.spec for n in body.outputs[carries:]]
+    over = t.met((cond, body))
     start = list(args[:carries]), _rows(kept, limit or 0), jnp.zeros((), np.int64), jnp.zeros((), bool)
 
-    def test(state: Any) -> Any:
+    def going(state: Any) -> Any:
         carry, _, count, _ = state
-        (going,), _ = goes_on(*carry, *shared)
-        going = jnp.reshape(going, ()) != 0
-        return going if limit is None else going & (count < limit)
+        (found,), _ = goes_on(*carry, *shared)
+        found = jnp.reshape(found, ()) != 0
+        return found if limit is None else found & (count < limit)
+
+    def test(state: Any) -> Any:
+        return t.agreed(going(state), over)[0] if over else going(state)
 
     def run(state: Any) -> Any:
         carry, rows, count, wrong = state
@@ -46,8 +54,11 @@ def _while_loop(t: Trace, node: Node, *args: Any) -> Any:
         rows = [lax.dynamic_update_index_in_dim(r, y, count, 0) for r, y in zip(rows, found[carries:], strict=True)]
         return found[:carries], rows, count + 1, wrong | wrong_test | wrong_step
 
-    carry, rows, count, wrong = lax.while_loop(test, run, start)
+    end = lax.while_loop(test, run, start)
+    carry, rows, count, wrong = end
     t.check(wrong)
+    if over:
+        t.check(t.agreed(going(end), over)[1])
     return (*carry, *rows, count) if kept else tuple(carry)
 
 
@@ -58,7 +69,11 @@ def _scan(t: Trace, node: Node, *args: Any) -> Any:
 
 @lowers("partial_scan")
 def _partial_scan(t: Trace, node: Node, iterations: Any, *args: Any) -> Any:
-    return _scanned(t, node, args, jnp.clip(iterations, 0, node.attrs["length"]))
+    iterations = jnp.clip(iterations, 0, node.attrs["length"])
+    if over := t.met((node.attrs["body"],)):
+        iterations, differs = t.agreed(iterations, over)
+        t.check(differs)
+    return _scanned(t, node, args, iterations)
 
 
 def _scanned(t: Trace, node: Node, args: Any, iterations: Any) -> Any:

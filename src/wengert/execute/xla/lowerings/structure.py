@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, axes_of, dtype_of, lowers, narrow, shape_of, spread, wide
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, axes_of, dtype_of, lowers, narrow, shape_of, spread, wide
 
 
 @lowers("reshape", "squeeze", "expand_dims")

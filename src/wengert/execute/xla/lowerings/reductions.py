@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph.snapshot import specs_of
-from ...core.node import Node
-from .api import jnp, lax
-from .rules import Trace, axes_of, dtype_of, is_half, lowers, narrow, shape_of, wide
+from ....core.graph.snapshot import specs_of
+from ....core.node import Node
+from ..api import jnp, lax
+from ..rules import Trace, axes_of, dtype_of, is_half, lowers, narrow, once, shape_of, wide
 
 
 def _kept(node: Node, x: Any) -> Any:
@@ -72,6 +72,7 @@ def _position(t: Trace, node: Node, x: Any) -> Any:
 
 def _position_of_complex(x: Any, axis: int, fn: Any) -> Any:
     """Return the place of the first extreme in NumPy's order: by real parts, then by imaginary ones; NaN first."""
+    x = once(x)  # else no real part need equal the greatest
     real, imaginary, nan = lax.real(x), lax.imag(x), x != x
     other = jnp.asarray(-np.inf if fn is lax.argmax else np.inf, real.dtype)
     best = jnp.expand_dims((jnp.max if fn is lax.argmax else jnp.min)(real, axis), axis)

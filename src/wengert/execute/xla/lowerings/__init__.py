@@ -1,0 +1,1 @@
+"""The rules that say what operations are in XLA, by their families."""

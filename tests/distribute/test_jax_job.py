@@ -1,0 +1,125 @@
+"""Ranks as processes that JAX knows of: the numbers of the simulation and of one process; errors that end the job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import diverging
+import meshes
+import wengert as wg
+from wengert import distribute as dist
+
+pytest.importorskip("jax", reason="the engine needs jax")
+
+
+@pytest.fixture(autouse=True)
+def _helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path]))
+
+
+def test_the_same_as_simulated_and_as_one_process() -> None:
+    found = dist.run(meshes.on_devices, 2, engine="xla")
+    expected = dist.run(meshes.everything, 2, engine="simulate")
+    for (values, *_), simulated in zip(found, expected, strict=True):
+        assert values.keys() == simulated.keys()
+        for name, value in values.items():
+            if name == "parts":  # of a program, which XLA sums
+                np.testing.assert_allclose(value, simulated[name], 1e-12)
+            else:
+                np.testing.assert_array_equal(value, simulated[name], err_msg=name)  # every bit
+    alone = [meshes.losses(kind, steps=3) for kind, *_ in meshes.ON_DEVICES]
+    for _, losses, engine in found:
+        np.testing.assert_allclose(losses, alone, rtol=1e-12)
+        assert engine == "xla"
+
+
+SCRIPT = """
+import os, signal, sys
+import wengert as wg
+from wengert import distribute as dist
+kind, rank = sys.argv[1], dist.rank()
+x = wg.ones(4)
+dist.all_reduce(x, "ranks")
+print("started", flush=True)
+if kind == "shape":
+    dist.all_reduce(wg.ones(3 + rank), "ranks")
+if kind == "ends" and rank:
+    dist.all_reduce(x, "ranks")
+if kind == "raises":
+    if rank:
+        raise ZeroDivisionError("on one")
+    dist.all_reduce(x, "ranks")
+if kind == "program":
+    own = [wg.sin, wg.cos][rank]
+    dist.partition(lambda x: own(x).sum(), dist.Mesh(data=2), ("data",))(x)
+if kind == "stops":
+    if rank:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    dist.all_reduce(x, "ranks")
+if kind == "killed":
+    if rank:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x, "ranks")
+if kind == "index":
+    table = wg.tensor([[1.0, 2.0]] * 5)
+    f = dist.jit(lambda i: (table[i] ** 2).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
+    f(wg.tensor([0, 1, 2, 4]))
+    f(wg.tensor([0, 1, 2, 5]))
+if kind == "exits":
+    sys.exit(7 if rank else 0)
+"""
+
+
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("shape", ["ranks 0 and 1 differ: rank 0 calls all_reduce((3,) float32", "rank 1 calls all_reduce((4,)"]),
+        slow("ends", ["rank 0 calls its end, rank 1 calls all_reduce((4,) float32, over='ranks') at"]),
+        ("raises", ["rank 1 of 2:", "ZeroDivisionError: on one"]),
+        slow("index", ["rank 1 of 2:", "index 5 is out of range", "raised on rank 1 of Mesh(data=2)"]),
+        slow("program", ["rank 0 has a: f32[2] = sin[] x", "rank 1 has a: f32[2] = cos[] x", "script.py:"]),
+        slow("stops", ["rank 0 has waited 4 s in all_reduce((4,) float32"]),
+        slow("killed", []),
+        slow("exits", []),
+        slow("well", []),
+    ],
+)
+def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    env = {**os.environ, "WENGERT_WATCHDOG": "4" if kind == "stops" else "60"}
+    command = [sys.executable, "-m", "wengert", "launch", "--engine", "xla", "-n", "2", str(script), kind]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) is (kind == "well"), done.stderr
+    for word in words:
+        assert done.stderr.count(word) >= 1, done.stderr
+    assert done.stdout.replace("started", "").split() == []
+    assert done.stdout.count("started") == 2
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert str(script) not in left
+
+
+@pytest.mark.parametrize("kind", ["known size", slow("parameter")])
+def test_ranks_that_begin_to_differ_are_told(kind: str) -> None:
+    with pytest.raises(wg.GraphError, match=rf"raised GraphError: .*{diverging.WORDS[kind]}"):
+        dist.run(diverging.diverge, 2, kind, engine="xla")
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("")
+    with pytest.raises(wg.GraphError, match="engine='tcp'"):
+        dist.launch(2, str(script), engine="tcp")
+    with pytest.raises(wg.GraphError, match="a job of 0 ranks"):
+        dist.launch(0, str(script), engine="xla")
