@@ -1,20 +1,22 @@
 """Programs written for PyTorch, raced: PyTorch eager, torch.compile, and `wengert.torch` eager and compiled.
 
-python benchmarks/programs.py [NAME ...] [--rounds N] [--threads N] [--steps N] [--only CONTENDER ...]
+python benchmarks/programs.py [NAME ...] [--rounds N] [--threads N] [--steps N] [--only CONTENDER ...] [--smoke]
 
 Eight stand in `at_size`, of the sizes that public programs have; those of `tests/torch/programs`, which are small, may
-be named too. Programs stand as people write them; each hands its training step to `torch.compile`, which here is what
+be named too, and `examples/NAME` is one of `examples` at its own size, where `--text` says what examples/words reads.
+Programs stand as people write them; each hands its training step to `torch.compile`, which here is what
 times it. Contenders take turns in processes of their own, with the same number of threads and caches of compiled code
 that are empty. What they compute is compared with what PyTorch gives before anything is timed: digit by digit where it
 was recorded, else in float64 with nothing drawn at random; and once more by the losses of the timed runs. Who cannot
 run a program is left out of it, and the output says why. A figure is the median of a process's later steps, a ratio the
-median of the rounds' ratios; beside the time on the clock stands the processor's, which other work on the machine
-disturbs less. The first call counts apart.
+median of the rounds' ratios; beside the time on the clock stands, in brackets, the processor's, which other work on the
+machine disturbs less. The first call counts apart. `--smoke` compares, and times nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -64,8 +66,37 @@ class Timed:
 
 
 def is_at_size(name: str) -> bool:
-    """Whether a program is one of those here."""
+    """Return whether a program is one of those here."""
     return (AT_SIZE / f"{name}.py").exists()
+
+
+def is_example(name: str) -> bool:
+    """Return whether a program is one of those that users read."""
+    return name.startswith("examples/")
+
+
+def example(name: str, contender: str, steps: int, text: str, smoke: bool) -> dict[str, Any]:
+    """Run one of `examples` as one contender: small and in float64 to compare, at its own size for times."""
+    from running_examples import SMALL, curve, durations
+
+    library, how = contender.split()
+    way: dict[str, Any] = {"compiled": how == "compiled", "by_wengert": library == "wengert"}
+    case = next(c for c in SMALL if c.split()[0] == name)
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        # What an example draws within its step is drawn otherwise once the step is compiled.
+        compared = {**way, "compiled": False} if name == "vae" else way
+        numbers = curve(case, **compared, folder=Path(folder))
+        if not smoke:
+            more = ["--data", text] if text and name == "words" else []
+            TIMES[:] = durations(name, **way, steps=steps, arguments=[*more, "--out", f"{folder}/picture.svg"])
+    return {"numbers": numbers} if smoke else {"numbers": numbers, **figures()}
+
+
+def figures() -> dict[str, float]:
+    """Return what the noted times say, in seconds: the first call, the median of later ones, and the processor's."""
+    later = TIMES[min(len(TIMES) // 2, 20) :]  # the early ones compile what is worth it
+    clock, processor = (statistics.median(t) for t in zip(*later, strict=True))
+    return {"first": TIMES[0][0], "step": clock, "processor": processor}
 
 
 def loaded(file: Path, name: str, library: str, exact: bool) -> Any:
@@ -95,8 +126,13 @@ def draw_nothing(torch: Any) -> None:
         layer.__init__ = made
 
 
-def contend(name: str, contender: str, steps: int, exact: bool = False) -> dict[str, Any]:
+def contend(
+    name: str, contender: str, steps: int, exact: bool = False, text: str = "", smoke: bool = False
+) -> dict[str, Any]:
     """Run a program as one contender: its numbers, the time of its first step and of the others."""
+    if is_example(name):
+        sys.path.insert(0, str(TESTS))
+        return example(name.removeprefix("examples/"), contender, steps, text, smoke)
     folder = AT_SIZE if is_at_size(name) else TESTS / "programs"
     sys.path[:0] = [str(TESTS), str(folder)]
     library, how = contender.split()
@@ -107,10 +143,7 @@ def contend(name: str, contender: str, steps: int, exact: bool = False) -> dict[
         draw_nothing(module.torch)
     module.torch = Timed(module.torch, how == "compiled")
     numbers = [float(v) for v in (module.main(True, steps) if is_at_size(name) else module.main(True))]
-    # The early ones compile what is worth it.
-    later = TIMES[min(len(TIMES) // 2, 20) :]
-    clock, processor = (statistics.median(t) for t in zip(*later, strict=True))
-    return {"numbers": numbers, "first": TIMES[0][0], "step": clock, "processor": processor}
+    return {"numbers": numbers, **figures()}
 
 
 def check(name: str, contender: str, found: list[float], wanted: list[float]) -> None:
@@ -129,11 +162,19 @@ def check(name: str, contender: str, found: list[float], wanted: list[float]) ->
             raise SystemExit(f"{name}, {contender}: {a}, where PyTorch was recorded to give {b}")
 
 
-def run(name: str, contender: str, threads: int, steps: int, exact: bool = False) -> dict[str, Any] | str:
-    """What `contend` returns in a process of its own, or the reason why there is nothing."""
+def recorded(name: str) -> list[float] | None:
+    """Return the numbers that PyTorch was recorded to give for a program; None for those at size."""
+    if is_at_size(name):
+        return None
+    file, key = ("examples", name.removeprefix("examples/")) if is_example(name) else ("programs", name)
+    found: dict[str, list[float]] = json.loads((TESTS / "data" / f"{file}.json").read_text())
+    return found[key]
+
+
+def run(name: str, contender: str, threads: int, steps: int, *options: str) -> dict[str, Any] | str:
+    """Return what `contend` does in a process of its own, or the reason why there is nothing."""
     variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "WENGERT_NUM_THREADS")
-    command = [sys.executable, __file__, "--steps", str(steps), "--contend", name, contender]
-    command += ["--exact"] if exact else []
+    command = [sys.executable, __file__, "--steps", str(steps), *options, "--contend", name, contender]
     with tempfile.TemporaryDirectory() as empty:
         caches = {"WENGERT_CACHE_DIR": f"{empty}/wengert", "TORCHINDUCTOR_CACHE_DIR": f"{empty}/inductor"}
         environment = {**os.environ, **dict.fromkeys(variables, str(threads)), **caches}
@@ -152,7 +193,7 @@ def able(name: str, threads: int, contenders: list[str]) -> list[str]:
         return contenders
     wanted, found = None, []
     for contender in dict.fromkeys(["pytorch eager", *contenders]):
-        of = run(name, contender, threads, CHECKED, exact=True)
+        of = run(name, contender, threads, CHECKED, "--exact")
         if isinstance(of, str):
             print(f"{name}: {contender} is left out: {of}", file=sys.stderr)
             continue
@@ -167,14 +208,16 @@ def able(name: str, threads: int, contenders: list[str]) -> list[str]:
     return [c for c in contenders if c in found]
 
 
-def race(name: str, rounds: int, threads: int, steps: int, contenders: list[str]) -> dict[str, dict[str, list[float]]]:
-    """The figures of every contender, round by round, in seconds."""
-    wanted = None if is_at_size(name) else json.loads((TESTS / "data" / "programs.json").read_text())[name]
+def race(
+    name: str, rounds: int, threads: int, steps: int, contenders: list[str], options: list[str]
+) -> dict[str, dict[str, list[float]]]:
+    """Return the figures of every contender, round by round, in seconds."""
+    wanted = recorded(name)
     contenders = able(name, threads, contenders)
     found: dict[str, dict[str, list[float]]] = {c: {"step": [], "processor": [], "first": []} for c in contenders}
     for _ in range(rounds):
         for contender in contenders:
-            of = run(name, contender, threads, steps)
+            of = run(name, contender, threads, steps, *options)
             if isinstance(of, str):
                 raise SystemExit(f"{name}, {contender}: {of}")
             wanted = of["numbers"] if wanted is None else wanted  # PyTorch's, which comes first
@@ -184,11 +227,30 @@ def race(name: str, rounds: int, threads: int, steps: int, contenders: list[str]
     return found
 
 
+def compare(name: str, threads: int, contenders: list[str]) -> list[str]:
+    """Return the contenders that run a program and have PyTorch's numbers, or raise SystemExit."""
+    wanted = recorded(name)
+    if wanted is None:
+        return able(name, threads, contenders)
+    for contender in contenders:
+        of = run(name, contender, threads, CHECKED, "--smoke")
+        if isinstance(of, str):
+            raise SystemExit(f"{name}, {contender}: {of}")
+        check(name, contender, of["numbers"], wanted)
+    return contenders
+
+
 def ratio(found: dict[str, dict[str, list[float]]], a: str, b: str, figure: str = "step") -> str:
-    """The median over the rounds of one contender's figure over another's."""
+    """Return the median over the rounds of one contender's figure over another's."""
     if a not in found or b not in found:
         return ""
     return f"{statistics.median(x / y for x, y in zip(found[a][figure], found[b][figure], strict=True)):.2f}"
+
+
+def both(found: dict[str, dict[str, list[float]]], a: str, b: str) -> str:
+    """Return the ratio by the clock, and in brackets that by the processor's time."""
+    by_clock = ratio(found, a, b)
+    return f"{by_clock} ({ratio(found, a, b, 'processor')})" if by_clock else ""
 
 
 def main() -> None:
@@ -199,25 +261,30 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--only", nargs="+", default=list(CONTENDERS), choices=CONTENDERS, metavar="CONTENDER")
+    parser.add_argument("--text", default="", help="the text that examples/words reads")
+    parser.add_argument("--smoke", action="store_true", help="compare, and time nothing")
     parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--contend", nargs=2, metavar=("NAME", "CONTENDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.contend:
-        print(json.dumps(contend(*args.contend, args.steps, args.exact)))
+        print(json.dumps(contend(*args.contend, args.steps, args.exact, args.text, args.smoke)))
         return
     contenders = [c for c in CONTENDERS if c in args.only]
+    if args.smoke:
+        for name in args.names:
+            print(f"{name}: {', '.join(compare(name, args.threads, contenders))} agree", flush=True)
+        return
     columns = [f"{c}: step ms (processor), first s" for c in contenders]
     columns += [
-        "eager / PyTorch eager",
-        "by the processor's time",
-        "PyTorch eager / compiled",
-        "torch.compile / compiled",
+        "eager / PyTorch eager (processor)",
+        "PyTorch eager / compiled (processor)",
+        "torch.compile / compiled (processor)",
         "first call: torch.compile / compiled",
     ]
     print("| " + " | ".join(["program", *columns]) + " |")
     print("|" + " --- |" * (len(columns) + 1))
     for name in args.names:
-        found = race(name, args.rounds, args.threads, args.steps, contenders)
+        found = race(name, args.rounds, args.threads, args.steps, contenders, ["--text", args.text])
         cells = []
         for c in contenders:
             if c not in found:
@@ -226,10 +293,9 @@ def main() -> None:
             step, processor, first = (statistics.median(found[c][f]) for f in ("step", "processor", "first"))
             cells.append(f"{step * 1e3:.2f} ({processor * 1e3:.2f}), {first:.2f}")
         cells += [
-            ratio(found, "wengert eager", "pytorch eager"),
-            ratio(found, "wengert eager", "pytorch eager", "processor"),
-            ratio(found, "pytorch eager", "wengert compiled"),
-            ratio(found, "pytorch compiled", "wengert compiled"),
+            both(found, "wengert eager", "pytorch eager"),
+            both(found, "pytorch eager", "wengert compiled"),
+            both(found, "pytorch compiled", "wengert compiled"),
             ratio(found, "pytorch compiled", "wengert compiled", "first"),
         ]
         print("| " + " | ".join([name.replace("_", " "), *cells]) + " |", flush=True)

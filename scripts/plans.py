@@ -29,12 +29,7 @@ BOUND = 1e-12
 
 def cases(ranks: int, models: list[str]) -> list[tuple[str, str, int]]:
     """Return the model and plan of every run on so many ranks."""
-    return [
-        (kind, plan, ranks)
-        for kind in models
-        for plan in meshes.PLANS[ranks]
-        if kind == "experts" or "expert" not in plan
-    ]
+    return [(kind, plan, ranks) for kind in models for plan in meshes.PLANS[ranks] if meshes.is_for(plan, kind)]
 
 
 def main() -> int:

@@ -154,6 +154,31 @@ def test_a_compiled_training_step(dtype: str) -> None:
     assert curves[0] != curves[1]
 
 
+def test_a_parameter_is_cast_once_in_a_compiled_step() -> None:
+    """Forward and backward pass read one copy: a parameter is read where it is cast, and where it is updated."""
+    model = wg.nn.Sequential(
+        wg.nn.Conv2d(2, 4, 3, padding=1), wg.nn.ReLU(), wg.nn.Flatten(), wg.nn.Linear(64, 64), wg.nn.Tanh()
+    )
+    shared = wg.nn.Linear(64, 64)
+    optimizer = wg.optim.SGD([*model.parameters(), *shared.parameters()], lr=0.1)
+
+    @wg.jit
+    def step(x: wg.Tensor) -> wg.Tensor:
+        optimizer.zero_grad()
+        with wg.autocast("bfloat16"):
+            loss = (shared(wg.tanh(shared(model(x)))) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(3):
+        step(wg.ones(3, 2, 4, 4))
+    weights = [v.buffer for v in step.plan.inputs if v.shape in ((4, 2, 3, 3), (64, 64))]
+    assert len(weights) == 3
+    for buffer in weights:
+        assert [s.label for s in step.plan.steps if buffer in s.reads and buffer not in s.writes] == ["cast"]
+
+
 @pytest.mark.parametrize("dtype", LOWER[:1])
 def test_batches(dtype: str) -> None:
     w, xs = rand(3, 2), rand(5, 4, 3, seed=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +99,15 @@ if kind == "exits":
 def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    env = {**os.environ, "WENGERT_WATCHDOG": "2" if kind == "stops" else "60"}
-    start = time.monotonic()
+    # Without its watchdog, a job that does not end would still be there when the test's time is over.
+    env = {**os.environ, "WENGERT_WATCHDOG": "2" if kind == "stops" else "600"}
     done = subprocess.run(
         [sys.executable, "-m", "wengert", "launch", "-n", "2", str(script), kind],
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
-    assert time.monotonic() - start < 30
     assert (done.returncode == 0) is (kind == "well"), done.stderr
     for word in words:
         assert done.stderr.count(word) >= 1, done.stderr
@@ -125,6 +123,15 @@ def test_ranks_that_begin_to_differ_are_told(kind: str, capfd: pytest.CaptureFix
     with pytest.raises(wg.GraphError, match=rf"raised GraphError: .*{diverging.WORDS[kind]}"):
         dist.run(diverging.diverge, 2, kind, engine="mpi")
     assert "TRUNCATE" not in capfd.readouterr().err
+
+
+def test_a_run_that_breaks_off_leaves_nothing_on_its_way() -> None:
+    """An index out of range while a sum moves: the rank lets it end, so the next run begins as on all others."""
+    first, second = dist.run(meshes.broken_off, 2, engine="mpi")
+    sums = [f"{4.0 * i} {4.0 * i}" for i in range(7)]
+    bad = {0: (3, 5), 1: (1, 3)}
+    for rank, told in enumerate((first, second)):
+        assert told == ["out of range" if i in bad[rank] else total for i, total in enumerate(sums)]
 
 
 def test_an_exception_comes_back() -> None:

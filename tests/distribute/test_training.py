@@ -15,7 +15,10 @@ import wengert as wg
 from meshes import MODELS, PLANS
 from wengert import distribute as dist
 from wengert import nn
+from wengert.distribute.engines import engine
+from wengert.distribute.engines.mpi_native import Alone
 from wengert.distribute.training import StepOnMesh
+from wengert.execute.native.compile import compile_graph
 
 # As many as show that state, too, is right; longer runs take longer.
 STEPS = {"mlp": 20, "cnn": 4, "block": 4, "experts": 6, "gpt": 3}
@@ -27,13 +30,24 @@ def alone(kind: str) -> np.ndarray:
 
 
 # Every model by every plan is scripts/plans.py, on all engines; here stand those that show most.
-OF_GPT = {"fsdp", "pipeline", "data pipeline", "data tensor", "pipeline tensor"}
+OF_GPT = {"fsdp", "pipeline", "data pipeline", "data tensor", "pipeline tensor", "fsdp context"}
+# Plans of which two models of the tests are enough every time: what they are made of is in others.
+COMPOSED = {"accumulated", "recomputed", "budget", "sequence", "context"}
+
+
+def always(kind: str, plan: str) -> bool:
+    """Whether a run is one of every time."""
+    if kind == "gpt":
+        return plan in OF_GPT
+    return kind in ("mlp", "block") or not COMPOSED & set(plan.split())
+
+
 RUNS = [
-    pytest.param(kind, plan, n, marks=[pytest.mark.slow] if kind == "gpt" and plan not in OF_GPT else [])
+    pytest.param(kind, plan, n, marks=[] if always(kind, plan) else [pytest.mark.slow])
     for kind in MODELS
     for n, plans in PLANS.items()
     for plan in plans
-    if kind == "experts" or "expert" not in plan
+    if meshes.is_for(plan, kind)
 ]
 
 
@@ -44,19 +58,32 @@ def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> No
     np.testing.assert_allclose(meshes.losses(kind, plan, ranks, STEPS[kind]), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("axes", [{"context": 2}, {"context": 4}, {"data": 2, "context": 2}], ids=str)
-def test_sequences_in_parts(axes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    mesh = dist.Mesh(axes)
-    monkeypatch.setitem(PLANS[2], "context", mesh)
-    found = meshes.losses("block", "context", 2, STEPS["block"])
-    np.testing.assert_allclose(found, alone("block"), rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize(
+    ("plan", "ranks"),
+    [
+        ("fsdp", 2),
+        ("sequence tensor", 2),
+        ("fsdp context", 4),
+        *(
+            pytest.param(plan, 2, marks=pytest.mark.slow)
+            for plan in ("zero accumulated", "pipeline", "fsdp recomputed")
+        ),
+    ],
+)
+def test_products_in_half_precision(plan: str, ranks: int) -> None:
+    """By `autocast`: sums are those of one process but for their order, and what is rounded once more."""
+    found = meshes.losses("block", plan, ranks, 5, half=True)
+    assert found != meshes.losses("block", plan, ranks, 5)
+    np.testing.assert_allclose(found, meshes.losses("block", steps=5, half=True), rtol=3e-3)
 
 
 def counts(step: StepOnMesh) -> Counter[str]:
     return Counter(n.op.name for n in step.partitions[-1].graph.nodes if "over" in n.attrs)
 
 
-def trained(model: nn.Module, mesh: dist.Mesh, in_specs: Any = ("data",), **options: Any) -> StepOnMesh:
+def trained(
+    model: nn.Module, mesh: dist.Mesh, in_specs: Any = ("data",), given: Any = None, **options: Any
+) -> StepOnMesh:
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     def step(x: Any) -> Any:
@@ -67,7 +94,7 @@ def trained(model: nn.Module, mesh: dist.Mesh, in_specs: Any = ("data",), **opti
         return loss
 
     made: StepOnMesh = dist.jit(step, mesh=mesh, in_specs=in_specs, **options)
-    made(wg.ones(8, 4))
+    made(wg.ones(8, 4)) if given is None else made.lowered(given)
     return made
 
 
@@ -86,6 +113,88 @@ def test_what_each_plan_moves() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
     step = trained(dist.shard(model, mesh, {"0.*": "model", "2.weight": meshes.ROWS}), mesh, (None,))
     assert counts(step)["all_reduce"] == 1
+
+
+def test_sequences_go_round() -> None:
+    """Attention of parts of sequences: keys, values and their gradients are passed on, and nothing is gathered."""
+    made = dist.jit(
+        lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum(),
+        mesh=dist.Mesh(context=4),
+        in_specs=(meshes.SPLIT(None, "context"),) * 3,
+    )
+    x = wg.tensor(np.random.default_rng(0).normal(size=(2, 8, 4)))
+    made(x, x + 1, x * 2)
+    assert counts(made) == {"ppermute": 6, "axis_index": 1, "all_reduce": 1}
+
+
+def test_norms_of_parts() -> None:
+    """With `sequence` what blocks hand on is in parts: norms compute a half, and no activation is all_reduced."""
+    for sequence in (None, "model"):
+        wg.manual_seed(0)
+        mesh, model = dist.Mesh(model=2), meshes.Block()
+        dist.shard(model, mesh, meshes.RULES["block"])
+        made = trained(model, mesh, (None,), wg.spec((4, 8), "int64"), sequence=sequence)
+        graph = made.partitions[-1].graph
+        summed = [n for n in graph.nodes if n.op.name == "all_reduce" and n.spec.ndim > 2]
+        added = {n.spec.shape for n in graph.nodes if n.op.name == "add" and n.spec.ndim == 3}
+        assert bool(summed) is (sequence is None)
+        assert ((2, 8, 8) in added or (4, 4, 8) in added) is (sequence is not None)
+
+
+def test_what_is_gathered_is_gathered_again() -> None:
+    """Memory of a step of FSDP: parameters are whole where they are used, not from the forward pass to the backward."""
+    found = {}
+    for layers in (6, 12):
+        wg.manual_seed(0)
+        model = nn.Sequential(*(m for _ in range(layers) for m in (nn.Linear(256, 256), nn.Tanh())))
+        step = trained(dist.shard(model, dist.Mesh(data=2), fsdp="data"), dist.Mesh(data=2), given=wg.spec((8, 256)))
+        graph = step.partitions[-1].graph
+        gathers = [n for n in graph.nodes if n.op.name == "all_gather"]
+        assert sum(n.spec.nbytes for n in gathers) > 1.8 * layers * 256 * 256 * 4  # all of it twice, but for the first
+        found[layers] = compile_graph(graph, exchanges=Alone()).memory.arena
+    # Six layers more: their parts of gradients until the update, and no gathered weight (1.0 each).
+    assert found[12] - found[6] < 6 * 0.7 * 256 * 256 * 4
+
+
+def test_a_budget_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank keeps to it, and computes the same."""
+    mesh = dist.Mesh(data=2)
+    made_of: list[Any] = []
+    executor = engine.executor
+
+    def noted(*args: Any, **options: Any) -> Any:
+        made_of.append(executor(*args, **options))
+        return made_of[-1]
+
+    monkeypatch.setattr(engine, "executor", noted)
+
+    def work(memory: Any) -> list[float]:
+        wg.manual_seed(0)
+        model = nn.Sequential(*(m for _ in range(8) for m in (nn.Linear(16, 16), nn.Tanh(), nn.LayerNorm(16))))
+        optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any) -> Any:
+            loss = (model(x) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        made = dist.jit(step, mesh=mesh, in_specs=("data",), memory=memory)
+        x = wg.tensor(np.random.default_rng(0).normal(size=(512, 16)).astype(np.float32))
+        return [float(made(x)) for _ in range(3)]
+
+    free = dist.simulate(mesh).run(work, None)
+    assert all(e.memory.growth > 200_000 for e in made_of)
+    made_of.clear()
+    kept = dist.simulate(mesh).run(work, "200kB")
+    assert made_of
+    assert all(e.memory.growth <= 200_000 for e in made_of)
+    np.testing.assert_allclose(kept, free, rtol=1e-6)
+    with pytest.raises(wg.GraphError, match="a pipeline and memory="):
+        dist.jit(len, mesh=dist.Mesh(pipe=2), memory="1GB", pipeline=dist.Pipeline("pipe", 2))
+    with pytest.raises(wg.GraphError, match="spill=True and no memory"):
+        dist.jit(len, mesh=mesh, spill=True)
 
 
 def test_state_has_the_parts_of_its_parameter() -> None:
@@ -108,15 +217,6 @@ def test_a_batch_without_equal_parts() -> None:
         wg.ShapeError, match=r"step: x, \(7, 4\) float32, split along dimension 0 over 'data': 7 is no mult"
     ):
         step(wg.ones(7, 4))
-
-
-def test_parameters_are_whole_between_steps() -> None:
-    mesh, model = dist.Mesh(data=2), nn.Linear(4, 4)
-    dist.shard(model, mesh, fsdp="data")
-    trained(model, mesh)
-    assert model.weight.shape == (4, 4)
-    assert model.weight.grad.shape == (4, 4)
-    assert np.isfinite(model(wg.ones(2, 4)).detach().numpy()).all()
 
 
 def test_what_is_refused() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy as np
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
+from wengert.execute.jit.executor import executor
+from wengert.ops.collective.group import current
 
 SPLIT = dist.PartitionSpec
 Mesh = dist.Mesh
@@ -123,7 +127,7 @@ RULES: dict[str, dict[str, Any]] = {
         "down.weight": ROWS,
     },
 }
-# By number of ranks: plans, and the meshes that they are for.
+# By number of ranks: plans, and the meshes that they are for. Words of a plan's name say what it does.
 PLANS: dict[int, dict[str, Mesh]] = {
     2: {
         "data": Mesh(data=2),
@@ -132,6 +136,12 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "tensor": Mesh(model=2),
         "pipeline": Mesh(pipe=2),
         "pipeline interleaved": Mesh(pipe=2),
+        "context": Mesh(context=2),
+        "sequence tensor": Mesh(model=2),
+        "fsdp accumulated": Mesh(data=2, pipe=1),
+        "zero accumulated": Mesh(data=2, pipe=1),
+        "fsdp recomputed": Mesh(data=2),
+        "fsdp budget": Mesh(data=2),
     },
     4: {
         "data": Mesh(data=4),
@@ -145,18 +155,40 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "fsdp pipeline": Mesh(data=2, pipe=2),
         "pipeline tensor": Mesh(pipe=2, model=2),
         "data expert": Mesh(data=2, expert=2),
+        "data context": Mesh(data=2, context=2),
+        "fsdp context": Mesh(data=2, context=2),
+        "context tensor": Mesh(context=2, model=2),
+        "fsdp sequence tensor": Mesh(data=2, model=2),
+        "sequence tensor recomputed": Mesh(model=4),
+        "fsdp tensor accumulated": Mesh(data=2, model=2, pipe=1),
+        "sequence tensor pipeline": Mesh(pipe=2, model=2),
+        "context pipeline": Mesh(context=2, pipe=2),
     },
 }
 
 
-def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[float]:
-    """The losses of a training run in float64 by a plan; "" is one process, and no mesh."""
+def is_for(plan: str, kind: str) -> bool:
+    """Whether a plan can be followed with a model: experts need some, and sequences positions."""
+    return (kind == "experts" or "expert" not in plan) and (
+        kind in TOKENS or not {"context", "sequence"} & set(plan.split())
+    )
+
+
+def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20, half: bool = False) -> list[float]:
+    """The losses of a training run in float64 by a plan; "" is one process, and no mesh.
+
+    With `half` products are in bfloat16.
+    """
     wg.manual_seed(0)
-    model = MODELS[kind]().to(wg.float64)
+    model = MODELS[kind]().to(wg.float32 if half else wg.float64)
     optimizer = wg.optim.AdamW(model.parameters(), lr=1e-2)
 
+    words = set(plan.split())
+    forward = wg.checkpoint(model) if "recomputed" in words else model
+
     def step(x: Any, y: Any) -> Any:
-        loss = nn.functional.cross_entropy(model(x), y)
+        with wg.autocast("bfloat16") if half else nullcontext():
+            loss = nn.functional.cross_entropy(forward(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -166,17 +198,24 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20) -> list[f
     if plan:
         mesh = PLANS[ranks][plan]
         batch: Any = "data" if "data" in mesh.names else None
-        rules = RULES[kind] if "tensor" in plan else None
-        if "expert" in plan:
+        rules = RULES[kind] if "tensor" in words else None
+        if "expert" in words:
             rules = {"experts": "expert"} if kind == "experts" else None
-        dist.shard(model, mesh, rules, fsdp="data" if "fsdp" in plan else None)
-        inputs = SPLIT(batch, "context") if "context" in plan else batch
+        dist.shard(model, mesh, rules, fsdp="data" if "fsdp" in words else None)
+        inputs = SPLIT(batch, "context") if "context" in words else batch
         pipeline = None
-        if "pipeline" in plan:
-            schedule, laps = ("gpipe" if "gpipe" in plan else "1f1b"), (2 if "interleaved" in plan else 1)
+        if words & {"pipeline", "accumulated"}:
+            schedule, laps = ("gpipe" if "gpipe" in words else "1f1b"), (2 if "interleaved" in words else 1)
             pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps)
-        zero = "data" if plan == "zero" else None
-        train = dist.jit(step, mesh=mesh, in_specs=(inputs, batch), zero=zero, pipeline=pipeline)
+        train = dist.jit(
+            step,
+            mesh=mesh,
+            in_specs=(inputs, batch),
+            zero="data" if "zero" in words else None,
+            sequence="model" if "sequence" in words else None,
+            pipeline=pipeline,
+            memory="1MB" if "budget" in words else None,
+        )
     rng, shape = np.random.default_rng(1), SHAPES[kind]
     found = []
     for _ in range(steps):
@@ -249,6 +288,35 @@ def sums() -> Any:
     found["not finite"] = dist.all_reduce(odd, "ranks").numpy().view(np.uint64)
     found["strided"] = dist.all_reduce(wg.tensor(rng.normal(size=(300, 300)))[::2, ::3].mT, "ranks").numpy()
     return found
+
+
+def broken_off() -> list[str]:
+    """What runs of a program give of which some break off, on one rank or on all, while a sum is on its way.
+
+    The other rank comes later, when the one that broke off computes something else already.
+    """
+    ranks = dist.size()
+    mesh = dist.Mesh(data=ranks)
+    group: Any = current()
+    with mesh:
+        fn = lambda x, i: (dist.all_reduce(x * 2.0, "data"), x[i])
+        graph = wg.graph(fn)(wg.spec((400, 300)), wg.spec((4,), "int64"))
+    program = executor(graph, exchanges=group.transport.exchanges(mesh))
+    other = wg.jit(lambda x: wg.cumulative_sum(wg.sin(x), axis=0).sum(0))
+    told = []
+    for bad in ((), (1,), (), (0, 1), (), (0,), ()):
+        is_bad = dist.rank() in bad
+        if bad and not is_bad:
+            time.sleep(0.3)
+        try:
+            at = np.full(4, 400 if is_bad else 0)
+            total, _ = program.run([np.full((400, 300), len(told), np.float32), at])
+            told.append(f"{total.min()} {total.max()}")
+        except IndexError:
+            told.append("out of range")
+            for _ in range(3):
+                other(wg.full((800, 300), 7.0))
+    return told
 
 
 def train() -> Any:

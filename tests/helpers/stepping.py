@@ -36,6 +36,8 @@ TARGETS = ("host", "avx2", "sse2")
 
 
 def target_of(name: str) -> Target:
+    if name == "no pairs":
+        return machine.without("avx512bf16")
     return machine.host() if name == "host" else machine.level(name)
 
 
@@ -70,7 +72,9 @@ class Bench(Lowering):
         stride = max([-(-s.scratch // ALIGN) * ALIGN for s in plan.steps], default=0) + GUARD
         scratch = np.full(THREADS * stride + ALIGN, 0x5A, np.uint8)
         places: dict[Buffer, int] = {}
-        table = [start, scratch.ctypes.data + -scratch.ctypes.data % ALIGN, stride]
+        first = -scratch.ctypes.data % ALIGN
+        shares = scratch[first : first + THREADS * stride].reshape(THREADS, stride)
+        table = [start, shares.ctypes.data, stride]
 
         def where(view: View) -> tuple[int, int]:
             buffer = view.buffer
@@ -101,9 +105,13 @@ class Bench(Lowering):
             record = np.array([*words, 0], np.int64)
             pointers = np.array(table, np.int64)
             run = _KERNEL(step.kernel.address)
+            # Beyond what the step asked for, each thread's scratch memory is nobody's.
+            beyond = shares[:, -(-step.scratch // ALIGN) * ALIGN :]
+            before = beyond.copy()
             for lo, hi in self._pieces(step.units, step.grain):
                 thread = int(self.rng.integers(THREADS))
                 run(pointers.ctypes.data, record.ctypes.data, lo, hi, thread)
+            assert (beyond == before).all(), f"{step.label}: written outside its scratch memory"
         used = start - arena.ctypes.data
         for outside in (arena[:used], arena[used + plan.arena :]):
             assert (outside == 0xA5).all(), "written outside the arena"
@@ -195,3 +203,20 @@ def strided(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     out = part.transpose(np.argsort(order))
     out[...] = array
     return out
+
+
+def laid_out(x: np.ndarray, how: str) -> np.ndarray:
+    """The same matrices with other strides."""
+    if how == "transposed":
+        return np.ascontiguousarray(x.mT).mT
+    if how == "gaps":
+        wide = np.zeros((*x.shape[:-2], x.shape[-2], x.shape[-1] + 5), x.dtype)[..., : x.shape[-1]]
+        wide[...] = x
+        return wide
+    if how == "spread":
+        wide = np.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), x.dtype)[..., ::2, ::3]
+        wide[...] = x
+        return wide
+    if how == "reversed":
+        return np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1]
+    return np.ascontiguousarray(x)

@@ -7,6 +7,7 @@ numbers, in double precision; `durations` how long its steps take at their usual
 from __future__ import annotations
 
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,16 +154,16 @@ def curve(case: str, compiled: bool, by_wengert: bool, folder: Path) -> list[flo
 
 
 def durations(
-    name: str, compiled: bool, by_wengert: bool, steps: int, clock: Callable[[], float], arguments: list[str]
-) -> list[float]:
-    """What the clock says of each of an example's first steps, at the size at which it runs by itself, in seconds."""
+    name: str, compiled: bool, by_wengert: bool, steps: int, arguments: list[str]
+) -> list[tuple[float, float]]:
+    """What the clock, and the processor, say of each of an example's first steps, at its own size, in seconds."""
     module = load(name, by_wengert)
-    found: list[float] = []
+    found: list[tuple[float, float]] = []
 
     def see(step: Callable[[], Any]) -> Any:
-        began = clock()
+        began, used = time.perf_counter(), time.process_time()
         out = step()
-        found.append(clock() - began)
+        found.append((time.perf_counter() - began, time.process_time() - used))
         if len(found) >= steps:
             raise Enough
         return out

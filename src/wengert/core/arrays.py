@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .elsewhere import Elsewhere
 from .errors import DTypeError, ShapeError, fail
 from .spec import DType, as_dtype, category, default_complex, default_float, default_int, short_name
 
@@ -223,6 +224,8 @@ def format_tensor(x: Any) -> str:
         tail.append(f"shape={x.shape}")
         body = "<abstract>"
         tail.append(f"dtype={x.dtype}")
+    elif isinstance(x._data, Elsewhere):
+        body = repr(x._data)
     else:
         value = x._data
         shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value

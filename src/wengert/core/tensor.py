@@ -13,6 +13,7 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
+from .elsewhere import Elsewhere, as_data
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
@@ -203,6 +204,8 @@ class Tensor(Methods):
                 "Move this out of the traced function, or write wg.where for a choice between values, wg.cond for one "
                 "between computations, wg.while_loop for a loop that ends on a value.",
             )
+        if isinstance(self._data, Elsewhere):
+            self._data.refuse(what)
         return self._data
 
     def _decided(self, what: str) -> Any:
@@ -318,7 +321,7 @@ class Tensor(Methods):
         if what != "int()":  # which is constant but for its steps
             refuse_cut(self, what)
         if self._data is not None and self.size == 1:
-            return self._data.item()
+            return self._value(what).item()
         return self.item() if self.size != 1 else np.asarray(self._decided(what)).item()
 
     def __index__(self) -> int:
@@ -455,7 +458,7 @@ class Tensor(Methods):
     @data.setter
     def data(self, value: Any) -> None:
         if self.writes_through is not None:
-            self.writes_through.part(self)
+            self.writes_through.part(self, value)
         self.assign_(value)
 
     def retain_grad(self) -> None:
@@ -575,7 +578,15 @@ class DataView(Tensor):
         found: Tensor = self._grad
         return found
 
-    grad = property(lambda self: None)
+    @property
+    def grad(self) -> None:
+        """None: gradients are the owner's."""
+        return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            fail(GradientError, f"a gradient given to x.data, another name of {self.owner.spec}", "Write x.grad = v.")
 
     # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
     _data = property(lambda self: self.owner._data)
@@ -709,7 +720,7 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
     """Return an untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
     out = next(blanks)
     if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
-        data = np.asarray(data)
+        data = as_data(data)
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
     out.node = out._base = None

@@ -18,17 +18,18 @@ from .collectives import (
     permute,
     reduce_scatter,
 )
-from .engines.engine import Sharded
 from .engines.job import launch, rank, run, size
 from .engines.simulation import Simulation, simulate
 from .mesh import Mesh
 from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
+from .placing.sharded import Sharded
 from .predict import Cluster, Prediction, measure, predict
 from .program import Program, partition, place, whole
+from .sharding import shard
 from .spmd import shard_map
 from .suggest import Plan, Suggestion, suggest
-from .training import jit, shard
+from .training import jit
 
 __all__ = [
     "Cluster",

@@ -20,9 +20,9 @@ from ..storage.files import Path
 from ..train import checkpoints as single
 from ..train.checkpoints import Checkpoint
 from ..train.pieces import Pieces, Reader, Writing, merged
-from .engines.engine import Sharded
 from .mesh import Mesh, OnMesh, as_mesh
 from .placing.placement import local_shape, placement_of
+from .placing.sharded import Sharded, of_tensor
 from .program import place, spread_specs
 
 
@@ -126,6 +126,7 @@ def save_checkpoint(
 
 def _stand_in(x: Any, in_pieces: dict[int, Pieces], kept: list[Any]) -> Any:
     """Return an array of one element that stands for a value in parts; anything else as it is."""
+    x = of_tensor(x)
     if not isinstance(x, Sharded):
         return x
     parts = []

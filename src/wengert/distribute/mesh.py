@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.errors import GraphError, fail
 from ..core.ops.op import Op
+from ..execute.native.overlap import Exchanges
 from ..ops.collective.group import Group, current, entered
 
 _current: ContextVar[Mesh | None] = ContextVar("wengert_mesh", default=None)
@@ -149,6 +150,13 @@ class Transport:
         `what` says what this rank is about to do, and is asked only where that is told.
         """
         raise NotImplementedError
+
+    def exchanges(self, mesh: Mesh) -> Exchanges | None:
+        """Return what moves a program's collectives on a mesh while its other steps run; None where nothing does.
+
+        All ranks ask for it at the same time.
+        """
+        return None
 
     def trusting(self) -> AbstractContextManager[Any]:
         """Return a block in which a program runs that all ranks have agreed on: what they call is known to be equal."""

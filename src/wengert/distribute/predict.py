@@ -234,8 +234,9 @@ def predict(
     args: the arguments of a function, or specs of them; of a step that has been called they may be left out.
 
     One rank's kernels run here, on parts of the right sizes, and are timed; what ranks send each other is counted, and
-    takes the time that the model says. Collectives do not overlap with kernels, as in the engine that there is;
-    messages between the places of a pipeline do. The mesh may have any size: 8 ranks, or 4,096.
+    takes the time that the model says. Collectives count as if each were waited for where it starts: what ranks hide of
+    them behind kernels makes a step shorter. Messages between the places of a pipeline overlap. The mesh may have any
+    size: 8 ranks, or 4,096.
 
     Raises GraphError for anything else.
 

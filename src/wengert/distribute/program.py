@@ -9,19 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import tree
-from ..core.errors import GraphError, ShapeError, fail
+from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.mode import get_mode
 from ..core.spec import Spec, spec_of
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor, asarray, like, wrap
+from ..nn.parameter import Parameter
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .engines.engine import Engine, Sharded, engine_for
+from .engines.engine import Engine, engine_for
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
-from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of, spec_of_placement
+from .placing.placement import PartitionSpec, partition_spec, placement_of
+from .placing.sharded import Sharded, in_parts, of_tensor, parts_of
 
 # The kinds of calls that a program is kept for; of more, the oldest is forgotten.
 _KEPT = 64
@@ -95,7 +97,7 @@ class Program:
 
     def _lowered(self, args: tuple[Any, ...]) -> Made:
         leaves, structure = tree.flatten(args)
-        stand_ins = [x.spec if isinstance(x, Sharded) else x for x in leaves]
+        stand_ins = [x.spec if isinstance(of_tensor(x), Sharded) else x for x in leaves]
         specs = [_spec_of(x) for x in stand_ins]
         key = (
             _key(structure),
@@ -162,7 +164,7 @@ class Program:
     def _inside(self, args: tuple[Any, ...]) -> Any:
         """Return the results inside another transform: the function itself is run."""
         with for_all_ranks(self.mesh):
-            return self._fn(*tree.map(lambda x: x.whole() if isinstance(x, Sharded) else x, args))
+            return self._fn(*whole(args))
 
     def __call__(self, *args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
@@ -175,13 +177,13 @@ class Program:
         engine = engines.get(key)
         if engine is None:
             engine = engines[key] = engine_for(made)
-        leaves = [x for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
+        leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
         given = [(graph.names[n], x) for n, x in zip(graph.inputs, leaves, strict=True) if not isinstance(x, Sharded)]
         engine.check([name for name, _ in given], [x._data if isinstance(x, Tensor) else x for _, x in given])
         feeds: list[list[Any]] = [[] for _ in engine.ranks]
         for leaf, node, placement in zip(leaves, graph.inputs, made.inputs, strict=True):
-            parts = _parts(leaf, placement, self.mesh, engine.ranks, graph.names[node])
-            for feed, part in zip(feeds, parts, strict=True):
+            own = parts_of(leaf, placement, self.mesh, engine.ranks, graph.names[node])
+            for feed, part in zip(feeds, own, strict=True):
                 feed.append(part)
         results = engine.run(feeds)
         out: list[Any] = []
@@ -189,8 +191,8 @@ class Program:
             if all(e is None for e in placement):
                 out.append(wrap(np.asarray(results[0][i])))
             else:
-                parts_of = {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, results, strict=True)}
-                out.append(Sharded(wholes[i], placement, self.mesh, parts_of))
+                parts = {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, results, strict=True)}
+                out.append(Sharded(wholes[i], placement, self.mesh, parts))
         assert graph.out_structure is not None
         return tree.unflatten(graph.out_structure, out)
 
@@ -206,21 +208,6 @@ def _spec_of(x: Any) -> Spec | None:
     if isinstance(x, Tensor):
         return x.spec
     return spec_of(x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else None
-
-
-def _parts(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> list[Any]:
-    """Return the parts of these ranks. Raises ShapeError for parts by another placement."""
-    if isinstance(x, Sharded):
-        if x.placement != placement or x.mesh != mesh:
-            fail(
-                ShapeError,
-                f"{name} is split as {spec_of_placement(x.placement, x.mesh)} on {x.mesh} where the program takes "
-                f"{spec_of_placement(placement, mesh)} on {mesh}",
-                "Give it placed as in_specs says, or whole: x.whole().",
-            )
-        return [x.parts[rank] for rank in ranks]
-    whole = x._data if isinstance(x, Tensor) else np.asarray(x)
-    return [local_part(whole, placement, mesh, rank) for rank in ranks]
 
 
 def partition(
@@ -284,18 +271,40 @@ def place(x: Any, mesh: Mesh, spec: Any) -> Any:
     `spec` is a placement, or a pytree of placements that begins like `x`. All ranks call it with equal values.
     """
     leaves, structure = tree.flatten(x)
-    mesh, group = as_mesh(mesh, "place"), current()
-    ranks = [group.transport.rank] if isinstance(group, OnMesh) else range(mesh.size)
-    out = []
+    mesh, out = as_mesh(mesh, "place"), []
     for leaf, given in zip(leaves, spread_specs(spec, x, "place"), strict=True):
         t = asarray(leaf)
-        placement = placement_of(given, t.spec, mesh, "a tensor")
-        parts = {rank: np.array(local_part(t._data, placement, mesh, rank)) for rank in ranks}
-        out.append(Sharded(t.spec, placement, mesh, parts))
+        out.append(in_parts(t._value("place"), placement_of(given, t.spec, mesh, "a tensor"), mesh))
     return tree.unflatten(structure, out)
 
 
 def whole(x: Any) -> Any:
-    """Return a pytree with its values in parts joined; a collective where ranks are processes."""
+    """Return a pytree with its values in parts joined; a collective, for all ranks to call.
+
+    Tensors that are in parts (of a model that :func:`shard` has split, of its state dict) become whole ones of the same
+    kind. Of a module it is another module: the one that is trained keeps its parts.
+
+    >>> import wengert as wg
+    >>> mesh = wg.distribute.Mesh(data=2)
+    >>> model = wg.distribute.shard(wg.nn.Linear(2, 4), mesh, fsdp="data")
+    >>> model.weight.shape, wg.distribute.whole(model)(wg.ones(2)).shape
+    ((4, 2), (4,))
+    """
+    if isinstance(x, Tensor):
+        return _joined(x)
     leaves, structure = tree.flatten(x)
-    return tree.unflatten(structure, [leaf.whole() if isinstance(leaf, Sharded) else leaf for leaf in leaves])
+    return tree.unflatten(structure, [_joined(leaf) for leaf in leaves])
+
+
+def _joined(x: Any) -> Any:
+    """Return a value in parts as a whole tensor, one that is a leaf as another leaf; anything else as it is."""
+    found = of_tensor(x)
+    if not isinstance(found, Sharded):
+        return x
+    joined = found.whole()
+    if not isinstance(x, Tensor):
+        return joined
+    if isinstance(x, Parameter):
+        return type(x)(joined, x.requires_grad)
+    joined = like(x, joined)
+    return joined.requires_grad_() if x.requires_grad else joined

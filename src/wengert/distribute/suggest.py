@@ -15,7 +15,8 @@ from .mesh import Mesh
 from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, predict
-from .training import StepOnMesh, split_over
+from .sharding import split_over
+from .training import StepOnMesh
 
 
 @dataclass(frozen=True)
@@ -182,14 +183,7 @@ def _plan(
     except WengertError as e:
         why = str(e).partition("\n")[0]
         return Plan(name, mesh, in_specs, zero, fsdp, pipeline, None, 0, False, why)
-    # Between steps every process has all tensors whole.
-    whole = sum(n.spec.nbytes * _parts(p, mesh) for n, p in zip(program.graph.inputs, program.inputs, strict=True))
-    need = whole + prediction.memory
+    # A process keeps its parts between steps, and is given the whole batch.
+    kept = sum(n.spec.nbytes for n in program.graph.inputs)
+    need = kept + sum(x.nbytes for x in tree.leaves(args) if hasattr(x, "nbytes")) + prediction.memory
     return Plan(name, mesh, in_specs, zero, fsdp, pipeline, prediction, need, limit is None or need <= limit, "")
-
-
-def _parts(placement: Sequence[Any], mesh: Mesh) -> int:
-    found = 1
-    for n, d in zip(mesh.names, placement, strict=True):
-        found *= mesh.axes[n] if d is not None else 1
-    return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +13,6 @@ from ..core import tree
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.node import Node
-from ..core.references import Apart
 from ..core.spec import Spec
 from ..core.state.cells import Cell, TensorCell
 from ..core.tensor import Tensor
@@ -24,115 +21,60 @@ from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.outside import Outside
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.jit import Jit
-from ..execute.jit.options import Options
+from ..execute.jit.options import Options, nbytes_of
 from ..execute.jit.signature import Call
-from ..execute.jit.tracing import Argument, Traced
+from ..execute.jit.tracing import Argument, Traced, output_of
+from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
-from ..nn.module import Module
+from ..execute.native.run.spilling import folder_of
 from ..passes.cse import cse
 from .engines.engine import Lockstep, engine_for
 from .engines.stages import LockstepStages
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.partition import Partitioned, partition_graph
-from .placing.placement import PartitionSpec, Placement, local_part, partition_spec, placement_of
+from .placing.placement import PartitionSpec, Placement, placement_of, spec_of_placement
+from .placing.sharded import Sharded, parts_of
 from .program import checked_in_specs, spread_specs
-
-# By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.
-_placed: dict[int, tuple[weakref.ref[Tensor], PartitionSpec, str | None]] = {}
-
-
-def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *, fsdp: str | None = None) -> Module:
-    """Say where a module's parameters are split on a mesh. Returns the module.
-
-    Parameters
-    ----------
-    module: any module; nothing about it changes but where :func:`jit` computes with it.
-    mesh: the ranks.
-    rules: by pattern of parameter names (`"*.0.weight"`, as in :mod:`fnmatch`) a placement: a :class:`PartitionSpec`,
-        the name of the mesh axis that splits the first dimension, or None. The first pattern that fits counts; one
-        weight split by columns and the next by rows is tensor parallelism.
-    fsdp: a mesh axis over which every parameter is split along a dimension that is free and has equal parts, and is
-        gathered where it is used (sharded data parallelism).
-
-    Optimiser state has the parts of its parameter. Raises GraphError for a pattern that fits no parameter, ShapeError
-    for a split without equal parts.
-
-    >>> import wengert as wg
-    >>> mesh = wg.distribute.Mesh(model=2)
-    >>> model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Linear(8, 2))
-    >>> rules = {"0.*": "model", "2.weight": wg.distribute.PartitionSpec(None, "model")}
-    >>> _ = wg.distribute.shard(model, mesh, rules)
-    """
-    if not isinstance(module, Module):
-        fail(DTypeError, f"shard of a {type(module).__name__}", "It takes a module; functions have in_specs.")
-    mesh = as_mesh(mesh, "shard")
-    if fsdp is not None:
-        mesh.size_of(fsdp)
-    for gone in [key for key, (parameter, *_) in _placed.items() if parameter() is None]:
-        del _placed[gone]
-    given, used = dict(rules or {}), set()
-    for name, parameter in module.named_parameters():
-        pattern = next((p for p in given if fnmatch.fnmatchcase(name, p)), None)
-        spec = partition_spec(given[pattern]) if pattern is not None else PartitionSpec()
-        used.add(pattern)
-        placement_of(spec, parameter.spec, mesh, f"parameter {name}")
-        gathered = None
-        if fsdp is not None:
-            found = split_over(fsdp, spec, parameter.shape, mesh)
-            spec, gathered = (spec, None) if found is None else (found, fsdp)
-        _placed[id(parameter)] = Apart(parameter), spec, gathered
-    unused = [p for p in given if p not in used]
-    if unused:
-        names = ", ".join(n for n, _ in module.named_parameters())
-        fail(GraphError, f"shard: {unused[0]!r} fits no parameter", f"The parameters are {names}.")
-    return module
-
-
-def split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
-    """Return a placement that also splits the first dimension that is free.
-
-    None where there is none, and where the axis splits a dimension already.
-    """
-    ranks = mesh.size_of(axis)
-    if axis in spec.names:
-        return None
-    names = [*spec.names, *(None for _ in range(len(shape) - len(spec.names)))]
-    for dim, n in enumerate(shape):
-        if names[dim] is None and n and n % ranks == 0:
-            return PartitionSpec(*names[:dim], axis, *names[dim + 1 :])
-    return None
-
-
-def _known(x: Any) -> tuple[PartitionSpec, str | None] | None:
-    found = _placed.get(id(x))
-    return found[1:] if found is not None and found[0]() is x else None
+from .sharding import known, split_over
 
 
 class OnMeshExecutor:
-    """A traced step, partitioned: it takes whole arrays and gives whole arrays, and each rank computes its part."""
+    """A traced step, partitioned: each rank computes its part of whole arrays and takes and gives its own of others."""
 
-    def __init__(self, program: Partitioned | Pipelined, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        program: Partitioned | Pipelined,
+        names: Sequence[str],
+        wholes: Sequence[Spec],
+        kept: Mapping[int, str],
+        limit: Limit | None = None,
+    ) -> None:
         self.program = program
         self.names = names  # of the inputs, as errors call them
-        self.engine = engine_for(program)
+        self.wholes = wholes  # the whole outputs' specs
+        self.kept = kept  # of outputs in parts, as errors call them
+        self.engine = engine_for(program, limit)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
-        mesh = self.program.mesh
+        program, ranks = self.program, self.engine.ranks
+        mesh = program.mesh
         self.engine.check(self.names, arrays)
-        feeds = [
-            [local_part(np.asarray(x), p, mesh, rank) for x, p in zip(arrays, self.program.inputs, strict=True)]
-            for rank in self.engine.ranks
+        columns = [
+            parts_of(x, p, mesh, ranks, name) for x, p, name in zip(arrays, program.inputs, self.names, strict=True)
         ]
-        outputs = [np.asarray(v) for v in self.engine.run(feeds)[0]]
-        if not isinstance(self.engine, (Lockstep, LockstepStages)):
-            return outputs  # of an executor, which gives new arrays
-        seen: list[Any] = list(arrays)
-        for i, v in enumerate(outputs):
-            if any(np.may_share_memory(v, a) for a in seen):
-                outputs[i] = v.copy()
-            seen.append(outputs[i])
+        found = self.engine.run([[column[k] for column in columns] for k in range(len(ranks))])
+        if isinstance(self.engine, (Lockstep, LockstepStages)):  # others run executors, which give new arrays
+            seen = [part for column in columns for part in column]
+            found = [[_apart(v, seen) for v in row] for row in found]
+        outputs: list[Any] = []
+        for i, placement in enumerate(program.outputs):
+            if all(e is None for e in placement):
+                outputs.append(np.asarray(found[0][i]))
+            else:
+                parts = {rank: np.asarray(row[i]) for rank, row in zip(ranks, found, strict=True)}
+                outputs.append(Sharded(self.wholes[i], placement, mesh, parts, self.kept.get(i, "")))
         return outputs
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
@@ -140,6 +82,14 @@ class OnMeshExecutor:
         outputs = self.run(arrays)
         commit(outputs, ())
         return outputs
+
+
+def _apart(v: Any, seen: list[Any]) -> Any:
+    """Return an array that shares no memory with those that were seen; it is seen then."""
+    v = np.asarray(v)
+    v = v.copy() if any(np.may_share_memory(v, a) for a in seen) else v
+    seen.append(v)
+    return v
 
 
 class StepOnMesh(Jit):
@@ -154,13 +104,17 @@ class StepOnMesh(Jit):
         in_specs: Sequence[Any],
         zero: str | None,
         pipeline: Pipeline | None = None,
+        sequence: str | None = None,
+        limit: Limit | None = None,
     ) -> None:
         super().__init__(fn, Options(None, None, None, False, False, None))
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
+        self.spread = frozenset(() if sequence is None else (sequence,))
+        self.limit = limit
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
         # Where a tensor of the step's surroundings is, and along which axis it is gathered.
-        self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = _known
+        self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = known
 
     def lowered(self, *args: Any) -> Partitioned | Pipelined:
         """Return the program for arguments like these, or specs of them, without running it."""
@@ -178,8 +132,12 @@ class StepOnMesh(Jit):
                 f"{self._name} on {self.mesh} with the engine {engine}",
                 "Ranks run native code: compile a step on a mesh outside of wg.engine.",
             )
-        inputs, gathered = self._inputs(traced, call, captures)
+        inputs, gathered, wanted = self._placements(traced, call, captures)
         of_trace = traced.graph.inputs
+        kept = {w.output: captures.names[captures.cells[w.number].key] for w in traced.cell_writes}
+        for i, g, _ in traced.cell_grads:
+            if g is not None:
+                kept[g] = f"the gradient of {captures.names[captures.cells[i].key]}"
         names = [
             _name(node, captures.cells[i] if kind == "cell" else None)
             for node, (kind, i) in zip(of_trace, traced.sources, strict=True)
@@ -190,19 +148,29 @@ class StepOnMesh(Jit):
         ) -> Executor:
             if graph.inputs != of_trace:
                 return executor(graph, donated, replaced=replaced)  # a derivative: whole, on every rank
-            whole: list[Placement | None] = [(None,) * len(self.mesh.names)] * len(graph.outputs)
+            # A graph of decisions alone has other outputs, which are whole.
+            placed = wanted if graph is traced.graph else {}
+            none = (None,) * len(self.mesh.names)
+            goals: list[Placement | None] = [placed.get(i, none) for i in range(len(graph.outputs))]
             if self.pipeline is None:
-                made: Partitioned | Pipelined = partition_graph(cse(graph), self.mesh, inputs, whole, gathered)
+                made: Partitioned | Pipelined = partition_graph(
+                    cse(graph), self.mesh, inputs, goals, gathered, spread=self.spread
+                )
             else:
                 cuts = self._cuts(self.pipeline, traced, call)
-                made = pipelined(cse(graph), self.mesh, inputs, whole, gathered, cuts, self.pipeline)
+                made = pipelined(cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline, self.spread)
             self.partitions.append(made)
-            return OnMeshExecutor(made, names)
+            return OnMeshExecutor(made, names, [n.spec for n in graph.outputs], kept if placed else {}, self.limit)
 
         return compile
 
-    def _inputs(self, traced: Traced, call: Call, captures: Captures) -> tuple[list[Placement], list[frozenset[int]]]:
-        """Return the placement of every input of a trace, and along which axes it is gathered."""
+    def _placements(
+        self, traced: Traced, call: Call, captures: Captures
+    ) -> tuple[list[Placement], list[frozenset[int]], dict[int, Placement]]:
+        """Return the placement of every input of a trace, along which axes it is gathered, and those of outputs.
+
+        What a step leaves in parts between calls is an output by itself; what it returns is whole.
+        """
         mesh, graph = self.mesh, traced.graph
         args, kwargs = tree.unflatten(call.structure, call.leaves)
         if kwargs or len(args) != len(self.in_specs):
@@ -219,9 +187,10 @@ class StepOnMesh(Jit):
             spec, gathered = None, None
             if kind == "argument":
                 spec = given[call.positions[i]]
-            elif kind == "cell" and isinstance(captures.cells[i], TensorCell):
-                found = self.placed(captures.cells[i].tensor)  # type: ignore[attr-defined]
-                spec, gathered = found if found is not None else (None, None)
+            elif kind == "cell" and isinstance(cell := captures.cells[i], TensorCell):
+                spec, gathered = self._split(cell)
+            elif kind == "cell gradient":
+                spec = self._split_of_gradient(captures.cells[i])
             specs.append(spec)
             axes.append(gathered)
         updates = {w.number: graph.outputs[w.output] for w in traced.cell_writes}
@@ -230,7 +199,41 @@ class StepOnMesh(Jit):
             placement_of(s, n.spec, mesh, f"{self._name}: {graph.names[n]}")
             for s, n in zip(specs, graph.inputs, strict=True)
         ]
-        return placed, [frozenset() if a is None else frozenset({mesh.names.index(a)}) for a in axes]
+        of_cell = {i: p for (kind, i), p in zip(traced.sources, placed, strict=True) if kind == "cell"}
+        left: dict[int, set[Placement]] = {}
+        for w in traced.cell_writes:
+            cell = captures.cells[w.number]
+            if w.number not in of_cell and isinstance(cell, TensorCell):
+                of_cell[w.number] = placement_of(self._split(cell)[0], cell.spec, mesh, self._name)
+            left.setdefault(w.output, set()).add(of_cell.get(w.number, (None,) * len(mesh.names)))
+        for i, g, _ in traced.cell_grads:
+            if g is not None:
+                cell = captures.cells[i]
+                placement = placement_of(self._split_of_gradient(cell), cell.spec, mesh, self._name)
+                left.setdefault(g, set()).add(placement)
+        shown = {output_of(r) for r in (*traced.results, *(r for w in traced.place_writes for r in w.leaves))}
+        shown |= {w.output for w in traced.argument_writes} | {
+            w.output for w in traced.argument_grads if w.output is not None
+        }
+        kept = {k: found.pop() for k, found in left.items() if len(found) == 1 and k not in shown}
+        return placed, [frozenset() if a is None else frozenset({mesh.names.index(a)}) for a in axes], kept
+
+    def _split(self, cell: TensorCell) -> tuple[PartitionSpec | None, str | None]:
+        """Return where a tensor is split, and along which axis it is gathered where it is used."""
+        found = self.placed(cell.tensor)
+        if found is not None:
+            return found
+        data = cell.tensor._data
+        if isinstance(data, Sharded):  # a value that was given to it in parts
+            return spec_of_placement(data.placement, data.mesh), None
+        return None, None
+
+    def _split_of_gradient(self, cell: Cell) -> PartitionSpec | None:
+        """Return where a tensor's gradient is split: as it is, and over `zero` where its update is."""
+        spec = self._split(cell)[0] if isinstance(cell, TensorCell) else None
+        if self.zero is None:
+            return spec
+        return split_over(self.zero, spec or PartitionSpec(), cell.spec.shape, self.mesh) or spec
 
     @staticmethod
     def _cuts(pipeline: Pipeline, traced: Traced, call: Call) -> list[int | None]:
@@ -289,7 +292,10 @@ def jit(
     mesh: Mesh,
     in_specs: Sequence[Any] = (),
     zero: str | None = None,
+    sequence: str | None = None,
     pipeline: Pipeline | None = None,
+    memory: Any = None,
+    spill: bool | str = False,
     engine: str | None = None,
 ) -> Any:
     """Compile a training step for the ranks of a mesh.
@@ -299,15 +305,20 @@ def jit(
     fn: a step as :func:`wengert.jit` takes it, written for one process: modules, an optimiser, `loss.backward()`.
     mesh: the ranks.
     in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say.
-    zero: a mesh axis over which optimiser state is split, each rank updating its part of the parameters (ZeRO). State
-        that has the parts of a parameter which :func:`shard` splits over it stays as it is.
+    zero: a mesh axis over which gradients and optimiser state are split, each rank updating its part of the parameters
+        (ZeRO, stage 2). What has the parts of a parameter that :func:`shard` splits over it stays as it is.
+    sequence: a mesh axis of tensor parallelism along which what blocks hand on is in parts too, of examples or
+        positions: norms, residuals and dropout compute a part, and sums are scattered and gathered instead of
+        all_reduced (sequence parallelism).
     pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
+    memory, spill: a budget of memory for each rank beside what it is given, kept to as :func:`wengert.jit` does: values
+        are computed again, or spilled to a file. Collectives are then waited for where they stand.
     engine: "native", as None: ranks run native code.
 
-    Parameters are where :func:`shard` says, and whole on every rank where it says nothing. Between steps all tensors
-    are whole: inside, each rank has its parts. Batch norm sees the whole batch, dropout draws as one process would, and
-    losses are those of one process but for the order of sums. In a job (:func:`run`, `wengert launch`) each rank
-    computes its part, and every process gives the step the whole batch; elsewhere all ranks run in this process.
+    Parameters are where :func:`shard` says, and whole on every rank where it says nothing; so they are between steps.
+    Batch norm sees the whole batch, dropout draws as one process would, and losses are those of one process but for the
+    order of sums. In a job (:func:`run`, `wengert launch`) each rank computes its part, and every process gives the
+    step the whole batch; elsewhere all ranks run in this process.
 
     Raises what :func:`wengert.jit` and :func:`partition` raise. Left out, `fn` is decorated.
 
@@ -325,7 +336,17 @@ def jit(
     True
     """
     if fn is None:
-        return functools.partial(jit, mesh=mesh, in_specs=in_specs, zero=zero, pipeline=pipeline, engine=engine)
+        return functools.partial(
+            jit,
+            mesh=mesh,
+            in_specs=in_specs,
+            zero=zero,
+            sequence=sequence,
+            pipeline=pipeline,
+            memory=memory,
+            spill=spill,
+            engine=engine,
+        )
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
     mesh = as_mesh(mesh, "jit")
@@ -335,8 +356,20 @@ def jit(
             f"jit on {mesh} with engine={engine!r}",
             'Ranks run native code: leave engine out. wg.jit(f, engine="xla") compiles for one device.',
         )
-    if zero is not None:
-        mesh.size_of(zero)
+    for axis in (zero, sequence):
+        if axis is not None:
+            mesh.size_of(axis)
     if pipeline is not None:
         pipeline.count(mesh)
-    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline)
+    if pipeline is not None and memory is not None:
+        fail(
+            GraphError,
+            f"jit on {mesh} with a pipeline and memory={memory!r}",
+            "Each task of a pipeline is a program of its own: leave memory out, and take more microbatches.",
+        )
+    if spill and memory is None:
+        fail(GraphError, f"jit on {mesh} with spill={spill!r} and no memory", 'Say how much: memory="2GB".')
+    limit = None
+    if memory is not None:
+        limit = Limit(nbytes_of(memory, "memory"), 0, folder_of(spill) if spill else "", False)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, sequence, limit)

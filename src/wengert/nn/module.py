@@ -13,8 +13,9 @@ from ..core import tree
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
-from ..core.tensor import Tensor, asarray, wrap
-from .parameter import Parameter, recast_
+from ..core.tensor import Tensor, asarray, like, wrap
+from ..ops.index.inplace import recast_, set_gradient
+from .parameter import Parameter
 
 M = TypeVar("M", bound="Module")
 Hook = Callable[..., Any]
@@ -460,7 +461,7 @@ class Module:
                 # Without a look at it: what a compiled step does not read may be there or not.
                 p.grad = None
             elif p.grad is not None:
-                p.grad = wrap(np.zeros(p.shape, p.grad.dtype))
+                set_gradient(p, like(p, wrap(np.zeros(p.shape, p.grad.dtype))))
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
         """Make all parameters collect gradients, or freeze them. Returns the module."""

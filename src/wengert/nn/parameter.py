@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.spec import DType
-from ..core.tensor import Tensor, refuse_cut, wrap
+from ..core.tensor import Tensor, refuse_cut
 
 
 class Parameter(Tensor):
@@ -39,17 +38,3 @@ class Parameter(Tensor):
             refuse_cut(data, "a parameter, nn.Parameter(x),")
             source = data.detach()
         super().__init__(source, dtype=dtype, requires_grad=requires_grad)
-
-
-def recast_(x: Tensor, dtype: DType) -> None:
-    """Give a leaf, and its gradient, another dtype; the object stays the one that others refer to."""
-    if x.dtype == dtype:
-        return
-    tracked, grad = x.requires_grad, x.grad
-    x.requires_grad_(False)
-    made = wrap(x.detach().numpy().astype(dtype))
-    x._data, x._spec = made._data, made._spec
-    if tracked:
-        x.requires_grad_()
-    if grad is not None:
-        x.grad = wrap(grad.detach().numpy().astype(dtype))

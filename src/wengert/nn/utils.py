@@ -11,6 +11,7 @@ import numpy as np
 from .. import clip, float64, isfinite, sqrt, stack, where, zeros
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.tensor import Tensor, asarray, wrap
+from ..ops.index.inplace import set_gradient
 
 __all__ = [
     "clip_grad_norm_",
@@ -84,7 +85,7 @@ def clip_grad_norm_(
     if scale.is_abstract or not scale >= 1.0:
         for p in held:
             g = _gradient(p)
-            p.grad = where(scale >= 1.0, g, g * scale.astype(abs(g).dtype))
+            set_gradient(p, where(scale >= 1.0, g, g * scale.astype(abs(g).dtype)))
     before: Tensor = total.astype(dtype)
     return before
 
@@ -117,7 +118,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
         g = _gradient(p)
         if g.dtype.kind == "c":
             fail(DTypeError, f"clip_grad_value_ of a complex gradient {p.spec}", "Use clip_grad_norm_.")
-        p.grad = clip(g, -limit, limit)
+        set_gradient(p, clip(g, -limit, limit))
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -21,6 +21,7 @@ from ..core.mode import no_grad
 from ..core.ops.autocast import is_half
 from ..core.spec import float32, int32
 from ..core.tensor import Tensor, wrap
+from ..ops.index.inplace import set_gradient
 from .optimizer import Optimizer
 
 
@@ -116,7 +117,7 @@ class GradScaler:
                             f"unscale_() of a gradient in half precision, {p.grad.spec}",
                             "Keep parameters in float32: wg.autocast converts them where they are used.",
                         )
-                    p.grad = p.grad * inverse
+                    set_gradient(p, p.grad * inverse)
                     is_finite = all_of(isfinite(p.grad))
                     finite = is_finite if finite is None else finite & is_finite
         if finite is None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import view_as_complex, view_as_real, where
+from ..core.elsewhere import Elsewhere
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.ops.record import same_value
@@ -26,6 +27,7 @@ from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
 from ..core.tensor import Tensor, asarray, like, wrap
+from ..ops.index.inplace import set_gradient
 from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]
@@ -193,7 +195,7 @@ class Optimizer:
                     # Without a look at it: what a compiled step does not read may be there or not.
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad = like(p, wrap(np.zeros(p.shape, p.grad.dtype)))
+                    set_gradient(p, like(p, wrap(np.zeros(p.shape, p.grad.dtype))))
 
     # -- the step
 
@@ -359,12 +361,15 @@ class Optimizer:
                 state[name] = self._new_buffer(name, p, group)
         return state
 
-    def _new_buffer(self, name: str, p: Tensor, group: Group) -> Array:
+    def _new_buffer(self, name: str, p: Tensor, group: Group) -> Any:
         """Return a buffer before the first step. In a complex one real and imaginary parts are both the number."""
         if name in self.scalars:
             return np.asarray(self._initial(name, group), self._dtype(name, p))
-        first, dtype = self._initial(name, group), self._dtype(name, p)
-        return np.full(self._shape(name, p), complex(first, first) if dtype.kind == "c" else first, dtype)
+        number, dtype, shape = self._initial(name, group), self._dtype(name, p), self._shape(name, p)
+        first = complex(number, number) if dtype.kind == "c" else number
+        if isinstance(p._data, Elsewhere) and shape == p.shape:
+            return p._data.full(first, dtype)
+        return np.full(shape, first, dtype)
 
     # -- in a trace
 
@@ -558,11 +563,15 @@ class Optimizer:
             if key == "step":
                 made[key] = int(value)
                 continue
-            array = np.array(value.detach().numpy() if isinstance(value, Tensor) else value)
+            found = value._data if isinstance(value, Tensor) else value
+            array: Any = found.copy() if isinstance(found, Elsewhere) else np.array(found)
+            dtype = self._dtype(key, p)
             if array.shape != self._shape(key, p):
                 wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
-            else:
-                made[key] = array.astype(self._dtype(key, p))
+                continue
+            made[key] = array if array.dtype == dtype else array.astype(dtype)
+            if isinstance(p._data, Elsewhere) and not isinstance(array, Elsewhere) and array.shape == p.shape:
+                made[key] = p._data.taken(made[key])
         made.setdefault("step", 0)
         return made
 
@@ -579,7 +588,7 @@ class Optimizer:
 
 def _saved(value: Any) -> Any:
     """Return a copy of what a state holds, with tensors in the place of arrays."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, Elsewhere)):
         return wrap(value.copy())
     return list(map(_saved, value)) if isinstance(value, list) else value
 

@@ -8,8 +8,7 @@ import re
 DIFFERS: dict[str, str] = {
     "from_numpy": "copies: later writes to the array are not seen",
     "Tensor.numpy": "is read-only; `numpy.array(t)` copies",
-    "Tensor.view": "a value; writes to it reach the base, and the base's reach it, but for those of compiled code",
-    "Tensor.detach": "as `view`: a view that lives while compiled code writes to its base keeps the old value",
+    "Tensor.view": "a write to it that cannot be carried to its base exactly is an error",
     "floor_divide": "as `remainder` and `%`: in compiled code integers divided by 0 are 0, and no error",
     "Tensor.data_ptr": "the address of the present value, which a write gives up",
     "Tensor.stride": "strides of an array in C order, whatever the tensor was taken from",

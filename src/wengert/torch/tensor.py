@@ -377,8 +377,10 @@ class Tensor(Plain):
         return Plain.is_leaf.fget(self)  # type: ignore[attr-defined, no-any-return]
 
     def detach_(self) -> Tensor:
-        """Forget how the tensor was computed, and return it."""
-        if not self.is_leaf:
+        """Forget how the tensor was computed, or that it collects gradients, and return it."""
+        if self.is_leaf:
+            self.requires_grad_(False)
+        else:
             self.node = None if self._data is not None else self.detach().node
         return self
 

@@ -11,6 +11,7 @@ from ..core.mode import enable_grad, no_grad
 from ..core.node import Node
 from ..core.ops.record import OUTPUT
 from ..core.tensor import Tensor, asarray
+from ..ops.index.inplace import set_gradient
 from ..ops.neural.normalization import batch_norm_op
 from ..ops.structure.creation import zeros
 from ..transforms.control.functions import scan
@@ -122,7 +123,7 @@ def _as_loop(fn: Callable[..., Tensor], leaves: list[Tensor], parts: Sequence[Te
         _refuse_batch_norm(losses)
         for i in sorted(used):
             p, g = leaves[i], sums[i] / count
-            p.grad = g if p.grad is None else p.grad + g
+            set_gradient(p, g if p.grad is None else p.grad + g)
         return losses.sum() / count  # type: ignore[no-any-return]
 
 

@@ -343,9 +343,15 @@ class World:
         self.rule = rule([self.weight], lr=0.5)
         self.draws = wg.random.Generator(seed)
         self.answer = r.randrange(6)
+        self.views: tuple[Any, ...] = ()
+        self.tensor: Any = wg.tensor
         donated = 0 if r.random() < 0.3 else None
-        if r.random() < 0.2:
-            self.does.add("freed")
+        self.does |= {name for name, share in (("freed", 0.2), ("itself", 0.3)) if r.random() < share}
+        if r.random() < 0.3:  # state with views, which writes reach
+            self.total, self.weight = wg.torch.zeros(3), wg.torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+            self.rule = rule([self.weight], lr=0.5)
+            self.does |= {name for name in ("views", "kept gradient") if r.random() < 0.5}
+            self.tensor = wg.torch.tensor if r.random() < 0.7 else wg.tensor
         self.call: Any = wg.jit(self.function, donate_argnums=donated) if is_compiled else self.function
 
     def function(self, *args: Any) -> Any:
@@ -375,7 +381,7 @@ class World:
         if "step" in self.does:
             (self.weight * 2).sum().backward()
             self.rule.step()
-            self.rule.zero_grad()
+            self.rule.zero_grad(set_to_none="kept gradient" not in self.does)
         if "draw" in self.does:
             out = out + wg.rand(3, generator=self.draws)
         if "decide" in self.does and wg.abs(out).sum() > 40:
@@ -390,6 +396,10 @@ class World:
             lambda: (out, None, np.arange(2)),
             lambda: Pair(out, twice),
         ]
+        if "itself" in self.does:
+            values = wg.Tensor, np.ndarray, np.generic, int, float, complex
+            first = next((x for x in wg.tree.leaves(args) if isinstance(x, values) and type(x) is not bool), None)
+            return answers[self.answer](), first, self.total, self.total[1:]
         return answers[self.answer]()
 
     def leaf(self, kind: str, value: int) -> Any:
@@ -398,7 +408,7 @@ class World:
         if name in ("tensor", "array"):
             dtype, _, shape = rest.partition(" ")
             array = np.asarray(np.full(eval(shape), value), dtype)
-            return wg.tensor(array) if name == "tensor" else array
+            return self.tensor(array) if name == "tensor" else array
         if kind == "strided array":
             return np.full((3, 2), value, np.float32)[:, 0]
         if name == "strided":
@@ -418,7 +428,7 @@ class World:
             "tracked": lambda: wg.tensor(np.full(3, value, np.float32), requires_grad=True),
             "computed": lambda: wg.tensor(np.full(3, value, np.float32), requires_grad=True) * 2,
             "odd": lambda: Odd(np.full(3, value, np.float32)),
-            "state": lambda: self.total,
+            "state": lambda: self.total[:] if "views" in self.does and value % 2 else self.total,
             "scalar": lambda: np.float32(value),
             "swapped": lambda: np.full(3, value, ">f4"),
             "weak": lambda: weak_number(float(value)),
@@ -458,9 +468,11 @@ class World:
             self.rule.param_groups[0]["lr"] *= 0.5
         elif change == "held":
             self.held = self.total._data, self.weight.grad
+            if "views" in self.does:
+                self.views = self.total[1:], self.weight.detach()[:2], self.weight.grad
 
     def state(self) -> list[Any]:
-        return [self.total, self.weight, self.weight.grad, np.asarray(self.draws.get_state())]
+        return [self.total, self.weight, self.weight.grad, np.asarray(self.draws.get_state()), *self.views]
 
 
 USUAL = ["tensor float32 (3,)", "array float32 (3,)", "float"]
@@ -592,7 +604,7 @@ SELDOM = {"method", "unobserved", "take_array", "take_cell", "write_cell", "carr
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_interpreters_agree() -> None:
     seen: set[str] = set()
-    for seed in (*range(9), 15, 16, 27):  # which come to every instruction
+    for seed in (*range(9), 15, 16, 27, 41):  # which come to every instruction
         seen |= agree(seed, 24)
     assert seen >= INSTRUCTIONS.keys() - SELDOM
 

@@ -432,9 +432,10 @@ def test_results_that_are_one_array() -> None:
         with wg.no_grad():
             state.add_(1.0)
         assert results[1].tolist() == [2 * i] * 3
-        assert x.tolist() == [i] * 3
         assert results[0].tolist() == [100, 2 * i, 2 * i]
-        assert results[2].tolist() == [i, 100, i]
+        assert results[2] is x
+        assert x.tolist() == [i, 100, i]
+        assert results[3] is state
         assert state.tolist() == [2 * i + 1] * 3
 
 

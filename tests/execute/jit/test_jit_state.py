@@ -294,6 +294,41 @@ def test_parameters_are_written_where_they_stand_beside_a_state_with_a_past() ->
         assert w._data.ctypes.data == memory
 
 
+def test_parameters_are_written_where_they_stand_after_every_index_was_looked_at() -> None:
+    """Counts of the optimiser and of a generator are computed before the last index is known to be right."""
+    wg.manual_seed(0)
+    table, layer, drop = nn.Embedding(40, 32), nn.Linear(32, 32), nn.Dropout(0.5)
+    opt = wg.optim.Adam([*table.parameters(), *layer.parameters()], lr=0.01)
+
+    @wg.jit
+    def step(words: Any) -> Any:
+        opt.zero_grad()
+        h = wg.zeros((words.shape[0], 32))
+        for i in range(4):
+            h = wg.tanh(layer(drop(table(words[:, i])) + h))
+        loss = (h * h).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    words = np.random.default_rng(0).integers(0, 40, (8, 4))
+    for _ in range(3):
+        step(wg.asarray(words))
+    where = [p._data.ctypes.data for p in (table.weight, layer.weight)]
+    assert float(step(wg.asarray(words))) > float(step(wg.asarray(words)))
+    assert [p._data.ctypes.data for p in (table.weight, layer.weight)] == where
+    before = [*map(np.array, (table.weight._data, layer.weight._data)), str(opt.state_dict())]
+    for wrong in (40, -41):
+        for place in range(4):
+            bad = words.copy()
+            bad[5, place] = wrong
+            with pytest.raises(wg.RangeError, match=f"index {wrong} is out of range"):
+                step(wg.asarray(bad))
+            np.testing.assert_array_equal(before[0], table.weight._data)
+            np.testing.assert_array_equal(before[1], layer.weight._data)
+            assert before[2] == str(opt.state_dict())
+
+
 def test_train_and_eval_are_different_programs() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
     fn = wg.jit(lambda x: model(x))

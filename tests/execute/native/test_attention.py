@@ -6,12 +6,13 @@ import itertools
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from processors import on_processors
+from processors import HALF_TARGETS, on_processors
 from stepping import RULES, TARGETS, Bench, lowered, node_of, strided
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.kernel import Kernel
@@ -199,9 +200,45 @@ def test_sizes_are_not_in_the_code() -> None:
     assert len(kernels) == 1
 
 
-def test_half_precision_and_mixed_types_are_left_to_the_host() -> None:
-    args, _ = operands((2,), 3, 4, 5, 6, "f2")
-    assert lowered(node_of("attention", args, {"causal": False, "scale": 1.0}), args) is None
+HALVES = [ml_dtypes.bfloat16, np.float16]
+
+
+def check_half(args: Arrays, dy: np.ndarray, target: str, **attrs: Any) -> None:
+    """Numbers of half precision are widened where they are read: nothing is rounded but what is stored."""
+    dtype = args[0].dtype
+    q, k, v, *mask = args
+    node = node_of("attention", args, attrs)
+    y, lse = lowered(node, args, target)
+    forward = _attention_reference(*(a.astype(np.float64) for a in args), **attrs)
+    # In the backward pass y and lse are what they were rounded to.
+    given = [q, k, v, y, lse, dy, *mask]
+    gradients = lowered(node_of("attention_gradients", given, attrs), given, target)
+    wanted = _gradients_reference(*(a.astype(np.float64) for a in given), **attrs)
+    half = float(ml_dtypes.finfo(dtype).eps) / 2
+    assert [a.dtype for a in (y, lse, *gradients)] == [dtype, np.float32, dtype, dtype, dtype]
+    for a, e in zip((y, lse, *gradients), (*forward, *wanted), strict=True):
+        rounding = half if a.dtype == dtype else 0.0
+        scale = max(1.0, float(np.abs(e).max(initial=0)))
+        assert (np.abs(a.astype(np.float64) - e) <= 1.01 * rounding * np.abs(e) + 3e-5 * scale).all()
+
+
+@pytest.mark.parametrize(("shape", "target"), on_processors(SHAPES, str, HALF_TARGETS))
+def test_half_precision(shape: Any, target: str) -> None:
+    dtype = HALVES[SHAPES.index(shape) % 2]
+    args, dy = operands(*shape, dtype)
+    for causal in (False, True):
+        check_half(args, dy, target, causal=causal, scale=0.4)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_of_other_strides_and_masks(dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    args, dy = operands((2, 3), 21, 135, 6, 10, dtype)
+    mask = rng.normal(size=(2, 3, 21, 135)).astype(dtype)
+    mask[rng.random(mask.shape) < 0.3] = -math.inf
+    mask[1, 1, 5] = -math.inf
+    for given in ([], [mask], [np.broadcast_to(mask[:, :, :1], mask.shape)]):
+        check_half([strided(a, rng) for a in args] + given, strided(dy, rng), "host", causal=True, scale=0.5)
 
 
 def test_arm() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert.execute.native.kernels.conv.lowerings  # noqa: F401
-from processors import on_processors
+from processors import HALF_TARGETS, on_processors
 from stepping import TARGETS, Bench, node_of
 from wengert.core.node import Node
 from wengert.core.ops.op import TABLE
@@ -121,6 +122,53 @@ def test_products(case: Case, level: str) -> None:
             assert_close(run(op, given, attrs, level), want, dtype)
 
 
+def assert_rounded_once(got: Array, op: str, given: list[Array], attrs: dict[str, Any], steps: int) -> None:
+    """Sums of so many products in float32, rounded once: for any order of the terms."""
+    wide = [a.astype(np.float64) for a in given]
+    want = TABLE[op].forward(*wide, **attrs)
+    size = TABLE[op].forward(*map(np.abs, wide), **attrs)
+    half = float(ml_dtypes.finfo(given[0].dtype).eps) / 2
+    info = ml_dtypes.finfo(given[0].dtype)
+    bound = half * np.abs(want) + 2 * steps * 2.0**-24 * size + float(info.smallest_subnormal)
+    assert got.dtype == given[0].dtype
+    assert (np.abs(got.astype(np.float64) - want) <= bound).all()
+
+
+# Every third case is of float16, the others are of bfloat16, for which there is more code.
+HALVES = [(case, np.float16 if i % 3 == 1 else ml_dtypes.bfloat16) for i, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(
+    ("half", "level"),
+    on_processors(HALVES, lambda v: f"{CASES.index(v[0])}-{np.dtype(v[1]).name}", HALF_TARGETS),
+)
+def test_half_precision(half: tuple[Case, Any], level: str) -> None:
+    """Numbers are widened, or summed by pairs, of whatever layout."""
+    case, dtype = half
+    rng = np.random.default_rng(3)
+    layouts = list(LAYOUTS.values())
+    for i, (op, (args, more)) in enumerate(products(case, rng).items()):
+        attrs = {**more, **case.attrs}
+        given = [layouts[(i + j + CASES.index(case)) % 3](a.astype(dtype)) for j, a in enumerate(args)]
+        steps = int(np.prod(case.w[1:])) if op == "convolve" else args[1].size
+        assert_rounded_once(run(op, given, attrs, level), op, given, attrs, steps)
+
+
+@pytest.mark.parametrize("level", ["host", "no pairs"])
+@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[6], CASES[11]], ids=str)
+def test_no_bfloat16_is_flushed(case: Case, level: str) -> None:
+    """Denormal numbers times large ones, and numbers whose products and sums are denormal."""
+    rng = np.random.default_rng(4)
+    for small, large in ((2.0**-130, 2.0**125), (2.0**-66, 2.0**-66), (2.0**-60, 2.0**-58)):
+        for op, (args, more) in products(case, rng).items():
+            attrs = {**more, **case.attrs}
+            given = [(a * by).astype(ml_dtypes.bfloat16) for a, by in zip(args, (small, large))]
+            steps = int(np.prod(case.w[1:])) if op == "convolve" else args[1].size
+            found = run(op, given, attrs, level)
+            assert_rounded_once(found, op, given, attrs, steps)
+            assert np.count_nonzero(found) > 0.9 * np.count_nonzero(TABLE[op].forward(*args, **attrs))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[8], CASES[11], CASES[15]], ids=str)
 def test_layouts(case: Case, layout: str) -> None:
@@ -131,6 +179,17 @@ def test_layouts(case: Case, layout: str) -> None:
         want = TABLE[op].forward(*args, **attrs)
         given = [LAYOUTS[layout](a.astype(np.float32)) for a in args]
         assert_close(run(op, given, attrs), want, np.float32)
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+def test_phases_without_taps_copy_nothing(groups: int) -> None:
+    """Of a kernel smaller than the stride some phases have taps along one axis alone, and no memory for images."""
+    case, rng = Case((2, 5, 60, 9), (5, 5 // groups, 1, 1), (2, 2), groups=groups), np.random.default_rng(6)
+    args, more = products(case, rng)["convolve_transpose"]
+    for layout in LAYOUTS.values():
+        given = [layout(a.astype(np.float32)) for a in args]
+        attrs = {**more, **case.attrs}
+        assert_close(run("convolve_transpose", given, attrs), TABLE["convolve_transpose"].forward(*args, **attrs), "f4")
 
 
 @pytest.mark.parametrize("level", TARGETS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -347,6 +348,56 @@ def test_the_gradient_of_a_pick_is_a_choice_in_the_loop_that_takes_it() -> None:
         spread(wg.asarray(x), wg.asarray(np.array([[0], [30], [1], [2]])))
 
 
+@pytest.mark.parametrize("shape", [(3, 4, 30), (12, 5001)])
+def test_a_loss_by_picks_is_one_loop_with_the_softmax_before_it(shape: tuple[int, ...]) -> None:
+    """Words of sentences are seen as rows, as programs for PyTorch do it; vocabularies are long."""
+    x, t = normal(*shape), np.random.default_rng(0).integers(0, shape[-1], 12)
+
+    def loss(x: Any, t: Any) -> Any:
+        return F.nll_loss(F.log_softmax(x, -1).reshape(-1, shape[-1]), t)
+
+    check(wg.value_and_grad(loss), x, t)
+    compiled = wg.jit(wg.value_and_grad(loss))
+    compiled(wg.asarray(x), wg.asarray(t))
+    # Of all that is computed of the logits nothing is stored but their gradient.
+    size = math.prod(shape)
+    assert [w.nbytes for s in compiled.plan.steps for w in s.writes if w.nbytes >= 4 * size] == [4 * size]
+    with pytest.raises(wg.RangeError, match="is not one of"):
+        compiled(wg.asarray(x), wg.asarray(t + shape[-1]))
+
+
+def test_a_pick_of_rows_in_another_shape() -> None:
+    x, at = normal(2, 3, 5), np.array([[0], [-1], [2], [4], [-5], [1]])
+
+    def pick(x: Any, at: Any) -> Any:
+        return wg.take_along_axis(wg.sin(x).reshape(6, 5), at, axis=-1)
+
+    def put(x: Any, at: Any, ct: Any) -> Any:
+        """Rows of zeros in which one element was put, in another shape."""
+        return wg.vjp(lambda x: wg.take_along_axis(x.reshape(6, 5), at, axis=-1), x)[1](ct)[0]
+
+    made = check(pick, x, at)
+    assert max(w.nbytes for s in made.plan.steps for w in s.writes) < x.nbytes
+    check(lambda x, at: wg.vjp(lambda x: pick(x, at), x)[1](pick(x, at))[0].sum(-1), x, at)
+    for ct in (np.array([[np.inf], [np.nan], [-0.0], [1.0], [0.0], [2.0]], np.float32), normal(6, 1)):
+        check(lambda x, at, ct: put(x, at, ct) * 2, x, at, ct)
+        check(lambda x, at, ct: (put(x, at, ct).sum(-1), wg.exp(x) * put(x, at, ct).sum(-1, keepdims=True)), x, at, ct)
+    with pytest.raises(wg.RangeError, match="5 is out of range"):
+        wg.jit(pick)(wg.asarray(x), wg.asarray(np.where(at == 4, 5, at)))
+
+
+def test_a_reshape_moves_over_what_is_the_same_in_whole_rows() -> None:
+    def program(x: Any, row: Any, column: Any, both: Any) -> Any:
+        spread = wg.sin(x) * wg.exp(row) + column * both
+        return spread.reshape(2, 3, 10), spread.reshape(6, 2, 5), spread.reshape(60)
+
+    args = normal(6, 10), normal(10), normal(6, 1), normal(1, 10)
+    check(program, *args)
+    for shape in ((2, 3, 10), (6, 2, 5), (60,), (3, 20), (6, 10, 1), (1, 6, 10)):
+        check(lambda *a, shape=shape: (wg.sin(a[0]) * a[1] + a[2] * a[3]).reshape(shape), *args)
+        check(lambda x, c, shape=shape: wg.exp(wg.sin(x) * c).reshape(shape), normal(6, 2, 5), normal(6, 1, 5))
+
+
 def test_what_a_scan_reads_is_not_looked_for_behind_it() -> None:
     def program(x: Any) -> Any:
         spread = wg.std(x, axis=0, keepdims=True)
@@ -385,3 +436,80 @@ def test_short_rows_are_computed_together(columns: int, target: str) -> None:
     vectors = columns * 8 / which.width
     assert together >= ({1, 2, 4} if 1 <= vectors <= 4 else set())
     assert 4 not in together or vectors <= 4
+
+
+def along(axis: int) -> Callable[..., Any]:
+    """Products laid side by side: plain, with a bias, with epilogues."""
+
+    def program(x: Any, w: Any, b: Any) -> Any:
+        square = x @ w @ (w.mT @ w)
+        return wg.concat([x @ w, F.linear(x, w.mT, b), wg.tanh(x @ w) * 2.0, wg.sin(square)], axis=axis)
+
+    return program
+
+
+def repeated(x: Any, w: Any, b: Any) -> Any:
+    p = x[0] @ w
+    return wg.concat([p, p, p.reshape(4, 33) * 2.0]), p.sum(0), wg.sort(p, axis=0)
+
+
+# Programs, and how many of their pieces are copied all the same.
+SIDE_BY_SIDE: dict[str, tuple[Callable[..., Any], int]] = {
+    "rows": (along(0), 0),
+    "steps": (along(1), 4),  # the rows of a piece are not one stride apart
+    "columns": (along(2), 0),
+    "words": (lambda x, w, b: wg.concat([(x[:, i] @ w).reshape(6, 1, 33) for i in range(4)], axis=1), 0),
+    "stack": (lambda x, w, b: wg.stack([x[0] @ w, x[1] @ w + b, wg.exp(x[2] @ w)], axis=1), 0),
+    "one": (lambda x, w, b: wg.concat([x @ w[:, :1], x[:, :, :1] @ b[None, :1], x @ w[:, :2]], axis=-1), 2),
+    "row": (lambda x, w, b: wg.stack([x[0, 0] @ w, b, x[1, 1] @ w], axis=0), 1),
+    "nested": (lambda x, w, b: wg.stack([wg.concat([x[i] @ w, x[i + 1] @ w]) for i in (0, 2)]), 0),
+    "repeated": (repeated, 1),
+}
+
+
+@pytest.mark.parametrize(("name", "target"), on_processors(sorted(SIDE_BY_SIDE)))
+def test_products_are_written_where_they_are_laid_side_by_side(name: str, target: str) -> None:
+    which = machine.host() if target == "host" else machine.level(target)
+    program, copies = SIDE_BY_SIDE[name]
+    made = check(program, normal(6, 4, 19), normal(19, 33), normal(33), target=which)
+    assert len([step for step in made.plan.steps if "copy" in step.label]) == copies
+
+
+def test_a_table_that_many_steps_look_up_has_one_gradient() -> None:
+    """Steps' scatters into rows of zeros are one; others, few rows of a small table, and further terms stay."""
+    table, w, rows = normal(50, 8), normal(8, 8), [np.array(i) for i in ([1, 49], [3, 3], [[0, 1], [7, 1]], [-1, 2])]
+
+    def looked_up(e: Any, w: Any, *at: Any) -> Any:
+        return sum((wg.sin(e[i] @ w) ** 2).sum() for i in at) + (e * e).sum()
+
+    made = check(wg.grad(looked_up, argnums=(0, 1)), table, w, *rows)
+    assert len([s for s in made.plan.steps if "scatter" in s.label]) == 1
+    # Of other integers, from the end, and twice the same rows.
+    check(wg.grad(looked_up), table, w, rows[0].astype(np.int8), rows[1], rows[1].astype(np.int8), rows[3])
+    check(wg.grad(lambda e, *at: sum((e[i] ** 3).sum() for i in at)), normal(4, 3), np.arange(4), np.arange(4))
+    check(wg.grad(lambda e, *at: sum((e[:, i] ** 3).sum() for i in at)), normal(40, 30), rows[0] % 30, rows[1])
+    check(lambda e, *at: sum(wg.grad(lambda e, i: (e[i] ** 3).sum())(e, i) for i in at), normal(90), *rows)
+    spread = wg.jit(wg.grad(looked_up))
+    with pytest.raises(wg.RangeError, match="index 50 is out of range"):
+        spread(wg.asarray(table), wg.asarray(w), *(wg.asarray(i) for i in rows[:3]), wg.asarray([50, 0]))
+
+
+def test_indices_side_by_side_are_looked_at_unless_all_of_them_were() -> None:
+    large, small, i, j = normal(50, 3), normal(40, 3), np.array([1, 49]), np.array([0, 39])
+
+    def both(large: Any, small: Any, i: Any, j: Any) -> Any:
+        return large[i].sum() + large[j].sum(), large[wg.concat([i, j])]
+
+    def one(large: Any, small: Any, i: Any, j: Any) -> Any:
+        return large[i].sum(), large[wg.concat([i, j])]
+
+    def other(large: Any, small: Any, i: Any, j: Any) -> Any:
+        return large[i].sum() + large[j].sum(), small[wg.concat([j, i])]
+
+    for f, checks in ((both, 2), (one, 2), (other, 3)):
+        good = (i, j) if f is not other else (j, j)
+        made = check(f, large, small, *good)
+        assert len([s for s in made.plan.steps if "range of" in s.label]) == checks
+        for bad in ((np.array([1, 50]), j), (i, np.array([50, 1])), *([(i, j)] if f is other else [])):
+            with pytest.raises(wg.RangeError, match="out of range"):
+                wg.jit(f)(*(wg.asarray(x) for x in (large, small, *bad)))

@@ -15,7 +15,7 @@ import ml_dtypes
 import wengert.execute.native.kernels.gemm.contractions
 import wengert.execute.native.kernels.gemm.products  # noqa: F401
 from processors import on_processors
-from stepping import TARGETS, Bench, check, lowered, node_of, numbers, same, target_of
+from stepping import TARGETS, Bench, check, laid_out, lowered, node_of, numbers, same, target_of
 from wengert.core.node import Node
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.kernels.copies import copy_step
@@ -27,6 +27,11 @@ from wengert.execute.native.plan.lowering import RULES, Epilogue
 from wengert.execute.native.plan.plan import View
 
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.int64)
+# On the host without sums of pairs bfloat16 is widened, as float16 is.
+EVERY = [
+    *on_processors(DTYPES, lambda d: np.dtype(d).name),
+    pytest.param(ml_dtypes.bfloat16, "no pairs", id="bfloat16-no pairs"),
+]
 # Around the heights and widths of tiles of every target: (rows, inner, columns).
 SIZES = (
     (1, 1, 1),
@@ -41,30 +46,14 @@ SIZES = (
     (0, 3, 4),
     (3, 4, 0),
     (3, 0, 4),
+    (15, 0, 33),
 )
-
-
-def laid_out(x: np.ndarray, how: str) -> np.ndarray:
-    """The same matrices with other strides."""
-    if how == "transposed":
-        return np.ascontiguousarray(x.mT).mT
-    if how == "gaps":
-        wide = np.zeros((*x.shape[:-2], x.shape[-2], x.shape[-1] + 5), x.dtype)[..., : x.shape[-1]]
-        wide[...] = x
-        return wide
-    if how == "spread":
-        wide = np.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), x.dtype)[..., ::2, ::3]
-        wide[...] = x
-        return wide
-    if how == "reversed":
-        return np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1]
-    return np.ascontiguousarray(x)
 
 
 LAYOUTS = ("plain", "transposed", "gaps", "spread", "reversed")
 
 
-@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
+@pytest.mark.parametrize(("dtype", "target"), EVERY)
 def test_sizes(dtype: Any, target: str) -> None:
     rng = np.random.default_rng(1)
     for m, k, n in SIZES:
@@ -72,8 +61,11 @@ def test_sizes(dtype: Any, target: str) -> None:
         check("matmul", [x, y], {}, target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(
+    ("dtype", "target"),
+    [(d, t) for d in (np.float32, np.float64, np.float16) for t in TARGETS]
+    + [(ml_dtypes.bfloat16, t) for t in ("host", "no pairs")],
+)
 def test_layouts(dtype: Any, target: str) -> None:
     rng = np.random.default_rng(2)
     for m, k, n in ((15, 17, 33), (30, 40, 70)):
@@ -146,7 +138,7 @@ def test_lines_that_push_each_other_out_are_packed(target: str) -> None:
         assert same(bench.run(out)[0], x @ y)
 
 
-@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
+@pytest.mark.parametrize(("dtype", "target"), EVERY)
 def test_few_rows_or_columns(dtype: Any, target: str) -> None:
     """Their products are sums along the inner axis, which lies in order, or is copied where that is little."""
     rng = np.random.default_rng(18)
@@ -237,7 +229,7 @@ def test_stacks(target: str) -> None:
     check("matmul", [x, numbers(rng, (6, 5), np.float64)], {}, target)
 
 
-@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
+@pytest.mark.parametrize(("dtype", "target"), EVERY)
 def test_vectors(dtype: Any, target: str) -> None:
     rng = np.random.default_rng(5)
     for m, k in ((1, 1), (5, 7), (33, 70), (70, 129), (4, 0), (0, 4)):

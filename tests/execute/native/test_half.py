@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from processors import HALF_TARGETS, on_processors
+from stepping import target_of
 from wengert.execute.native.compile import Compiled, compile_graph
-from wengert.execute.native.plan.plan import HostCall
+from wengert.execute.native.plan.plan import HostCall, View
 
 F = wg.nn.functional
 DTYPES = {"float16": (np.float16, 2.0**-10), "bfloat16": (ml_dtypes.bfloat16, 2.0**-7)}
@@ -177,3 +179,40 @@ def test_sums_are_kept_in_float32(dtype: str) -> None:
         made = compile_graph(wg.graph(fn)(*args))
         (found,) = made.run(list(args))
         np.testing.assert_array_equal(found.astype(np.float32), 4096.0)
+
+
+def _both(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function's result, and the gradients of all its operands."""
+
+    def run(*args: Any) -> Any:
+        out, pull = wg.vjp(fn, *args)
+        return out, pull(out)
+
+    return run
+
+
+LARGE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "product": (lambda x, w: x @ w, (rand(300, 200), rand(200, 250))),
+    "product of transposes": (lambda x, w: w.T @ x.T, (rand(300, 200), rand(200, 250))),
+    "stack": (lambda x, w: x @ w, (rand(40, 20, 30), rand(40, 30, 50))),
+    "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (rand(8, 16, 30, 30), rand(16, 16, 3, 3))),
+    "depthwise": (lambda x, w: F.conv2d(x, w, padding=1, groups=32), (rand(8, 32, 30, 30), rand(32, 1, 3, 3))),
+    "attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (rand(40, 64, 32),)),
+}
+
+
+@pytest.mark.parametrize(("name", "target"), on_processors(LARGE, str, HALF_TARGETS))
+def test_nothing_is_widened_as_a_whole(name: str, target: str) -> None:
+    """Memory holds operands and results in half precision: float32 is for what is summed, and in registers."""
+    fn, args = LARGE[name]
+    arenas = {}
+    for dtype in (np.float32, *(half for half, _ in DTYPES.values())):
+        given = [a.astype(dtype) for a in args]
+        made = compile_graph(wg.graph(_both(fn))(*given), target=target_of(target))
+        arenas[dtype] = sum({b: b.nbytes for s in made.plan.steps for b in s.writes}.values())
+        if dtype is not np.float32:
+            wide = [v for s in made.plan.steps for v in s.words if isinstance(v, View) and v.buffer in s.writes]
+            sizes = [v.size for v in wide if v.dtype == np.float32]
+            # Sums of weight gradients, and a number for each query.
+            assert max(sizes, default=0) < max(a.size for a in args) / 4, (name, made.plan)
+            assert arenas[dtype] < arenas[np.float32], (name, arenas)

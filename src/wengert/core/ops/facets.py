@@ -120,6 +120,19 @@ class Nonfinite(NamedTuple):
     infinite: Cause | None = None
 
 
+class Ring(NamedTuple):
+    """The way an op is computed by ranks that each have a part of its operands along an axis, in their order.
+
+    `run(*operands, over=..., ranks=..., **attrs)` is a rank's program: what the operands `moved` have goes round.
+    `operands` and `results` say which axis is in parts, from the right.
+    """
+
+    run: Callable[..., Any]
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    moved: tuple[int, ...]
+
+
 # The precision in which an op is best computed: that of the autocast, or float32.
 Autocast = Literal["lower", "float32"]
 ZeroGradient = Literal[
@@ -178,6 +191,7 @@ class Facets(TypedDict, total=False):
     over_parts: what comes of the op where each rank of a mesh has a part of its operand along a reduced axis: the
         "sum", "mean", "max" or "min" of the ranks' results is the whole's. "linear" says of an elementwise op that
         partial sums of all operands give partial sums.
+    ring: of an op on sequences, how ranks compute it that each have a part of them (see :class:`Ring`).
     composed: the same results by other ops, `composed(*operands, **attrs)`, for whoever cannot run it whole.
     collective: of an op whose result depends on other ranks of a mesh, what every rank along the axis gets for what
         every rank brings, `collective(values, **attrs)`, both in the order of the ranks. Nobody may compute it of this
@@ -207,5 +221,6 @@ class Facets(TypedDict, total=False):
     multiplications: Callable[[Sequence[tuple[int, ...]]], int]
     batching: Literal["body", "alone"]
     over_parts: Literal["linear", "sum", "mean", "max", "min"]
+    ring: Ring
     composed: Callable[..., Any]
     collective: Callable[..., list[Any]]

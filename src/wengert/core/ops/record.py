@@ -252,7 +252,7 @@ def bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     saved = mixed(args, inputs)
     if op.results != 1:
         node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad)
-        return _based(op, args, tuple(pick(node, i, None) for i in range(len(specs))))
+        return _based(op, (given,), tuple(pick(node, i, None) for i in range(len(specs))))
     tracked = tracked and specs.inexact
     out = abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
     if op.view:

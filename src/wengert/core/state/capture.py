@@ -58,6 +58,14 @@ class Capture:
         """Note a tensor that is about to be given an abstract value."""
         raise NotImplementedError
 
+    def reshape(self, x: Any, what: str) -> None:
+        """Raise for an abstract tensor from outside that is about to be given another shape in place."""
+        raise NotImplementedError
+
+    def part(self, x: Any) -> None:
+        """Note an abstract tensor that is about to be given memory of its own."""
+        raise NotImplementedError
+
 
 _capture: ContextVar[Capture | None] = ContextVar("wengert_capture", default=None)
 get_capture = _capture.get

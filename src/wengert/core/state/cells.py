@@ -32,6 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..arrays import Array
+from ..elsewhere import as_data
 from ..spec import DType, Spec, spec_of
 from ..standins import become, present, weak
 from ..tensor import Tensor, abstract_like, wrap
@@ -215,7 +216,8 @@ class ArrayCell(Cell):
         return spec_of(value.shape, value.dtype)
 
     def get(self) -> Array:
-        return np.asarray(self.items[self.name])
+        found: Array = as_data(self.items[self.name])
+        return found
 
     def writes(self, array: Array) -> Iterable[Call]:
         return ((setitem, self.items, self.name, array),)
@@ -229,4 +231,4 @@ class ArrayCell(Cell):
 
     def held(self) -> Tensor:
         value = self.items[self.name]
-        return value if isinstance(value, Tensor) else wrap(np.asarray(value))
+        return value if isinstance(value, Tensor) else wrap(value)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere, as_data
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph.graph import Graph
 from ...core.node import Node
@@ -55,8 +56,10 @@ class Agreement:
     def seek(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
         """Meet the other ranks before a run. Raises GraphError where one is about to run something else."""
         found = hashlib.blake2b(self.identity, digest_size=16)
-        for x in map(np.asarray, arrays):
-            if x.nbytes > SMALL and self.runs % EVERY and (ref := self.known.get(id(x))) is not None and ref() is x:
+        for x in map(as_data, arrays):
+            if isinstance(x, Elsewhere):  # every rank has its own parts
+                found.update(b"parts")
+            elif x.nbytes > SMALL and self.runs % EVERY and (ref := self.known.get(id(x))) is not None and ref() is x:
                 found.update(b"left")
             else:
                 found.update(_checksum(x))
@@ -121,7 +124,9 @@ def agree_on_values(group: OnMesh, names: Sequence[str], arrays: Sequence[Any], 
 
     Each rank has its own copy of what is shared; ranks whose copies differ would train different models.
     """
-    rows = [hashlib.sha256(np.ascontiguousarray(a).tobytes()).digest() for a in map(np.asarray, arrays)]
+    whole = [(name, np.asarray(a)) for name, a in zip(names, arrays, strict=True) if not isinstance(a, Elsewhere)]
+    names, arrays = [name for name, _ in whole], [a for _, a in whole]
+    rows = [hashlib.sha256(np.ascontiguousarray(a).tobytes()).digest() for a in arrays]
     own = np.frombuffer(b"".join(rows), np.uint8).reshape(1, len(rows), _DIGEST)
     line, attrs = _line(group)
     with entered(line):
@@ -129,7 +134,7 @@ def agree_on_values(group: OnMesh, names: Sequence[str], arrays: Sequence[Any], 
     for i, name in enumerate(names):
         for rank, row in enumerate(found):
             if (row[i] != found[0, i]).any():
-                value = np.asarray(arrays[i])
+                value = arrays[i]
                 what = f"{name}, {show(value.shape, value.dtype)}"
                 if value.size == 1:
                     with entered(line):

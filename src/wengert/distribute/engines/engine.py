@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from ...core.errors import DTypeError, fail
-from ...core.tensor import Tensor, wrap
 from ...execute.jit.executor import Executor, executor
-from ...ops.collective.definitions import all_gather
+from ...execute.native.budget.within import Limit
 from ...ops.collective.group import current, entered
-from ..mesh import Mesh, OnMesh
+from ..mesh import OnMesh
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
-from ..placing.placement import Placement, local_part, spec_of_placement
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage
@@ -53,8 +50,9 @@ class Lockstep:
 class OneRank:
     """One rank, whose steps are native code; the others run the same program elsewhere."""
 
-    def __init__(self, program: Partitioned, group: OnMesh) -> None:
+    def __init__(self, program: Partitioned, group: OnMesh, limit: Limit | None = None) -> None:
         self.program = program
+        self.limit = limit
         self.group = group.on(program.mesh)
         self.ranks: Sequence[int] = (group.transport.rank,)
         self.agreement = Agreement(self.group, program)
@@ -69,66 +67,20 @@ class OneRank:
         """Return this rank's outputs."""
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.executor is None:  # once all ranks have agreed on the program
-                self.executor = executor(self.program.graph)
+                # What moves while other steps run needs memory that no budget knows of.
+                exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
+                self.executor = executor(self.program.graph, None, self.limit, exchanges=exchanges)
             found = self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [found]
 
 
-def engine_for(program: Partitioned | Pipelined) -> Engine:
-    """Return the engine of a program: of the rank that runs here, else of all ranks in this process."""
+def engine_for(program: Partitioned | Pipelined, limit: Limit | None = None) -> Engine:
+    """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
+
+    A rank keeps to a limit of memory; of all ranks in one process there is none to keep to.
+    """
     group = current()
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
-    return OneRank(program, group) if isinstance(group, OnMesh) else Lockstep(program)
-
-
-class Sharded:
-    """A value in parts: those of the ranks that run in this process.
-
-    `spec` is the whole's shape and dtype, `placement` says which dimension each mesh axis splits. Partitioned programs
-    take it, and give it where their `out_specs` say so; it is never whole in one place, unless `whole()` is asked for.
-
-    >>> import wengert as wg
-    >>> mesh = wg.distribute.Mesh(data=2)
-    >>> x = wg.distribute.place(wg.arange(4.0), mesh, "data")
-    >>> x, [part.tolist() for part in x.parts.values()]
-    (Sharded(f32[4], PartitionSpec('data')), [[0.0, 1.0], [2.0, 3.0]])
-    >>> x.whole()
-    tensor([0., 1., 2., 3.])
-    """
-
-    __slots__ = ("spec", "placement", "mesh", "parts")
-
-    def __init__(self, spec: Any, placement: Placement, mesh: Mesh, parts: dict[int, Any]) -> None:
-        self.spec = spec
-        self.placement = placement
-        self.mesh = mesh
-        self.parts = parts
-
-    @property
-    def local(self) -> Tensor:
-        """The part of the rank that runs here; of the first one, where all do."""
-        return wrap(next(iter(self.parts.values())))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        fail(DTypeError, f"conversion of {self!r} to a NumPy array", "Its parts are on several ranks: x.whole() first.")
-
-    def whole(self) -> Tensor:
-        """Return the whole value: a collective, which all ranks call."""
-        split = [(name, d) for name, d in zip(self.mesh.names, self.placement, strict=True) if d is not None]
-        group = current()
-        if isinstance(group, OnMesh) and len(self.parts) < self.mesh.size:
-            with entered(group.on(self.mesh)):
-                (x,) = self.parts.values()
-                for name, d in split:
-                    attrs = {"over": name, "ranks": self.mesh.axes[name], "axis": d - x.ndim, "replicated": True}
-                    x = all_gather.forward(x, **attrs)
-            return wrap(x)
-        out = np.empty(self.spec.shape, self.spec.dtype)
-        for rank, part in self.parts.items():
-            local_part(out, self.placement, self.mesh, rank)[...] = part
-        return wrap(out)
-
-    def __repr__(self) -> str:
-        return f"Sharded({self.spec}, {spec_of_placement(self.placement, self.mesh)})"
+    return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)

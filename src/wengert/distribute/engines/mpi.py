@@ -3,7 +3,8 @@
 Only bytes are moved: sums are made here, in the order of the ranks, from parts that everybody sends to everybody. That
 takes the bandwidth of a ring and gives the bits of the simulation, for every dtype and every implementation of MPI.
 
-Where native code calls MPI (`mpi_native`), it does so without Python; what has no code there goes through mpi4py.
+Where native code calls MPI (`mpi_native`), it does so without Python, and programs go on while it does; what has no
+code there goes through mpi4py, and is waited for.
 
 Every wait polls. A rank that waits for long tells the others in what, and hears what they wait in, or that they have
 ended. So ranks that do not meet are told within a second; where one says nothing at all, a watchdog ends the job.
@@ -15,6 +16,7 @@ import contextlib
 import hashlib
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,10 +25,11 @@ import numpy as np
 
 from ...core.errors import GraphError, error, fail, user_location
 from ...core.ops.op import Op
-from ...core.spec import show
+from ...core.spec import spec_of
+from ...execute.native.overlap import Exchanges
 from ...ops.collective import definitions as c
-from ..mesh import Transport
-from .mpi_native import IDLE, Stopped, native_line
+from ..mesh import Mesh, Transport
+from .mpi_native import IDLE, Active, Flight, Flights, Layout, NativeLine, Stopped, layout, native_line, told
 from .mpi_native import SMALL as SMALL
 
 # After these seconds of waiting a rank tells the others, and after as many it believes what they say.
@@ -41,8 +44,8 @@ _TEXT = 600
 _DIGEST = 16
 # What a rank says that is about to run a program begins with this.
 _PROGRAM = "the program "
-# Native code counts the bytes of a message in 31 bits.
-_MESSAGE = 1 << 31
+# The tag of messages by which ranks compare what they are about to do: whatever else is on its way, they meet.
+_HANDSHAKE = 2
 
 
 def watchdog_seconds() -> float:
@@ -66,8 +69,8 @@ class MPITransport(Transport):
     """The ranks of an MPI job."""
 
     __slots__ = (
-        "MPI", "world", "control", "closing", "lines", "trusted", "states", "pending", "patience", "stopped",
-        "idle",
+        "MPI", "world", "control", "closing", "lines", "trusted", "states", "pending", "waits", "stopped", "idle",
+        "active", "flights", "count", "broken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -82,10 +85,14 @@ class MPITransport(Transport):
         # What other ranks have said that they do, and since when it is known here.
         self.states: dict[int, tuple[str, float]] = {}
         self.pending: list[Any] = []
-        # The wait of native code, and the error that ended it.
-        self.patience: _Patience | None = None
+        # What native code waits for, by the flight's number, and the error that ended a wait.
+        self.waits: dict[int, _Patience] = {}
         self.stopped: BaseException | None = None
         self.idle = IDLE(self._idle)
+        self.active, self.count = Active(), 0
+        self.flights: weakref.WeakValueDictionary[int, Flight] = weakref.WeakValueDictionary()
+        # What had started and has not come to its end when a wait was given up: its memory is others' still.
+        self.broken: list[Any] = []
 
     # -- what ranks let each other know
 
@@ -129,29 +136,77 @@ class MPITransport(Transport):
                 patience.look()
         patience.end()
 
-    def _idle(self) -> int:
-        """Look around while native code waits; 1 ends its wait by the error that is kept."""
-        assert self.patience is not None
+    def _idle(self, number: int, is_over: int) -> int:
+        """Look around while native code waits for a flight; 1 ends its wait by the error that is kept."""
+        patience = self.waits.pop(number, None) if is_over else self.waits.get(number)
+        if is_over:
+            if patience is not None:
+                patience.end()
+            return 0
         try:
+            if patience is None:
+                flight = self.flights[number]
+                patience = self.waits[number] = _Patience(self, flight.told, flight.line.members)
             time.sleep(1e-4)
-            self.patience.look()
+            patience.look()
         except BaseException as e:
             self.stopped = e
             return 1
         return 0
 
-    def native(self, patience: _Patience, call: Callable[..., Any], x: Any) -> Any:
-        """Return what a collective of native code gives. Raises GraphError as :meth:`wait` does."""
-        self.patience = patience
-        try:
-            found = call(x)
-        except Stopped:
-            stopped, self.stopped = self.stopped, None
-            if stopped is None:
-                fail(GraphError, f"rank {self.rank} in {patience.what()}: MPI refuses it")
-            raise stopped from None
-        patience.end()
+    # -- what native code moves
+
+    def make(self, line: NativeLine, what: Layout) -> Flight:
+        """Return a new flight along a line."""
+        self.count += 1
+        found = self.flights[self.count] = Flight(line, what, self.count)
         return found
+
+    def native(self, flight: Flight, x: Any, out: Any) -> Any:
+        """Do a collective of native code at once, and return its result. Raises GraphError as :meth:`wait` does."""
+        scratch = np.empty(flight.layout.scratch, np.uint8)
+        flight.begin(x, out, scratch)
+        try:
+            flight.finish()
+        except Stopped:
+            self.broken += [flight, x, out, scratch]
+            raise self._stop(flight.told()) from None
+        return out
+
+    def _stop(self, what: str) -> BaseException:
+        """Return the error that ended a wait of native code."""
+        stopped, self.stopped = self.stopped, None
+        self.broken.append(what)
+        if stopped is None:
+            return error(GraphError, f"rank {self.rank} in {what}: MPI refuses it")
+        return stopped
+
+    def _settle(self) -> bool:
+        """Wait for all that native code has started; return False where it does not come to its end."""
+        for flight in [f for f in self.flights.values() if f.env in self.active.flights()]:
+            try:
+                if not self.broken:
+                    flight.finish()
+            except Stopped:
+                self._stop(flight.told())
+            if self.broken:
+                self.broken.append(flight)
+        return not self.broken
+
+    def _refuse_broken(self) -> None:
+        """Raise GraphError where a wait was given up before: what was on its way may still come."""
+        if self.broken:
+            fail(
+                GraphError,
+                f"rank {self.rank} has given up a collective that other ranks are still in",
+                "What it was sent, and what it sends, is lost: start the job again, from its last checkpoint.",
+            )
+
+    def exchanges(self, mesh: Mesh) -> Exchanges | None:
+        """Return what moves a program's collectives on a mesh: all ranks ask for it at the same time."""
+        lines = {name: self._line(mesh.along(name, self.rank)).native for name in mesh.names}
+        found = {name: line for name, line in lines.items() if line is not None}
+        return Flights(found, self.make, self._stop, self._settle) if found else None
 
     def end(self) -> None:
         """Wait for all ranks to have come to their end."""
@@ -186,21 +241,22 @@ class MPITransport(Transport):
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective among these ranks."""
+        self._refuse_broken()
         line = self._line(members)
         if op is c.pcast:
             return x
         if op is c.own_part:
             return c.parts(x, attrs["axis"], len(members))[line.own]
 
-        def what() -> str:
-            given = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if k != "ranks")
-            return f"{op.name}({show(x.shape, x.dtype)}, {given})"
-
+        x = np.ascontiguousarray(x).reshape(x.shape)
         if self.trusted:
-            line.what = what
+            line.what = lambda: told(op.name, attrs, x.shape, x.dtype)
         else:
-            self._shake_hands(line, what())
-        return _MOVES[op](line, np.ascontiguousarray(x).reshape(x.shape), attrs)
+            self._shake_hands(line, told(op.name, attrs, x.shape, x.dtype))
+        plan = layout(op, x.shape, x.dtype, attrs) if line.native is not None else None
+        if plan is not None:
+            return line.moved(plan, x, np.empty(op.infer(spec_of(x.shape, x.dtype), **attrs).shape, x.dtype))
+        return _MOVES[op](line, x, attrs)
 
     def _line(self, members: tuple[int, ...]) -> _Line:
         found = self.lines.get(members)
@@ -215,6 +271,7 @@ class MPITransport(Transport):
 
     def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
         """Return whether any rank of the job brings another digest. Raises GraphError where one does something else."""
+        self._refuse_broken()
         return self._differ(self._line(tuple(range(self.size))), digest, lambda: _PROGRAM + what())
 
     def _shake_hands(self, line: _Line, what: str) -> None:
@@ -225,11 +282,11 @@ class MPITransport(Transport):
     def _differ(self, line: _Line, digest: bytes, what: Callable[[], str]) -> bool:
         """Return whether ranks along a line bring other digests. Raises GraphError unless all are to run programs."""
         line.what = what
-        everybody = line.all_gather(np.frombuffer(digest, np.uint8))
+        everybody = line.all_gather(np.frombuffer(digest, np.uint8), _HANDSHAKE)
         if everybody.tobytes() == digest * len(line.members):
             return False
         differ = [i for i, row in enumerate(everybody) if (row != everybody[0]).any()]
-        rows = line.all_gather(np.frombuffer(what().encode()[:_TEXT].ljust(_TEXT), np.uint8))
+        rows = line.all_gather(np.frombuffer(what().encode()[:_TEXT].ljust(_TEXT), np.uint8), _HANDSHAKE)
         texts = [bytes(row).decode(errors="replace").rstrip() for row in rows]
         if all(t.startswith(_PROGRAM) for t in texts):
             return True
@@ -301,40 +358,52 @@ class _Line:
     def __init__(self, transport: MPITransport, comm: Any, members: tuple[int, ...], own: int) -> None:
         self.transport, self.comm, self.members, self.own = transport, comm, members, own
         self.what: Callable[[], str] = str
-        self.native = native_line(transport.MPI, comm, own, len(members), transport.idle) if len(members) > 1 else None
+        self.native = None
+        if len(members) > 1:
+            self.native = native_line(transport.MPI, comm, own, members, transport.idle, transport.active)
 
-    def _patience(self) -> _Patience:
-        return _Patience(self.transport, self.what, self.members)
+    def moved(self, plan: Layout, x: Any, out: Any) -> Any:
+        """Return the result of a collective of native code."""
+        assert self.native is not None
+        flight = self.native.flight(plan, self.transport.make)
+        flight.told = self.what
+        return self.transport.native(flight, x, out)
+
+    def _by_rows(self, op: Op, x: Any, shape: tuple[int, ...], tag: int = 0) -> Any:
+        """Return the result, of a shape, of a collective on rows, one for each rank; None where it is Python's."""
+        plan = None
+        if self.native is not None:
+            first = -max(x.ndim, 1)
+            attrs = {"ranks": len(self.members), "split": first, "join": first}
+            plan = layout(op, x.shape, x.dtype, attrs)
+        return None if plan is None else self.moved(plan._replace(tag=tag), x, np.empty(shape, x.dtype))
 
     def wait(self, request: Any) -> None:
-        self.transport.wait(request, self._patience())
+        self.transport.wait(request, _Patience(self.transport, self.what, self.members))
 
     def _bytes(self, x: Any) -> Any:
         return [x.reshape(-1).view(np.uint8), self.transport.MPI.BYTE]
 
-    def all_gather(self, x: Any) -> Any:
+    def all_gather(self, x: Any, tag: int = 0) -> Any:
         """Return the arrays of all ranks, stacked."""
-        if self.native is not None and 0 < x.nbytes < _MESSAGE:
-            return self.transport.native(self._patience(), self.native.gather, x)
+        found = self._by_rows(c.all_gather, x, (len(self.members), *x.shape), tag)
+        if found is not None:
+            return found
         out = np.empty((len(self.members), *x.shape), x.dtype)
         if x.size:
             self.wait(self.comm.Iallgather(self._bytes(x), self._bytes(out)))
         return out
 
-    def sum(self, x: Any) -> Any:
-        """Return the sum of all ranks' arrays, in their order, and of each element once."""
-        if self.native is not None and 0 < x.nbytes < _MESSAGE and self.native.adds(x.dtype):
-            return self.transport.native(self._patience(), self.native.sum, x)
-        return _reduced(self, x, c.summed)
-
     def scattered_sum(self, rows: Any) -> Any:
         """Return the sum of the rows that all ranks have for this one, in their order."""
-        if self.native is not None and 0 < rows.nbytes < _MESSAGE and self.native.adds(rows.dtype):
-            return self.transport.native(self._patience(), self.native.scatter, rows)
-        return c.summed(list(self.all_to_all(rows)))
+        found = self._by_rows(c.reduce_scatter, rows, rows.shape[1:])
+        return c.summed(list(self.all_to_all(rows))) if found is None else found
 
     def all_to_all(self, x: Any) -> Any:
         """Return, of arrays whose first axis is the rank that a row goes to, the rows for this one."""
+        found = self._by_rows(c.all_to_all, x, x.shape)
+        if found is not None:
+            return found
         out = np.empty_like(x)
         if x.size:
             self.wait(self.comm.Ialltoall(self._bytes(x), self._bytes(out)))
@@ -381,7 +450,7 @@ def _exchanged(line: _Line, x: Any, attrs: Mapping[str, Any]) -> Any:
 
 
 _MOVES: dict[Op, Callable[[_Line, Any, Mapping[str, Any]], Any]] = {
-    c.all_reduce: lambda line, x, attrs: line.sum(x),
+    c.all_reduce: lambda line, x, attrs: _reduced(line, x, c.summed),
     c.all_reduce_max: lambda line, x, attrs: _reduced(line, x, c.greatest),
     c.reduce_scatter: _scattered,
     c.all_gather: lambda line, x, attrs: np.concatenate(list(line.all_gather(x)), attrs["axis"]),

@@ -1,41 +1,54 @@
-"""MPI's collectives from native code: calls by MPI's own C pointers, polled waits, and sums in the order of the ranks.
+"""MPI's collectives from native code: flights, which MPI's own C functions move on, and how programs have them.
 
-The code is the same for every implementation of MPI. A *table* of words has what differs: the addresses of MPI's
-functions, its handles as they are in C, and where requests and statuses stand. A handle of 32 bits goes into a register
-as one of 64 does, so calls are alike; only arrays of requests have its width.
+A collective that has native code is laid out by what it moves alone (:func:`layout`), and gets a *flight* for the ranks
+that it is among. Programs start flights and wait for them as steps of theirs (`Flights`), what calls a collective at
+once does both at once (`NativeLine.run`): the code is the same, and so are the bits. `mpi_code` has it.
 
-A wait polls, yields the processor, and then asks `idle`, a function of Python's, again and again: that one sleeps,
-listens to the other ranks, and says when to give up. Large sums move in pieces: one is added up while the next one is
-on its way.
+Only bytes move. Sums are made by each rank in the order of the ranks: small ones from what all send to all, large ones
+in parts, one for each rank, that all gather.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import os
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.ops.op import Op, find_op
+from ...core.spec import show
 from ...execute.native.codegen import machine, object_cache
+from ...execute.native.overlap import Bound
+from ...execute.native.plan.plan import Moved
+from ...ops.collective import definitions as c
+from . import mpi_code
+from .mpi_code import FIRST_TAG, FLIGHT, LINE
 
 # A sum of at most so many bytes is sent whole to all: one message instead of two.
 SMALL = 1 << 13
-# The bytes of a piece: it stays in a processor's cache until it is added up.
-PIECE = 1 << 18
+# The bytes of a piece, which stays in a processor's cache until it is added up; larger where a part would be cut into
+# more pieces than that. A rank that is done may have to let others know of each message, and it goes on to compute: of
+# too many, MPI keeps what it could not tell until it is called again.
+PIECE, PIECES = 1 << 18, 16
+# Parts begin at whole cache lines.
+_ALIGN = 64
 # A wait that polled so often yields the processor: for a millisecond where every rank has one of its own, else soon.
 # After as many yields it asks `idle`, every time.
 _SPINS, _SPINS_SHARED, _YIELDS = 1 << 14, 100, 2000
-# The words of a table, in order.
-_WORDS = (
-    "isend", "irecv", "testall", "iallgather", "yield", "idle", "comm", "byte",
-    "own", "ranks", "requests", "statuses", "width", "flag", "rows", "spins",
-)  # fmt: skip
 # More than the bytes of a status in any implementation.
 _STATUS = 64
-_TAG = 77
+# So many flights may be on their way at a time.
+_ACTIVE = 1 << 12
+# MPI counts the bytes of a message in 31 bits.
+_MESSAGE = 1 << 31
+_WORD = (1 << 64) - 1
+# The kinds of collectives that a line keeps flights for.
+_KEPT = 64
 
 # By dtype: the LLVM type of an element, and how many of them an item has.
 _KINDS = {
@@ -51,295 +64,116 @@ _KINDS = {
         "uint64": ("i64", 1),
     }.items()
 }
-_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8}
 
 
-def _at(word: str, to: str, kind: str = "i64") -> str:
-    """Return IR that loads a word of the table `%t` into the value `%to`."""
-    return f"""  %{to}.at = getelementptr i64, ptr %t, i64 {_WORDS.index(word)}
-  %{to} = load {kind}, ptr %{to}.at
-"""
+class Layout(NamedTuple):
+    """A plan of what a flight does: its code by name, sizes in what that counts, requests, bytes of scratch memory.
+
+    `pairs` are those of a permutation; `tag` is that of its messages, 0 for one that no other flight has.
+    """
+
+    code: str
+    amount: int
+    part: int
+    piece: int
+    pieces: int
+    requests: int
+    scratch: int
+    pairs: tuple[tuple[int, int], ...] = ()
+    tag: int = 0
 
 
-_WAIT = f"""
-define internal i32 @wait(ptr %t, i32 %n) {{
-entry:
-{_at("testall", "testall", "ptr")}{_at("requests", "requests", "ptr")}{_at("statuses", "statuses", "ptr")}
-{_at("flag", "flag", "ptr")}{_at("yield", "yield", "ptr")}{_at("idle", "idle", "ptr")}
-{_at("spins", "spare")}  br label %poll
-poll:
-  %spins = phi i64 [0, %entry], [%more, %pause], [%more, %yielded], [%more, %asked]
-  %rc = call i32 %testall(i32 %n, ptr %requests, ptr %flag, ptr %statuses)
-  %bad = icmp ne i32 %rc, 0
-  br i1 %bad, label %failed, label %look
-look:
-  %is = load i32, ptr %flag
-  %done = icmp ne i32 %is, 0
-  br i1 %done, label %ended, label %pause
-pause:
-  %more = add i64 %spins, 1
-  %soon = icmp ult i64 %more, %spare
-  br i1 %soon, label %poll, label %longer
-longer:
-  %late = add i64 %spare, {_YIELDS}
-  %still = icmp ult i64 %more, %late
-  br i1 %still, label %yielded, label %asked
-yielded:
-  call i32 %yield()
-  br label %poll
-asked:
-  %stop = call i32 %idle()
-  %stops = icmp ne i32 %stop, 0
-  br i1 %stops, label %failed, label %poll
-ended:
-  ret i32 0
-failed:
-  ret i32 1
-}}
+def layout(op: Op, shape: tuple[int, ...], dtype: Any, attrs: Mapping[str, Any]) -> Layout | None:
+    """Return how native code does a collective of an operand; None for what has none: then it is Python's.
 
-define internal i32 @send(ptr %t, i32 %number, ptr %x, i64 %nbytes, i64 %to) {{
-{_at("isend", "isend", "ptr")}{_at("comm", "comm")}{_at("byte", "byte")}{_at("requests", "requests", "ptr")}
-{_at("width", "width")}  %index = zext i32 %number to i64
-  %offset = mul i64 %index, %width
-  %request = getelementptr i8, ptr %requests, i64 %offset
-  %count = trunc i64 %nbytes to i32
-  %rank = trunc i64 %to to i32
-  %rc = call i32 %isend(ptr %x, i32 %count, i64 %byte, i32 %rank, i32 {_TAG}, i64 %comm, ptr %request)
-  ret i32 %rc
-}}
-
-define internal i32 @receive(ptr %t, i32 %number, ptr %x, i64 %nbytes, i64 %from) {{
-{_at("irecv", "irecv", "ptr")}{_at("comm", "comm")}{_at("byte", "byte")}{_at("requests", "requests", "ptr")}
-{_at("width", "width")}  %index = zext i32 %number to i64
-  %offset = mul i64 %index, %width
-  %request = getelementptr i8, ptr %requests, i64 %offset
-  %count = trunc i64 %nbytes to i32
-  %rank = trunc i64 %from to i32
-  %rc = call i32 %irecv(ptr %x, i32 %count, i64 %byte, i32 %rank, i32 {_TAG}, i64 %comm, ptr %request)
-  ret i32 %rc
-}}
-
-define i32 @wengert_mpi_gather(ptr %t, ptr %x, ptr %out, i64 %nbytes) {{
-{_at("iallgather", "iallgather", "ptr")}{_at("comm", "comm")}{_at("byte", "byte")}{_at("requests", "requests", "ptr")}
-  %count = trunc i64 %nbytes to i32
-  %rc = call i32 %iallgather(ptr %x, i32 %count, i64 %byte, ptr %out, i32 %count, i64 %byte, i64 %comm, ptr %requests)
-  %bad = icmp ne i32 %rc, 0
-  br i1 %bad, label %failed, label %wait
-wait:
-  %waited = call i32 @wait(ptr %t, i32 1)
-  ret i32 %waited
-failed:
-  ret i32 1
-}}
-"""
+    It has none for several messages' worth of bytes, for sums of half precision, and for parts along an axis that is
+    not the first one: these do not lie side by side in memory.
+    """
+    dtype, ranks = np.dtype(dtype), attrs["ranks"]
+    size = math.prod(shape)
+    nbytes = size * dtype.itemsize
+    plan = _LAYOUTS.get(op)
+    if plan is None or ranks == 1 or not 0 < nbytes * ranks < _MESSAGE:
+        return None
+    for name in ("axis", "split", "join"):
+        if name in attrs and any(n != 1 for n in shape[: len(shape) + attrs[name]]):
+            return None
+    return plan(size, dtype, ranks, attrs)
 
 
-def _sum(kind: str, add: str) -> str:
-    """Return IR of `add_KIND`: the sum of rows, whose addresses are a table, in their order."""
-    lanes = 32 // _BYTES[kind]
-    v = f"<{lanes} x {kind}>"
-    size = _BYTES[kind]
-
-    def loop(name: str, t: str, step: int, first: str, last: str, after: str) -> str:
-        return f"""{name}:
-  %{name}.i = phi i64 [{first}], [%{name}.next, %{name}.stored]
-  %{name}.go = icmp ult i64 %{name}.i, {last}
-  br i1 %{name}.go, label %{name}.begin, label %{after}
-{name}.begin:
-  %{name}.row0 = load ptr, ptr %rows
-  %{name}.p0 = getelementptr {kind}, ptr %{name}.row0, i64 %{name}.i
-  %{name}.x0 = load {t}, ptr %{name}.p0, align {size}
-  br label %{name}.row
-{name}.row:
-  %{name}.r = phi i64 [1, %{name}.begin], [%{name}.r1, %{name}.row]
-  %{name}.s = phi {t} [%{name}.x0, %{name}.begin], [%{name}.s1, %{name}.row]
-  %{name}.rp = getelementptr ptr, ptr %rows, i64 %{name}.r
-  %{name}.rowr = load ptr, ptr %{name}.rp
-  %{name}.pr = getelementptr {kind}, ptr %{name}.rowr, i64 %{name}.i
-  %{name}.x = load {t}, ptr %{name}.pr, align {size}
-  %{name}.s1 = {add} {t} %{name}.s, %{name}.x
-  %{name}.r1 = add i64 %{name}.r, 1
-  %{name}.more = icmp ult i64 %{name}.r1, %ranks
-  br i1 %{name}.more, label %{name}.row, label %{name}.stored
-{name}.stored:
-  %{name}.to = getelementptr {kind}, ptr %out, i64 %{name}.i
-  store {t} %{name}.s1, ptr %{name}.to, align {size}
-  %{name}.next = add i64 %{name}.i, {step}
-  br label %{name}
-"""
-
-    return f"""
-define internal void @add_{kind}(ptr %rows, i64 %ranks, ptr %out, i64 %count) {{
-entry:
-  %whole = and i64 %count, {-lanes}
-  br label %wide
-{loop("wide", v, lanes, "0, %entry", "%whole", "one")}{loop("one", kind, 1, "%whole, %wide", "%count", "end")}end:
-  ret void
-}}
-"""
+def _summed(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout | None:
+    if dtype not in _KINDS:
+        return None
+    kind, width = _KINDS[dtype]
+    count, item = size * width, mpi_code.KINDS[kind]
+    if count * item <= SMALL:
+        return Layout(f"small_{kind}", count, 0, 0, 0, 2 * (ranks - 1), (ranks - 1) * count * item)
+    whole = _ALIGN // item
+    part = -(-count // (ranks * whole)) * whole
+    return _in_parts("reduce", 4, count, part, kind, ranks)
 
 
-def _reductions(kind: str) -> str:
-    """Return IR of `small_KIND` and `scatter_KIND`: a sum by gathering, and in pieces that all send to all."""
-    size = _BYTES[kind]
-    piece = PIECE // size
-    return f"""
-define i32 @wengert_mpi_small_{kind}(ptr %t, ptr %x, ptr %out, ptr %scratch, i64 %count) {{
-entry:
-{_at("ranks", "ranks")}{_at("rows", "rows", "ptr")}  %nbytes = mul i64 %count, {size}
-  %rc = call i32 @wengert_mpi_gather(ptr %t, ptr %x, ptr %scratch, i64 %nbytes)
-  %bad = icmp ne i32 %rc, 0
-  br i1 %bad, label %failed, label %point
-point:
-  %r = phi i64 [0, %entry], [%r1, %point]
-  %offset = mul i64 %r, %nbytes
-  %row = getelementptr i8, ptr %scratch, i64 %offset
-  %at = getelementptr ptr, ptr %rows, i64 %r
-  store ptr %row, ptr %at
-  %r1 = add i64 %r, 1
-  %more = icmp ult i64 %r1, %ranks
-  br i1 %more, label %point, label %sum
-sum:
-  call void @add_{kind}(ptr %rows, i64 %ranks, ptr %out, i64 %count)
-  ret i32 0
-failed:
-  ret i32 1
-}}
+def _scattered(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout | None:
+    if dtype not in _KINDS or size % ranks:
+        return None
+    kind, width = _KINDS[dtype]
+    count = size * width
+    return _in_parts("scatter", 2, count, count // ranks, kind, ranks)
 
-; Every rank has a row of `count` elements for each, `stride` apart: `out` is the sum of what comes here. With a
-; stride of 0 all get the same row.
-define i32 @wengert_mpi_scatter_{kind}(ptr %t, ptr %x, i64 %stride, ptr %out, ptr %scratch, i64 %count) {{
-entry:
-{_at("ranks", "ranks")}{_at("own", "own")}{_at("rows", "rows", "ptr")}  %others = sub i64 %ranks, 1
-  %half = mul i64 %others, {PIECE}
-  %ownoffset = mul i64 %own, %stride
-  %ownrow = getelementptr {kind}, ptr %x, i64 %ownoffset
-  br label %piece
-; One piece is posted before the one before it is added up: the first time there is none to be added up.
-piece:
-  %k = phi i64 [0, %entry], [%k1, %added]
-  %from = mul i64 %k, {piece}
-  %there = icmp ult i64 %from, %count
-  %parity = and i64 %k, 1
-  br i1 %there, label %post, label %posted
-post:
-  %left = sub i64 %count, %from
-  %isshort = icmp ult i64 %left, {piece}
-  %n = select i1 %isshort, i64 %left, i64 {piece}
-  %nbytes = mul i64 %n, {size}
-  %offset = mul i64 %parity, %half
-  %buffer = getelementptr i8, ptr %scratch, i64 %offset
-  br label %peer
-peer:
-  %p = phi i64 [0, %post], [%p1, %next]
-  %slot = phi i64 [0, %post], [%slot1, %next]
-  %isown = icmp eq i64 %p, %own
-  br i1 %isown, label %next, label %exchange
-exchange:
-  %so = mul i64 %slot, {PIECE}
-  %into = getelementptr i8, ptr %buffer, i64 %so
-  %number = trunc i64 %slot to i32
-  %twice = mul i32 %number, 2
-  %twice1 = add i32 %twice, 1
-  %rc1 = call i32 @receive(ptr %t, i32 %twice, ptr %into, i64 %nbytes, i64 %p)
-  %rowoffset = mul i64 %p, %stride
-  %elements = add i64 %rowoffset, %from
-  %what = getelementptr {kind}, ptr %x, i64 %elements
-  %rc2 = call i32 @send(ptr %t, i32 %twice1, ptr %what, i64 %nbytes, i64 %p)
-  %rc = or i32 %rc1, %rc2
-  %bad = icmp ne i32 %rc, 0
-  br i1 %bad, label %failed, label %next
-next:
-  %used = phi i64 [0, %peer], [1, %exchange]
-  %slot1 = add i64 %slot, %used
-  %p1 = add i64 %p, 1
-  %more = icmp ult i64 %p1, %ranks
-  br i1 %more, label %peer, label %posted
-posted:
-  %isfirst = icmp eq i64 %k, 0
-  br i1 %isfirst, label %settle, label %before
-before:
-  %kb = sub i64 %k, 1
-  %bparity = and i64 %kb, 1
-  %bfrom = mul i64 %kb, {piece}
-  %bleft = sub i64 %count, %bfrom
-  %bshort = icmp ult i64 %bleft, {piece}
-  %bn = select i1 %bshort, i64 %bleft, i64 {piece}
-  %boffset = mul i64 %bparity, %half
-  %bbuffer = getelementptr i8, ptr %scratch, i64 %boffset
-  br label %point
-point:
-  %r = phi i64 [0, %before], [%r1, %pointed]
-  %rslot = phi i64 [0, %before], [%rslot1, %pointed]
-  %at = getelementptr ptr, ptr %rows, i64 %r
-  %rown = icmp eq i64 %r, %own
-  br i1 %rown, label %mine, label %theirs
-mine:
-  %mrow = getelementptr {kind}, ptr %ownrow, i64 %bfrom
-  store ptr %mrow, ptr %at
-  br label %pointed
-theirs:
-  %to = mul i64 %rslot, {PIECE}
-  %trow = getelementptr i8, ptr %bbuffer, i64 %to
-  store ptr %trow, ptr %at
-  br label %pointed
-pointed:
-  %rused = phi i64 [0, %mine], [1, %theirs]
-  %rslot1 = add i64 %rslot, %rused
-  %r1 = add i64 %r, 1
-  %rmore = icmp ult i64 %r1, %ranks
-  br i1 %rmore, label %point, label %sum
-sum:
-  %target = getelementptr {kind}, ptr %out, i64 %bfrom
-  call void @add_{kind}(ptr %rows, i64 %ranks, ptr %target, i64 %bn)
-  br label %settle
-settle:
-  br i1 %there, label %await, label %ended
-await:
-  %requests = mul i64 %others, 2
-  %nr = trunc i64 %requests to i32
-  %waited = call i32 @wait(ptr %t, i32 %nr)
-  %stopped = icmp ne i32 %waited, 0
-  br i1 %stopped, label %failed, label %added
-added:
-  %k1 = add i64 %k, 1
-  br label %piece
-ended:
-  ret i32 0
-failed:
-  ret i32 1
-}}
-"""
+
+def _in_parts(code: str, messages: int, count: int, part: int, kind: str, ranks: int) -> Layout:
+    item = mpi_code.KINDS[kind]
+    piece = max(PIECE // item, -(-part // PIECES))
+    pieces = -(-part // piece)
+    requests = messages * pieces * (ranks - 1)
+    return Layout(f"{code}_{kind}", count, part, piece, pieces, requests, (ranks - 1) * part * item)
+
+
+def _gathered(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout:
+    return Layout("share", size * dtype.itemsize, 0, 0, 0, 2 * (ranks - 1), 0)
+
+
+def _exchanged(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout | None:
+    if size % ranks or attrs["split"] != attrs["join"]:
+        return None
+    return Layout("swap", size * dtype.itemsize // ranks, 0, 0, 0, 2 * (ranks - 1), 0)
+
+
+def _permuted(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout:
+    return Layout("hand_on", size * dtype.itemsize, 0, 0, 0, 2, 0, attrs["pairs"])
+
+
+_LAYOUTS: dict[Op, Callable[[int, Any, int, Mapping[str, Any]], Layout | None]] = {
+    c.all_reduce: _summed,
+    c.reduce_scatter: _scattered,
+    c.all_gather: _gathered,
+    c.all_to_all: _exchanged,
+    c.ppermute: _permuted,
+}
 
 
 @cache
-def _functions() -> dict[str, Any]:
-    """Return the native functions by name; empty where there is no code generator."""
+def functions() -> dict[str, int]:
+    """Return the addresses of the native functions by name; empty where there is no code generator."""
     if machine.lack():
         return {}
     target = machine.host()
-    sums = "".join(_sum(kind, "add" if kind[0] == "i" else "fadd") + _reductions(kind) for kind in _BYTES)
-    text = f'target triple = "{target.triple}"\n{_WAIT}{sums}'
+    text = mpi_code.text(target.triple)
     known = "mpi_" + hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
     code = object_cache.load(known, target)
     if code is None:
         code = machine.compile_ir(text, target)
         object_cache.keep(known, target, code)
-    names = ["gather", *(f"{what}_{k}" for k in _BYTES for what in ("small", "scatter"))]
-    addresses = machine.load_all([code], [f"wengert_mpi_{name}" for name in names])
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    takes = {
-        "gather": (pointer, pointer, pointer, number),
-        "small": (pointer, pointer, pointer, pointer, number),
-        "scatter": (pointer, pointer, number, pointer, pointer, number),
-    }
-    return {
-        name: ctypes.CFUNCTYPE(ctypes.c_int32, *takes[name.partition("_")[0]])(address)
-        for name, address in zip(names, addresses, strict=True)
-    }
+    names = mpi_code.names()
+    return dict(zip(names, machine.load_all([code], [f"wengert_mpi_{name}" for name in names]), strict=True))
 
 
-def _pointer(x: Any) -> int:
+@cache
+def _callable(name: str, *takes: Any) -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *takes)(functions()[name])
+
+
+def _address(x: Any) -> int:
     found: int = x.__array_interface__["data"][0]
     return found
 
@@ -352,21 +186,78 @@ class Stopped(Exception):
     """The end of a wait that `idle` gave up, or of a call that MPI did not take."""
 
 
+# Called while a wait takes long, with the flight's number, and once more, with 1, when it is over; a result that is not
+# 0 ends the wait.
+IDLE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int32)
+
+
+class Active:
+    """The flights of a process that have started: a list that native code keeps."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros(1 + _ACTIVE, np.int64)
+
+    def flights(self) -> list[int]:
+        """Return their addresses."""
+        return self.words[1 : 1 + self.words[0]].tolist()  # type: ignore[no-any-return]
+
+
+class Flight:
+    """A collective that may be on its way: what native code knows of it. `env` is the address of that."""
+
+    def __init__(self, line: NativeLine, what: Layout, number: int) -> None:
+        self.line, self.layout, self.number = line, what, number
+        self.told: Callable[[], str] = str  # what other ranks are told that it is
+        self.requests = np.zeros((what.requests, line.width), np.uint8)
+        line.room_for(what.requests)
+        source = next((a for a, b in what.pairs if b == line.own), -1)
+        target = next((b for a, b in what.pairs if a == line.own), -1)
+        code = functions()
+        words = {
+            "line": line.at,
+            "begin": code[f"begin_{what.code}"],
+            "advance": code[f"advance_{what.code}"],
+            "number": number,
+            "count": what.amount,
+            "part": what.part,
+            "piece": what.piece,
+            "pieces": what.pieces,
+            "requests": _address(self.requests),
+            "source": source,
+            "target": target,
+            "fixed": what.tag,
+        }
+        self.table = np.array([words.get(w, 0) for w in FLIGHT], np.int64)
+        self.env = _address(self.table)
+        self.start, self.look, self.wait = (code[name] for name in ("start", "look", "wait"))
+
+    def begin(self, x: Any, out: Any, scratch: Any) -> None:
+        """Start it on arrays, which belong to it until it is done."""
+        self.table[_PLACES] = _address(x), _address(out), _address(scratch)
+        _callable("begin", ctypes.c_int64)(self.env)
+
+    def finish(self) -> None:
+        """Wait for its end. Raises Stopped."""
+        if _callable("finish", ctypes.c_int64)(self.env):
+            raise Stopped
+
+
+_PLACES = [FLIGHT.index(name) for name in ("x", "out", "scratch")]
+
+
 class NativeLine:
     """Ranks along a mesh axis: a communicator of MPI's, as native code has it.
 
-    `idle` is called while a wait takes long, and says by 1 that it is to end; methods then raise Stopped.
+    `own` is this rank's place among the `members`, `idle` what waits ask.
     """
 
-    def __init__(self, MPI: Any, comm: Any, own: int, ranks: int, idle: Any) -> None:
+    def __init__(self, MPI: Any, comm: Any, own: int, members: tuple[int, ...], idle: Any, active: Active) -> None:
         library, system = ctypes.CDLL(MPI.__file__), ctypes.CDLL(None)
-        self.ranks = ranks
-        self.functions = _functions()
-        self.requests = np.zeros((2 * ranks, MPI._sizeof(MPI.Request)), np.uint8)
-        self.statuses = np.zeros((2 * ranks, _STATUS), np.uint8)
-        self.flag, self.rows = np.zeros(1, np.int32), np.zeros(ranks, np.int64)
-        self.scratch = np.empty(max(ranks * SMALL, 2 * (ranks - 1) * PIECE), np.uint8)
-        self.kept = comm, idle
+        self.own, self.members, self.width = own, members, MPI._sizeof(MPI.Request)
+        ranks = len(members)
+        self.flag, self.rows, self.statuses = np.zeros(1, np.int32), np.zeros(ranks, np.int64), np.zeros(0, np.uint8)
+        self.kept = comm, idle, active
+        self.flights: dict[Layout, Flight] = {}
 
         def address(function: Any) -> int:
             return ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -375,74 +266,127 @@ class NativeLine:
             "isend": address(library.MPI_Isend),
             "irecv": address(library.MPI_Irecv),
             "testall": address(library.MPI_Testall),
-            "iallgather": address(library.MPI_Iallgather),
             "yield": address(system.sched_yield),
             "idle": address(idle),
             "comm": comm.handle,
             "byte": MPI.BYTE.handle,
             "own": own,
             "ranks": ranks,
-            "requests": _pointer(self.requests),
-            "statuses": _pointer(self.statuses),
-            "width": self.requests.shape[1],
-            "flag": _pointer(self.flag),
-            "rows": _pointer(self.rows),
+            "width": self.width,
             "spins": _SPINS if MPI.COMM_WORLD.Get_size() <= _processors() else _SPINS_SHARED,
+            "yields": _YIELDS,
+            "tag": FIRST_TAG,
+            "active": _address(active.words),
+            "flag": _address(self.flag),
+            "rows": _address(self.rows),
         }
-        self.table = np.array([words[w] for w in _WORDS], np.int64)
-        self.at = _pointer(self.table)
-        self.scratch_at = _pointer(self.scratch)
+        # A handle of 32 bits may come with its sign in all words above it.
+        self.table = np.array([words.get(w, 0) & _WORD for w in LINE], np.uint64).view(np.int64)
+        self.at = _address(self.table)
 
-    @staticmethod
-    def adds(dtype: Any) -> bool:
-        """Return whether values of a dtype are added here."""
-        return dtype in _KINDS
+    def room_for(self, requests: int) -> None:
+        """Make room for the statuses of so many requests."""
+        if requests * _STATUS > self.statuses.nbytes:
+            self.statuses = np.zeros(requests * _STATUS, np.uint8)
+            self.table[LINE.index("statuses")] = _address(self.statuses)
 
-    def gather(self, x: Any) -> Any:
-        """Return the arrays of all ranks, stacked."""
-        out = np.empty((self.ranks, *x.shape), x.dtype)
-        self._call("gather", self.at, _pointer(x), _pointer(out), x.nbytes)
-        return out
-
-    def sum(self, x: Any) -> Any:
-        """Return the sum of all ranks' arrays, in the order of the ranks."""
-        kind, width = _KINDS[x.dtype]
-        out, count = np.empty(x.shape, x.dtype), x.size * width
-        if x.nbytes <= SMALL:
-            self._call(f"small_{kind}", self.at, _pointer(x), _pointer(out), self.scratch_at, count)
-            return out
-        if self.ranks == 2:  # who send each other as much either way
-            self._call(f"scatter_{kind}", self.at, _pointer(x), 0, _pointer(out), self.scratch_at, count)
-            return out
-        part = -(-x.size // self.ranks)
-        rows = x.reshape(-1)
-        if part * self.ranks != x.size:
-            rows = np.zeros(part * self.ranks, x.dtype)
-            rows[: x.size] = x.reshape(-1)
-        parts = self.gather(self.scatter(rows.reshape(self.ranks, part)))
-        return parts.reshape(-1)[: x.size].reshape(x.shape)
-
-    def scatter(self, rows: Any) -> Any:
-        """Return the sum, in the order of the ranks, of the rows that they have for this one."""
-        kind, width = _KINDS[rows.dtype]
-        out = np.empty(rows.shape[1:], rows.dtype)
-        count = out.size * width
-        self._call(f"scatter_{kind}", self.at, _pointer(rows), count, _pointer(out), self.scratch_at, count)
-        return out
-
-    def _call(self, name: str, *given: int) -> None:
-        if self.functions[name](*given):
-            raise Stopped(name)
+    def flight(self, what: Layout, make: Callable[[NativeLine, Layout], Flight]) -> Flight:
+        """Return a flight for a collective that is done at once, kept from the last one like it or made."""
+        found = self.flights.get(what)
+        if found is None:
+            if len(self.flights) >= _KEPT:
+                del self.flights[next(iter(self.flights))]
+            found = self.flights[what] = make(self, what)
+        return found
 
 
-IDLE = ctypes.CFUNCTYPE(ctypes.c_int32)
-
-
-def native_line(MPI: Any, comm: Any, own: int, ranks: int, idle: Any) -> NativeLine | None:
+def native_line(
+    MPI: Any, comm: Any, own: int, members: tuple[int, ...], idle: Any, active: Active
+) -> NativeLine | None:
     """Return a line whose collectives are native code; None where there is no code generator, or MPI hides itself."""
-    if not _functions() or not hasattr(comm, "handle") or not hasattr(MPI, "_sizeof"):
+    if not functions() or not hasattr(comm, "handle") or not hasattr(MPI, "_sizeof"):
         return None
     try:
-        return NativeLine(MPI, comm, own, ranks, idle)
+        return NativeLine(MPI, comm, own, members, idle, active)
     except (AttributeError, OSError):  # the library exports no functions, or the system has no sched_yield
         return None
+
+
+class Still(NamedTuple):
+    """A collective of a program whose other ranks are not there: see :class:`Alone`."""
+
+    start: int
+    look: int
+    wait: int
+    env: int = 0
+
+
+class Alone:
+    """The collectives of a program for one rank whose other ranks are not there: nothing moves, no result is written.
+
+    Plans are those of :class:`Flights`, so that one rank can be timed by itself.
+    """
+
+    identity = "mpi " + hashlib.sha256(mpi_code.text("").encode()).hexdigest()[:16]
+
+    def scratch(self, moved: Moved) -> int | None:
+        """Return the bytes that a collective needs besides operand and result; None where it is Python's."""
+        what = _layout(moved)
+        return None if what is None else what.scratch
+
+    def bind(self, moved: Moved) -> Bound:
+        """Return functions that do nothing."""
+        code = functions()
+        return Still(code["nothing"], code["nothing"], code["no_wait"])
+
+    def stopped(self, moved: Moved) -> BaseException:
+        """Return the error that ended a wait: there is none."""
+        return Stopped(told(*moved))
+
+    def drain(self) -> bool:
+        """Return that nothing is on its way."""
+        return True
+
+
+def _layout(moved: Moved) -> Layout | None:
+    op = find_op(moved.op)
+    return None if op is None else layout(op, moved.shape, moved.dtype, moved.attrs)
+
+
+class Flights(Alone):
+    """The collectives of programs for one rank of a mesh, as steps: see :class:`Exchanges`.
+
+    `lines` are the ranks along each axis, `make` makes a flight, `stop` gives the error that ended a wait, and `settle`
+    says whether all that had started has come to its end.
+    """
+
+    def __init__(
+        self,
+        lines: Mapping[str, NativeLine],
+        make: Callable[[NativeLine, Layout], Flight],
+        stop: Callable[[str], BaseException],
+        settle: Callable[[], bool],
+    ) -> None:
+        self.lines, self.make, self.stop, self.settle = lines, make, stop, settle
+
+    def bind(self, moved: Moved) -> Bound:
+        """Return the native functions of a collective, for one program that runs once at a time."""
+        what = _layout(moved)
+        assert what is not None
+        found = self.make(self.lines[moved.attrs["over"]], what)
+        found.told = lambda: told(*moved)
+        return found
+
+    def stopped(self, moved: Moved) -> BaseException:
+        """Return the error that ended a wait."""
+        return self.stop(told(*moved))
+
+    def drain(self) -> bool:
+        """Let all that has started come to its end; return False where it does not."""
+        return self.settle()
+
+
+def told(name: str, attrs: Mapping[str, Any], shape: tuple[int, ...], dtype: Any) -> str:
+    """Return what ranks tell each other of a collective."""
+    given = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if k != "ranks")
+    return f"{name}({show(shape, dtype)}, {given})"

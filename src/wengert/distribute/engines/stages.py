@@ -101,12 +101,13 @@ class OneStage:
     def _compile(self) -> None:
         """Compile what this place runs: equal graphs once."""
         known: dict[str, Executor] = {}
+        exchanges = self.group.transport.exchanges(self.program.mesh)
         for act in self.program.lists[self.place]:
             if act.what == "run":
                 graph = self.program.tasks.tasks[act.value].graph
                 key = graph.structural_hash
                 if key not in known:
-                    known[key] = executor(graph)
+                    known[key] = executor(graph, exchanges=exchanges)
                 self.executors[act.value] = known[key]
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:

@@ -75,7 +75,7 @@ def microbatched(made: Partitioned, cuts: Sequence[int | None], count: int) -> U
         placed.append((d,))
     whole: list[Placement | None] = [(None,)] * len(graph.outputs)
     # Collectives over other axes are ops of this program.
-    one = Partition(graph, mesh, placed, [frozenset()] * len(placed), in_stages=True).run(whole)
+    one = Partition(graph, mesh, placed, [frozenset()] * len(placed), in_stages=True, rings=False).run(whole)
     return _Unrolling(graph, one, name, count).run()
 
 

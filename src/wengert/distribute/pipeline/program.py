@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -241,6 +241,7 @@ def pipelined(
     gathered: Sequence[frozenset[int]],
     cuts: Sequence[int | None],
     options: Pipeline,
+    spread: Iterable[str] = (),
 ) -> Pipelined:
     """Return a program for the ranks of a mesh with a pipeline along one of its axes.
 
@@ -267,7 +268,8 @@ def pipelined(
 
     placed: list[Any] = [without(p) for p in inputs]
     axes = [frozenset(i - (i > at) for i in g) for g in gathered]
-    made: Partitioned = partition_graph(graph, other, placed, [without(p) for p in outputs], axes, in_stages=True)
+    goals = [without(p) for p in outputs]
+    made: Partitioned = partition_graph(graph, other, placed, goals, axes, in_stages=True, spread=spread)
     unrolled = microbatched(made, cuts, options.micro)
     batch = [n for n, d in zip(unrolled.one.inputs, cuts, strict=True) if d is not None]
     stages = Stages(unrolled.one, batch, count, options.stages or ())

@@ -9,7 +9,7 @@ are one pass, and differ in the placements of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from ...core.graph.values import Subgraph
 from ...core.node import Node
 from ...core.ops.op import TABLE, Op, spec_of_input
 from ...core.ops.record import OUTPUT, SCALARS
-from ...core.spec import Spec, show, spec_of
+from ...core.spec import Shape, Spec, show, spec_of
 from ...ops.collective import definitions as collective
 from ...transforms.tracing.trace import graph as trace
 from ..mesh import Mesh
@@ -92,6 +92,7 @@ def partition_graph(
     gathered: Sequence[frozenset[int]] | None = None,
     *,
     in_stages: bool = False,
+    spread: Iterable[str] = (),
 ) -> Partitioned:
     """Return what each rank of a mesh runs of a graph.
 
@@ -103,6 +104,7 @@ def partition_graph(
     gathered: for each input the mesh axes, by number, along which it is gathered where it is used.
     in_stages: whether the graph is to be cut into the stages of a pipeline: sums of several stages are not joined, and
         what is gathered once serves all microbatches.
+    spread: mesh axes along which partial sums of activations may become parts, where they meet whole values.
 
     Raises GraphError for sizes that are not known.
     """
@@ -118,7 +120,8 @@ def partition_graph(
     for node in graph.nodes:
         if any(has_dims(s.shape) for s in specs_of_results(node)):
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
-    return Partition(graph, mesh, inputs, gathered or [frozenset()] * len(inputs), in_stages).run(outputs)
+    gathers = gathered or [frozenset()] * len(inputs)
+    return Partition(graph, mesh, inputs, gathers, in_stages, spread).run(outputs)
 
 
 def first_collective(graph: Any) -> Node | None:
@@ -148,8 +151,11 @@ class Partition:
         inputs: Sequence[Placement],
         gathered: Sequence[frozenset[int]],
         in_stages: bool = False,
+        spread: Iterable[str] = (),
+        rings: bool = True,
     ) -> None:
-        self.graph, self.mesh, self.in_stages = graph, mesh, in_stages
+        self.graph, self.mesh, self.in_stages, self.rings = graph, mesh, in_stages, rings
+        self.spread = frozenset(spread)
         self.placed = tuple(inputs)
         self.values: dict[Node, Any] = {}
         self.inputs: list[Node] = []
@@ -212,7 +218,7 @@ class Partition:
         """Return a strategy for each mesh axis; None for an op that would gather what its inside need not."""
         if all(e is None for a in args if isinstance(a, Value) for e in a.placement):
             return self._whole(node)
-        known = strategies(node)
+        known = [s for s in strategies(node) if self.rings or not s.in_ring]
         shapes = operand_shapes(node)
         results = [s.shape for s in specs_of_results(node)]
         whole = self._whole(node)[0]
@@ -233,7 +239,7 @@ class Partition:
                     for shape, e, used in (*zip(shapes, s.operands, used_in), *zip(results, s.results, used_out))
                 ):
                     continue
-                if anchor is None and self._splits_sums_only(s, args, i):
+                if anchor is None and self._splits_sums_only(s, args, i) and not self._is_spread(s, name, results):
                     continue
                 cost = self._cost(s, node, args, i)
                 # Of equals, the one that leaves each rank less to do, where some rank has but a part.
@@ -258,6 +264,16 @@ class Partition:
         there = [a.placement[i] for a in args if isinstance(a, Value)]
         return PARTIAL in there and all(e in (None, PARTIAL) for e in there) and PARTIAL not in s.operands
 
+    def _is_spread(self, s: Strategy, name: str, results: Sequence[Shape]) -> bool:
+        """Return whether a strategy makes parts of activations: of examples, or of positions where examples are cut.
+
+        Values of fewer than three dimensions are parameters and their gradients, which are left whole.
+        """
+        first = 1 if self.in_stages else 0
+        return name in self.spread and all(
+            e is not None and first <= e < 2 and len(shape) > 2 for e, shape in zip(s.results, results, strict=True)
+        )
+
     def _cost(self, s: Strategy, node: Node, args: Sequence[Any], i: int) -> int:
         """Return the bytes that a strategy moves along mesh axis `i`, in multiples of what one gathering moves."""
         total = 0
@@ -271,6 +287,8 @@ class Partition:
                 total += a.spec.nbytes * _moves(a.placement[i], wanted, i in a.gathers)
         if s.finish in ("max", "min"):
             total += 1
+        if s.in_ring:
+            total += sum(args[k].spec.nbytes for k in node.op.facets["ring"].moved)
         return total
 
     def _can_open(self, node: Node) -> bool:
@@ -309,6 +327,10 @@ class Partition:
         placed = [tuple(s.results[k] for s in chosen) for k in range(len(specs))]
         results = [local_shape(s.shape, p, self.mesh) for s, p in zip(specs, placed, strict=True)]
         attrs = local_attrs(node, shapes, results)
+        ring = next((name for name, s in zip(self.mesh.names, chosen, strict=True) if s.in_ring), None)
+        if ring is not None:
+            rows = zip(specs, placed, self._in_ring(node, inputs, attrs, ring), strict=True)
+            return tuple(Value(*row, node) for row in rows)
         inferred = node.op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
         found = inferred if isinstance(inferred, tuple) else (inferred,)
         if [s.shape for s in found] != results:
@@ -327,6 +349,17 @@ class Partition:
             )
             for k, (spec, p) in enumerate(zip(specs, placed, strict=True))
         )
+
+    def _in_ring(self, node: Node, inputs: Sequence[Node], attrs: Mapping[str, Any], over: str) -> list[Node]:
+        """Return the results of a node whose operands go round the ranks along an axis."""
+        more = {**attrs, "over": over, "ranks": self.mesh.axes[over]}
+        made = trace(lambda *xs: node.op.facets["ring"].run(*xs, **more))(*(e.spec for e in inputs))
+        replace = dict(zip(made.inputs, inputs, strict=True))
+        for inner in made.nodes:
+            if inner not in replace and inner.op is not CONSTANT:
+                given = tuple(replace.get(e, e) if isinstance(e, Node) else e for e in inner.inputs)
+                replace[inner] = located(inner.op, given, inner.attrs, inner.spec, node.code, node.offset, node.scope)
+        return [replace[n] for n in made.outputs]
 
     def _finished(self, made: Node, chosen: Sequence[Strategy], node: Node) -> Node:
         for name, s in zip(self.mesh.names, chosen, strict=True):

@@ -23,12 +23,13 @@ class Strategy(NamedTuple):
     """Placements of the operands along one mesh axis, those of the results, and how the results are finished.
 
     `finish` is what the ranks' results become the whole's by, beyond their placement: "mean" of n partial sums, or the
-    "max" or "min" of all.
+    "max" or "min" of all. With `in_ring` operands go round the ranks (see :class:`Ring`).
     """
 
     operands: tuple[Entry, ...]
     results: tuple[Entry, ...]
     finish: str = ""
+    in_ring: bool = False
 
 
 Shapes = Sequence[Shape | None]  # None for a literal
@@ -59,6 +60,7 @@ def _strategies(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator
         yield from _beside(node, given, results)
         return
     yield from _partial(node, given)
+    yield from _ring(node, given, results)
     rule = _rule(node)
     if rule is not None:
         yield from rule(node, given, results)
@@ -126,6 +128,19 @@ def _keeps_digits(node: Node) -> bool:
     """Return whether a cast is linear: between floating dtypes, to no fewer digits."""
     source, target = spec_of_input(node.inputs[0]).dtype, specs_of_results(node)[0].dtype
     return category(source) == category(target) == 2 and target.itemsize >= source.itemsize
+
+
+def _ring(node: Node, given: Shapes, results: Sequence[Shape]) -> Iterator[Strategy]:
+    """Yield the strategy of an op on sequences of which every rank has a part: those that all operands have."""
+    ring = node.op.facets.get("ring")
+    if ring is None or len(ring.operands) != len(given) or None in given:
+        return
+    shapes: list[Any] = [*given, *results]
+    sizes = {s[axis] for s, axis in zip(shapes, (*ring.operands, *ring.results), strict=True)}
+    if len(sizes) == 1:
+        operands = tuple(len(s) + axis for s, axis in zip(shapes, ring.operands, strict=False))
+        places = tuple(len(s) + axis for s, axis in zip(results, ring.results, strict=True))
+        yield Strategy(operands, places, in_ring=True)
 
 
 # -- element by element, and along axes

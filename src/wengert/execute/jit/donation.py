@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
@@ -40,7 +41,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
     if traced.guards or traced.tracked:
         return (False,) * len(traced.sources)
     cells = {w.number for w in traced.cell_writes}
-    gradients = {i for i, _ in traced.cell_grads}
+    gradients = {w.number for w in traced.cell_grads}
     return tuple(
         (kind == "cell" and i in cells)
         or (kind == "cell gradient" and i in gradients)
@@ -52,7 +53,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
 def replaced(traced: Traced, donated: Sequence[bool]) -> dict[int, int]:
     """Return for donated inputs by number the output that takes their place: for each another one, of its spec."""
     cells = {w.number: w.output for w in traced.cell_writes}
-    gradients = {i: g for i, g in traced.cell_grads if g is not None}
+    gradients = {w.number: w.output for w in traced.cell_grads if w.output is not None}
     found: dict[int, int] = {}
     taken: set[int] = set()
     outputs = traced.graph.outputs
@@ -107,7 +108,9 @@ def _is_free(a: Any) -> bool:
 
 
 def of_tensor(t: Tensor) -> Any:
-    """Return a tensor's array where nothing but the tensor refers to it, else a copy."""
+    """Return a tensor's array where nothing but the tensor refers to it, else a copy; what is elsewhere as it is."""
+    if isinstance(t._data, Elsewhere):
+        return t._data
     if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data):
         return t._data
     return np.array(t._data, order="C")
@@ -117,11 +120,14 @@ def of_gradient(t: Tensor) -> Any:
     """Return the array of a leaf's gradient where nothing else refers to it, else a copy."""
     if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
         return of_tensor(t._grad)
-    return np.array(t._grad._data, order="C")
+    data = t._grad._data
+    return data if isinstance(data, Elsewhere) else np.array(data, order="C")
 
 
 def of_item(items: MutableMapping[str, Any], name: str) -> Any:
-    """Return an array in a dict where nothing else refers to it, else a copy."""
+    """Return an array in a dict where nothing else refers to it, else a copy; what is elsewhere as it is."""
+    if isinstance(items[name], Elsewhere):
+        return items[name]
     if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and _is_free(items[name]):
         return items[name]
     return np.array(items[name], order="C")
@@ -134,6 +140,13 @@ def of_cell(cell: Cell) -> Any:
     if isinstance(cell, ArrayCell):
         return of_item(cell.items, cell.name)
     return np.array(cell.get(), order="C")
+
+
+def is_viewed(t: Tensor | None) -> bool:
+    """Return whether views of a tensor live, which a write to it has to reach. False for no tensor."""
+    if t is None or (_COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data)):
+        return False
+    return t.writes_through is not None and bool(t.writes_through.is_viewed(t))
 
 
 class Donated(Tensor):

@@ -20,6 +20,7 @@ from ...core.state.observer import observer
 from ..native.budget.within import Limit
 from ..native.codegen import machine
 from ..native.compile import compile_graph
+from ..native.overlap import Exchanges
 from ..native.run.runtime import Commit
 from ..native.run.threads import get_num_threads
 
@@ -82,14 +83,16 @@ def executor(
     limit: Limit | None = None,
     *,
     replaced: Mapping[int, int] | None = None,
+    exchanges: Exchanges | None = None,
 ) -> Executor:
     """Return the graph as native code where that is possible; results may take the memory of `donated` inputs.
 
-    With a `limit`, it needs at most so many bytes beside its inputs, for as many threads as there are now. Raises
-    BudgetError where it cannot.
+    What `exchanges` moves between ranks is under way while other steps of native code run. With a `limit`, it needs at
+    most so many bytes beside its inputs, for as many threads as there are now. Raises BudgetError where it cannot.
     """
     if has_native():
-        return compile_graph(graph, donated, None, None if limit is None else limit._replace(threads=get_num_threads()))
+        limit = None if limit is None else limit._replace(threads=get_num_threads())
+        return compile_graph(graph, donated, None, limit, exchanges)
     if limit is not None:
         fail(
             GraphError,

@@ -34,6 +34,7 @@ from .capture.captured import Captures
 from .capture.outside import Outside
 from .capture.reading import Mentioned, Ran, Reads, recording
 from .capture.search import explore
+from .capture.ties import Tie, ties_of
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
 from .dispatch import native, python
 from .dispatch.program import MISS
@@ -112,6 +113,8 @@ class Jit(Inspected, Native):
         # The reads of traces, the newest first, and last None, for all that can be reached.
         self._reads: list[Reads | None] = [None]
         self._watches = True
+        # True where programs depend on which tensors are views of one another.
+        self._ties = False
         self._mentioned: Mentioned | None = None
         self._compile = _compiler(options)
         self._home = Guest()
@@ -205,6 +208,9 @@ class Jit(Inspected, Native):
             key = self._key(call, captures, reads)
             program = self._programs.find(key, call)
             if program is not None:
+                if not self._ties and any(p.shares for p in program.paths) and _ties_of(call, captures):
+                    self._ties = True
+                    raise CallAgain
                 return Found(program, captures, guest)
             first = first or (key, captures)
         if self._numbers.notice(call, [p.call for p in self._programs]):
@@ -226,8 +232,8 @@ class Jit(Inspected, Native):
     def _key(self, call: Call, captures: Captures, reads: Reads | None) -> tuple[Any, ...]:
         leaves = [call.leaves[i] for i in call.positions]
         shared = tuple(captures.numbers.get((id(x),), -1) for x in leaves) if captures.numbers else ()
-        get_mode()
-        return reads, call.key, captures.key, shared, _key_of(get_mode())
+        ties = _ties_of(call, captures) if self._ties else ()
+        return reads, call.key, captures.key, (shared, ties), _key_of(get_mode())
 
     # -- running
 
@@ -247,7 +253,7 @@ class Jit(Inspected, Native):
                     raise
                 break  # perhaps on a path that this call does not take
             if decisions is path.decisions:
-                return path.results(outputs, carried)
+                return path.results(outputs, carried, call.leaves, call.positions, captures)
             tried.add(path)
             path = program.along(forks, decisions)
         return self._run_new(call, found)
@@ -350,7 +356,7 @@ class Jit(Inspected, Native):
         text, self._warning = self._warning, None
         if text is not None:
             warn(text)
-        return path.results(outputs, carried)
+        return path.results(outputs, carried, call.leaves, call.positions, found.captures)
 
     def _trace_and_run(
         self, call: Call, found: Found, run: Callable[[Path, Mapping[tuple[int, Any], Any], list[bool]], Taken]
@@ -564,6 +570,9 @@ class Jit(Inspected, Native):
                 outside.undo()
                 raise
             except Exception as error:
+                if isinstance(error, _OF_TRACES) and self._is_to_be_tied(call, captures):
+                    outside.undo()
+                    raise CallAgain from None
                 # Perhaps only because a Python number was wanted where an abstract scalar stood.
                 if self._numbers.failed(call):
                     outside.undo()
@@ -576,6 +585,9 @@ class Jit(Inspected, Native):
             except BaseException:
                 outside.undo()
                 raise
+            if _shares(traced, call, captures) and self._is_to_be_tied(call, captures):
+                outside.undo()
+                raise CallAgain
             outside.leave(traced.place_writes)
             self._numbers.succeeded()
             inputs = facts_of(names, call.key)
@@ -593,12 +605,20 @@ class Jit(Inspected, Native):
             self._warning = self._history.add(record) or self._warning
             return traced, outside
 
+    def _is_to_be_tied(self, call: Call, captures: Captures) -> bool:
+        """Return whether a trace has to know of ties, which it did not; from now on all do."""
+        if self._ties or not _ties_of(call, captures):
+            return False
+        self._ties = True
+        return True
+
     def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
         """Trace. Raises CallAgain where the trace met tensors from outside that it has to know of beforehand."""
         fixed = _alive(self._fixed)
         before = [t._data for t in fixed]
+        ties = _ties_of(call, outside.captures) if self._ties else ()
         try:
-            traced, untracked = run_trace(self._fn, self._name, arrangement(call), arguments, outside)
+            traced, untracked = run_trace(self._fn, self._name, arrangement(call), arguments, outside, ties)
         except Fix as found:
             self._fixed += map(Apart, found.tensors)
             self._forget_captures()
@@ -671,11 +691,24 @@ class Jit(Inspected, Native):
                 ):
                     given[i] = f"as argument {numbers[leaf]} of {self._name}"
         engine = chosen(traced.graph, self._options.engine or get_mode().engine, self._options.native_only)
-        return Path(traced, self._compiler_of(traced, call, captures, engine), given, engine)
+        path = Path(traced, self._compiler_of(traced, call, captures, engine), given, engine)
+        path.shares = _shares(traced, call, captures)
+        return path
 
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         """Return what makes the graph of a trace ready to run on an engine."""
         return on_xla if engine.name == XLA else self._compile
+
+
+def _ties_of(call: Call, captures: Captures) -> tuple[Tie, ...]:
+    return ties_of([call.leaves[i] for i in call.positions], captures.cells)
+
+
+def _shares(traced: Traced, call: Call, captures: Captures) -> bool:
+    """Return whether a program writes to tensors of a namespace with views."""
+    cells = (getattr(captures.cells[w.number], "tensor", None) for w in traced.cell_writes)
+    leaves = (call.leaves[call.positions[w.number]] for w in traced.argument_writes)
+    return any(isinstance(t, Tensor) and t.writes_through is not None for t in (*cells, *leaves))
 
 
 def _key_of(mode: Mode) -> tuple[Any, ...]:

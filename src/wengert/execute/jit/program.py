@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
+from ...core.elsewhere import as_data
 from ...core.errors import WriteError, fail
 from ...core.graph.graph import Graph
 from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import WeakTensor, weak
 from ...core.state.at_once import Call, at_once
-from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_node
+from ...core.state.cells import TensorCell, set_base, set_data, set_grad, set_node, set_spec
 from ...core.state.turns import Turn, turns_of
 from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
@@ -29,7 +30,7 @@ from .capture.captured import Captures
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
-from .tracing import TRACING, Constant, NewLeaf, Traced, class_of, node_of, output_of
+from .tracing import TRACING, Constant, Itself, NewLeaf, Source, Taken, Traced, class_of, node_of, output_of
 
 
 class Path:
@@ -50,6 +51,7 @@ class Path:
         "first",
         "carries",
         "records",
+        "shares",
         "writes",
         "_turns",
     )
@@ -79,6 +81,8 @@ class Path:
         self.records: dict[tuple[int, ...], Recorded] = {}
         # True where results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
+        # True where it writes to tensors of a namespace with views.
+        self.shares = False
         # True where anything outside has another value after a run.
         self.writes = bool(
             self.given
@@ -102,7 +106,7 @@ class Path:
         it may not write to.
         """
         if not self.decisions:  # else it is not known yet whether the call takes this path
-            self._check_writes(leaves, positions)
+            self._check_writes(leaves, positions, captures)
         out = []
         for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
             if kind == "argument":
@@ -184,7 +188,7 @@ class Path:
         What stood there is put into `old`: its end may run code of users', which is not to come in between.
         """
         if self.decisions:
-            self._check_writes(leaves, positions)
+            self._check_writes(leaves, positions, captures)
         writes = chain(calls, *self._writes(outputs, carried, leaves, positions, captures, old))
         flags = [
             (self._tensor(kind, i, leaves, positions, captures), collects)
@@ -205,35 +209,62 @@ class Path:
         captures: Captures,
         old: list[Any],
     ) -> Iterator[Iterable[Call]]:
-        """Yield the calls that give everything outside that the program writes to its new value, place by place."""
+        """Yield the calls that give everything outside that the program writes to its new value, place by place.
+
+        The views of tensors of namespaces that have such come last.
+        """
         traced = self.traced
-        for i, k, has_past in traced.cell_writes:
-            old.append(captures.cells[i].get())
-            yield captures.cells[i].writes(np.asarray(outputs[k]))
+        parted: set[Tensor] = set()
+        shared: list[tuple[Tensor, Any, Any, bool]] = []
+        for i, k, has_past, parts in traced.cell_writes:
+            cell, before, new = captures.cells[i], captures.cells[i].get(), as_data(outputs[k])
+            old.append(before)
+            yield cell.writes(new)
+            if isinstance(cell, TensorCell) and parts:
+                parted.add(cell.tensor)
+                yield ((set_base, cell.tensor, None),)
+            elif isinstance(cell, TensorCell):
+                shared.append((cell.tensor, before, new, k in traced.tracked))
             if has_past:
-                yield ((set_node, captures.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
-        for i, k, has_past in traced.argument_writes:
+                yield self._renewed(cell.tensor, k, carried)  # type: ignore[attr-defined]
+        for i, k, has_past, parts in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, captures)
             if isinstance(owner, np.ndarray):
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
+            new = as_data(outputs[k])
             old += owner._data, owner._base
-            yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
+            yield ((set_data, owner, new),)
+            if parts or owner.writes_through is None:
+                parted.add(owner)
+                yield ((set_base, owner, None),)
+            else:  # what it was taken from is written to as well
+                shared.append((owner, owner._data, new, k in traced.tracked))
             if has_past:
-                yield ((set_node, owner, self._past(k, carried)),)
+                yield self._renewed(owner, k, carried)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
-            for i, g in grads:
+            for i, g, stays in grads:
                 owner = self._tensor(kind, i, leaves, positions, captures)
-                old.append(getattr(owner, "_grad", None))
-                yield ((set_grad, owner, None if g is None else like(owner, wrap(np.asarray(outputs[g])))),)
+                gradient, value = getattr(owner, "_grad", None), None if g is None else as_data(outputs[g])
+                if stays and gradient is not None and value is not None:
+                    old.append(gradient._data)
+                    shared.append((gradient, gradient._data, value, False))
+                    yield ((set_data, gradient, value),)
+                else:
+                    old.append(gradient)
+                    yield ((set_grad, owner, None if value is None else like(owner, wrap(value))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
                 yield donation.killing(leaf, where)
         for write in traced.place_writes:
             old.append(write.place(captures).read())
-            yield (write.write(captures, [self.shown(r, outputs, carried) for r in write.leaves]),)
+            kept = [self.shown(r, outputs, carried, leaves, positions, captures) for r in write.leaves]
+            yield (write.write(captures, kept),)
+        for x, before, new, has_past in shared:
+            if x.writes_through is not None:
+                yield x.writes_through.following(x, before, new, has_past, parted)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> tuple[Turn, ...]:
         """Return the turns that a run holds: those of all that it reads in order to write it."""
@@ -256,11 +287,21 @@ class Path:
         found = [write.place(captures) for write in self.traced.place_writes]
         return all(stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
+    def _renewed(self, t: Tensor, k: int, carried: Sequence[Tensor] | None) -> Iterable[Call]:
+        """Return the calls that give a tensor that is written to the shape and the history of an output."""
+        yield set_node, t, self._past(k, carried)
+        if not t.is_weak:
+            yield set_spec, t, self.graph.outputs[k].spec
+
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """Return the node of an output, where gradients flow back from it."""
         return carried[k].node if carried is not None and k in self.traced.tracked else None
 
-    def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
+    def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> None:
+        for i, *_ in self.traced.cell_writes:
+            t = getattr(captures.cells[i], "tensor", None)
+            if isinstance(t, Tensor) and t.writes_through is not None and t._base is not None:
+                check_reaches(t, f"a compiled function's write to a tensor from outside ({self.graph.name})")
         for i, *_ in self.traced.argument_writes:
             leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"
             if isinstance(leaf, Tensor):
@@ -280,14 +321,50 @@ class Path:
         leaf = leaves[positions[i]]
         return leaf.owner if isinstance(leaf, DataView) else leaf
 
-    def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
+    def results(
+        self,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        captures: Captures,
+    ) -> Any:
         """Return what the function returns."""
-        found = [self.shown(r, outputs, carried) for r in self.traced.results]
+        found = [self.shown(r, outputs, carried, leaves, positions, captures) for r in self.traced.results]
+        for r, view in zip(self.traced.results, found, strict=True):
+            if type(r) is Taken and r.source.kind == "result":
+                r.taken.of(found[r.source.number], view)
         structure = self.traced.structure
         return found[0] if structure.kind is None else tree.unflatten(structure, found)
 
-    def shown(self, result: Any, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
+    def itself(self, source: Source, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> Any:
+        """Return the tensor that a result is, of an argument or a cell; None where there is none."""
+        if source.kind == "result":
+            return None
+        if source.kind == "cell":
+            return captures.cells[source.number].tensor  # type: ignore[attr-defined]
+        leaf = leaves[positions[source.number]]
+        return leaf if isinstance(leaf, Tensor) and source.number not in self.given else None
+
+    def shown(
+        self,
+        result: Any,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        captures: Captures,
+    ) -> Any:
         """Return a leaf of what is returned or kept; `carried` tensors that carry gradients are taken as they are."""
+        if type(result) is Itself:
+            same = self.itself(result.source, leaves, positions, captures)
+            if same is not None:
+                return same
+            result = result.value
+        if type(result) is Taken:
+            found = self.shown(result.value, outputs, carried, leaves, positions, captures)
+            owner = self.itself(result.source, leaves, positions, captures)
+            return found if owner is None else result.taken.of(owner, found)
         if type(result) is Constant:
             # The caller may write into an array.
             return result.value.copy() if isinstance(result.value, np.ndarray) else result.value

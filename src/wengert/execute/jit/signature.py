@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import refuse_subclass
+from ...core.elsewhere import as_data
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
 from ...core.ops.op import LEAF
@@ -28,11 +29,14 @@ PLAIN = 0x0001 | 0x0100
 
 
 def as_array(leaf: Any) -> Any:
-    """Return an argument as an aligned array of a native dtype; a Python number in Python's own dtype."""
+    """Return an argument as an aligned array of a native dtype; a Python number in Python's own dtype.
+
+    What is not here as a whole is left to whoever can compute with it.
+    """
     dtype = _PYTHON.get(type(leaf))
     if dtype is not None:
         return np.asarray(leaf, dtype)
-    a = np.asarray(leaf)
+    a = as_data(leaf)
     if not a.dtype.isnative:
         return a.astype(a.dtype.newbyteorder("="))
     return a if a.flags.num & PLAIN == PLAIN else np.array(a, order="C")

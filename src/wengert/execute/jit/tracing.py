@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, NoReturn
 
@@ -36,12 +36,14 @@ from ...core.state.capture import (
     set_fresh_leaves,
     set_writes,
 )
-from ...core.state.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
-from ...core.tensor import DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, new
+from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
+from ...core.tensor import DataView, Tensor, abstract, base_of, data_view, depends_on_open, leaf_node, like, new
+from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
 from .capture.captured import Captures
 from .capture.outside import Outside, PlaceWrite
+from .capture.ties import Place, Tie, ways_of
 from .recorded import ended, freed_at
 from .signature import Fix, Raised
 from .values import Unknown, Values
@@ -85,19 +87,25 @@ class Decision(NamedTuple):
 class Write(NamedTuple):
     """A cell or an argument, by its number, that a run gives another value: the graph's output that has it.
 
-    Where it `has_past`, in the old value or in the new one, its tensor's history is another afterwards too.
+    Where it `has_past`, in the old value or in the new one, or another shape, its tensor's history is another
+    afterwards too. Where it `parts`, what shared memory with the tensor keeps its value.
     """
 
     number: int
     output: int
     has_past: bool = False
+    parts: bool = False
 
 
 class GradientWrite(NamedTuple):
-    """A cell or an argument whose gradient a run writes: the output that has it, or None for no gradient."""
+    """A cell or an argument whose gradient a run writes: the output that has it, or None for no gradient.
+
+    Where it `stays`, the tensor that was the gradient before is the gradient still, and is written to.
+    """
 
     number: int
     output: int | None
+    stays: bool = False
 
 
 class FlagWrite(NamedTuple):
@@ -108,7 +116,10 @@ class FlagWrite(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A source of an input of the graph: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
+    """A source of an input of the graph: `kind` "argument", "cell", "argument gradient" or "cell gradient".
+
+    That of a view may be a "result", too.
+    """
 
     kind: str
     number: int
@@ -117,7 +128,8 @@ class Source(NamedTuple):
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
-    A result is the number of an output, in an `OfClass` where it is no plain tensor, a `NewLeaf`, or a `Constant`.
+    A result is the number of an output, in an `OfClass` where it is no plain tensor, a `NewLeaf`, a `Constant`,
+    `Itself`, or `Taken`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
     program looked at on entry, by what they belong to, with whether there was one. `is_repeatable`: all that the
     function's Python code did outside can be done again without it.
@@ -138,13 +150,14 @@ class Traced(NamedTuple):
     flag_writes: tuple[FlagWrite, ...]
     grads_read: tuple[tuple[Source, bool], ...]
     is_repeatable: bool
+    is_tied: bool
 
     @property
     def is_plain(self) -> bool:
         """True where a run only reads its arguments, and writes at most the values and gradients of cells."""
         writes = self.argument_writes or self.argument_grads or self.place_writes or self.flag_writes
         pasts = any(w.has_past for w in self.cell_writes)
-        return not (writes or pasts or any(type(r) is NewLeaf for r in self.results))
+        return not (writes or pasts or self.is_tied or any(type(r) is NewLeaf for r in self.results))
 
 
 class Constant(NamedTuple):
@@ -171,6 +184,47 @@ class NewLeaf(NamedTuple):
     cls: type[Tensor]
 
 
+class Itself(NamedTuple):
+    """A result that is the very tensor of an argument or a cell; `value` is the result that has its value.
+
+    That one is returned where a call has no such tensor: where it was donated, or the argument is an array or a number.
+    """
+
+    source: Source
+    value: Any
+
+    @property
+    def output(self) -> int:
+        """The number of the output that has the value."""
+        found = output_of(self.value)
+        assert found is not None
+        return found
+
+
+class Taken(NamedTuple):
+    """A result that is a view of a cell's tensor, of an argument or of another result: what its value is, and the way.
+
+    The source's kind may be "result". Where the way is not known, the view has a value of its own, to which no write
+    is allowed.
+    """
+
+    source: Source
+    taken: FromOwner
+    value: Any
+
+    @property
+    def output(self) -> int:
+        """The number of the output that has the value."""
+        found = output_of(self.value)
+        assert found is not None
+        return found
+
+
+def is_of_argument(result: Any) -> bool:
+    """Return whether a result is an argument, or a view of one."""
+    return type(result) in (Itself, Taken) and result.source.kind == "argument"
+
+
 def output_of(result: Any) -> int | None:
     """Return the number of the output that a result is, None for a constant."""
     return None if type(result) is Constant else result if type(result) is int else result.output
@@ -190,8 +244,8 @@ class Recorder(Capture):
     """An observer of a trace: it takes decisions by value and records tensors from outside."""
 
     __slots__ = (
-        "name", "captures", "values", "decisions", "asked", "met", "written", "consumed", "outer", "effects", "undo",
-        "stores",
+        "name", "captures", "values", "decisions", "asked", "met", "written", "parted", "given", "consumed", "outer",
+        "effects", "undo", "stores",
     )  # fmt: skip
 
     def __init__(self, name: str, captures: Captures) -> None:
@@ -202,6 +256,9 @@ class Recorder(Capture):
         self.asked: dict[tuple[Node, bool], Any] = {}
         self.met: dict[int, weakref.ref[Tensor]] = {}
         self.written: dict[int, weakref.ref[Tensor]] = {}
+        self.parted: set[int] = set()
+        # The tensors that stand for those outside, by identity.
+        self.given: set[int] = set()
         # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
@@ -299,6 +356,18 @@ class Recorder(Capture):
             store.add(x, value)
         self.written[id(x)] = Apart(x)
 
+    def reshape(self, x: Tensor, what: str) -> None:
+        if id(x) in self.given:
+            fail(
+                WriteError,
+                f"{what} of a tensor that {self.name} is given or finds, {x.spec}",
+                "What shares memory with it outside would not know. Write y = x.reshape(...), or do it outside.",
+            )
+
+    def part(self, x: Tensor) -> None:
+        self.parted.add(id(x))
+        self.undo.append((set_base, x, x._base))
+
     def stored(self) -> list[Call]:
         """Return the calls that give such tensors their values again, those too that are written to later."""
         return [call for store in self.stores for call in store.calls]
@@ -341,19 +410,26 @@ class _Held(NamedTuple):
 class _Gradient:
     """The gradient of a leaf on entry: an input if there is one, and whether the program looked."""
 
-    __slots__ = ("input", "was_read")
+    __slots__ = ("before", "input", "shown", "was_read")
 
     def __init__(self, owner: Tensor, before: Tensor | None, name: str, values: Values) -> None:
+        self.before = before
         self.input: Tensor | None = None
         if before is not None:
             self.input = abstract_input(before.spec, f"{name}.grad" if name else "")
             values.known[self.input.node] = before._data  # type: ignore[index]
         self.was_read = False
+        # Refers to what the program sees of it, but does not keep that: a trace keeps no tensors.
+        self.shown: weakref.ref[Tensor] | None = None
         owner._grad = Unread(self.read)
 
     def read(self) -> Tensor | None:
         self.was_read = True
-        return None if self.input is None else abstract(self.input.node)  # type: ignore[arg-type]
+        if self.before is None or self.input is None or self.input.node is None:
+            return None
+        found = like(self.before, abstract(self.input.node))
+        self.shown = Apart(found)
+        return found
 
 
 def run_trace(
@@ -362,16 +438,18 @@ def run_trace(
     arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     arguments: Sequence[Argument],
     outside: Outside,
+    ties: Sequence[Tie],
 ) -> tuple[Traced, list[Tensor]]:
     """Run `fn` on abstract tensors, with abstract tensors in all captured cells; those are put back after.
 
-    `outside` is what stood around it before. `arrange` gives the call's arguments, with those of some positions
-    replaced. Returns the trace, and tensors with values that turned up in it although nothing leads to them from the
-    function: those are to be among the cells too.
+    `outside` is what stood around it before, `ties` what shares memory. `arrange` gives the call's arguments, with
+    those of some positions replaced. Returns the trace, and tensors with values that turned up in it although nothing
+    leads to them from the function: those are to be among the cells too.
     """
     captures = outside.captures
     recorder = Recorder(name, captures)
     mode = get_mode()
+    ways = ways_of(ties, _tensors(arguments, captures))
     # What puts everything back is known before anything changes, and is done at once. Others' threads see these:
     fresh: list[Node] = []
     recorder.undo = [(epoch.__setitem__, 0, epoch[0] + 2), *recorder.stored(), *for_all(fresh, setattr, "inputs", ())]
@@ -403,13 +481,20 @@ def run_trace(
             begin_all()
             held_cells = [_hold_cell(c, captures, recorder) for c in captures.cells]
             held_arguments = _hold_arguments(arguments, captures, held_cells, recorder)
+            held = {("cell", i): h for i, h in enumerate(held_cells)}
+            held |= {("argument", i): h for i, h in enumerate(held_arguments)}
+            _tie(ways, held, recorder)
+            recorder.given = {id(h.tensor) for h in held.values()}
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
             before = tree.flatten((args, kwargs)), tree.flatten((args, kwargs))[0]
             results = [fn(*args, **kwargs)]
             _refuse_changed(name, before, (args, kwargs))
             del before  # what is kept alive here would be taken for state of the function's
-            traced = _finish(recorder, results.pop(), outside, arguments, held_cells, held_arguments)
+            own = {id(h.tensor): Source("cell", i) for i, h in enumerate(held_cells) if h.tensor is not None}
+            for i, a in enumerate(arguments):
+                own.setdefault(id(given[a.leaf]), Source("argument", i))
+            traced = _finish(recorder, results.pop(), outside, arguments, held_cells, held_arguments, own, ties)
         finally:
             end_all()
     finally:
@@ -483,7 +568,9 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     shown: Tensor = new(a.kind.result_class if issubclass(a.kind, DataView) else a.kind)
     shown._data, shown.node = None, input.node
     owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
-    shown._base = owner._base if owner is not None else None
+    shown._base = None  # what shares memory with it outside follows when the program has run
+    if owner is not None and owner.writes_through is None:
+        shown._base = owner._base
     if a.collects:
         shown.node = leaf_node(shown, input.node)
         before = owner.node if owner is not None else None
@@ -521,6 +608,8 @@ class _Outputs:
         self._index: dict[Any, int] = {}
 
     def add(self, t: Tensor) -> int:
+        if isinstance(t, DataView) and t.node is not None:  # which has a new node whenever it is asked
+            t = abstract(t.node)
         key = t.node if t._data is None else id(t)
         found = self._index.get(key)
         if found is None:
@@ -536,13 +625,15 @@ def _finish(
     arguments: Sequence[Argument],
     held_cells: Sequence[_Held],
     held_arguments: Sequence[_Held],
+    own: Mapping[int, Source],
+    ties: Sequence[Tie],
 ) -> Traced:
+    """Return the trace; `own` says of what a cell or an argument gave the function where it is from, by identity."""
     captures = outside.captures
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: dict[int, Node] = {}
     dead: set[Node] = set()
-    own = {id(held.tensor) for held in (*held_cells, *held_arguments)}
 
     def output(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
@@ -553,11 +644,23 @@ def _finish(
             grad = leaf.grad
             kept = None if grad is None else outs.add(resumed(grad))
             return NewLeaf(outs.add(present(leaf)), kept, leaf.result_class)
+        source = own.get(id(leaf))
         number = outs.add(resumed(leaf))
+        cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
+        if source is not None and (source.kind == "cell" or not arguments[source.number].weakly):
+            return Itself(source, number if cls is Tensor else OfClass(number, cls, None))
+        found = valued(leaf, number, cls, node)
+        if leaf.writes_through is not None and leaf._base is not None:
+            for owner in leaf.writes_through.owners(leaf):
+                source = own.get(id(owner)) or beside.get(id(owner))
+                if source is not None:
+                    return Taken(source, leaf.writes_through.taken(leaf, owner), found)
+        return found
+
+    def valued(leaf: Tensor, number: int, cls: type[Tensor], node: Node | None) -> Any:
         end = None
         if not track(number, node) and node is not None and node.requires_grad and is_live(node, dead):
             end = ended(node, freed_at(node, recorder.consumed) or "")
-        cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
         return number if cls is Tensor and end is None else OfClass(number, cls, end)
 
     def track(number: int, node: Node | None) -> bool:
@@ -566,35 +669,52 @@ def _finish(
         tracked[number] = node
         return True
 
-    def written(number: int, held: _Held, now: Tensor) -> Write | None:
+    views = {tie.part for tie in ties if tie.window is not None}
+
+    def written(kind: str, number: int, held: _Held, now: Tensor) -> Write | None:
         if now._data is None and now.node is held.input.node:
+            return None
+        parts = held.tensor is not None and id(held.tensor) in recorder.parted
+        if (kind, number) in views and not parts:  # which follows its owner
+            if now.spec != held.input.spec or (now.requires_grad and not _collects(held.tensor)):
+                fail(
+                    WriteError,
+                    f"{recorder.name} gives another shape or history to a view that it is given or finds, {now.spec}",
+                    "Pass the tensor that it was taken from, and take the view inside.",
+                )
             return None
         k = outs.add(now)
         flows = not _collects(held.tensor) and track(k, now.node)
-        return Write(number, k, flows or held.input.requires_grad)
+        return Write(number, k, flows or held.input.requires_grad or now.spec != held.input.spec, parts)
 
+    # What is kept outside is no view of what is returned.
+    beside = {id(x): Source("result", i) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) not in own}
     results = [output(leaf) for leaf in leaves]
+    beside.clear()
     cell_writes, argument_writes = [], []
     for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
         if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
             now = _cast(now, cell.spec.dtype)
-        if (found := written(i, held, now)) is not None:
+        if (found := written("cell", i, held, now)) is not None:
             cell_writes.append(found)
     for i, held in enumerate(held_arguments):
         if held.tensor is None or (type(held.tensor) is WeakTensor and arguments[i].weakly):
             continue
-        if (found := written(i, held, present(held.tensor))) is not None:
+        if (found := written("argument", i, held, present(held.tensor))) is not None:
             argument_writes.append(found)
+    _refuse_shared(recorder.name, ties, cell_writes, argument_writes, held_cells, held_arguments)
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
     place_writes, is_repeatable = outside.writes(recorder.name, output)
-    _check_tracked(recorder.name, tracked.values(), own)
     flag_writes = tuple(
         FlagWrite(Source(kind, i), not held.collects)
         for kind, all_held in (("cell", held_cells), ("argument", held_arguments))
         for i, held in enumerate(all_held)
         if held.grad is not None and _collects(held.tensor) is not held.collects
     )
+    # What begins to collect gradients is a leaf only when the run is over.
+    late = {id(h.tensor) for h in (*held_cells, *held_arguments) if _collects(h.tensor) and not h.collects}
+    _check_tracked(recorder.name, tracked.values(), own.keys() - late)
     for t in recorder.effects:
         if t.node is not None and recorder.values.can_be_known(
             t.node
@@ -649,14 +769,59 @@ def _finish(
         flag_writes,
         tuple(reads),
         is_repeatable,
+        bool(ties),
     )
+
+
+def _tensors(arguments: Sequence[Argument], captures: Captures) -> dict[Place, Tensor]:
+    found = {("cell", i): c.tensor for i, c in enumerate(captures.cells) if isinstance(c, TensorCell)}
+    for i, a in enumerate(arguments):
+        if a.owner is not None:
+            found["argument", i] = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+    return found
+
+
+def _tie(ways: Mapping[Place, tuple[Place, FromOwner]], held: Mapping[Place, _Held], recorder: Recorder) -> None:
+    """Let what stands for a view be taken from what stands for its owner."""
+    for place, (owner, taken) in ways.items():
+        part, whole = held[place].tensor, held[owner].tensor
+        assert part is not None
+        assert whole is not None
+        recorder.undo.append((set_base, part, part._base))
+        part.node = taken.trace(whole, part.requires_grad).node
+        part._base = base_of(whole, taken.code, taken.offset)
+
+
+def _refuse_shared(
+    name: str,
+    ties: Sequence[Tie],
+    cell_writes: Sequence[Write],
+    argument_writes: Sequence[Write],
+    held_cells: Sequence[_Held],
+    held_arguments: Sequence[_Held],
+) -> None:
+    """Refuse writes to tensors that share memory with others of the call in a way that the trace does not know."""
+    written = {*(("cell", w.number) for w in cell_writes), *(("argument", w.number) for w in argument_writes)}
+    whole_of = {tie.part: tie.whole for tie in ties}
+    for tie in ties:
+        owners = [tie.part]
+        while owners[-1] in whole_of:
+            owners.append(whole_of[owners[-1]])
+        if tie.window is None and not written.isdisjoint(owners):
+            kind, i = tie.part
+            spec = (held_cells if kind == "cell" else held_arguments)[i].input.spec
+            fail(
+                WriteError,
+                f"{name} writes to a tensor that shares memory with another one that it is given or finds, {spec}",
+                "Both are views of one that it does not know. Pass that one, and take the views inside.",
+            )
 
 
 def _collects(t: Tensor | None) -> bool:
     return t is not None and t.node is not None and t.node.op is LEAF
 
 
-def _check_tracked(name: str, tracked: Iterable[Node], own: set[int]) -> None:
+def _check_tracked(name: str, tracked: Iterable[Node], own: Container[int]) -> None:
     """Refuse results whose gradients would flow through nodes that the compiled gradient does not know."""
     nodes = list(tracked)
     refuse_hooks(nodes, name)
@@ -690,7 +855,8 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite
         if now is None:
             found.append(GradientWrite(i, None))
         elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
-            found.append(GradientWrite(i, outs.add(now)))
+            stays = gradient.shown is not None and gradient.shown() is now
+            found.append(GradientWrite(i, outs.add(now), stays))
     return tuple(found)
 
 

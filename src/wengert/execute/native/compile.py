@@ -17,6 +17,7 @@ from .codegen.kernel import Kernel, kept_kernels
 from .codegen.types import Target
 from .fuse.groups import Grouping
 from .lower import GraphLowering
+from .overlap import Exchanges
 from .plan import report
 from .plan.fingerprint import Fingerprint, fingerprint
 from .plan.format import Unwritable, dump, load
@@ -46,7 +47,7 @@ class Compiled:
     `graph` is what was compiled, `optimized` the form that the plan is made from, `plan` the steps. For the
     processor that this runs on the plan comes from the cache on disk where it is kept there; what else there is
     to know of how it was made is then made anew when somebody asks. With a `limit` of memory, the plan is one that
-    keeps to it.
+    keeps to it. `exchanges` moves what a rank sends to others while other steps run.
     """
 
     def __init__(
@@ -55,15 +56,18 @@ class Compiled:
         donated: Sequence[bool] | None = None,
         target: Target | None = None,
         limit: Limit | None = None,
+        exchanges: Exchanges | None = None,
     ) -> None:
         self.graph = graph
+        self.exchanges = exchanges
         self.limit = limit
         self.target = target if target is not None else machine.host()
         self.donated = tuple(donated) if donated is not None else (False,) * len(graph.inputs)
         self._name: Fingerprint | None = None
         found = None
         if object_cache.is_on() and self.target == machine.host():
-            self._name = fingerprint(graph, self.donated, self.target, limit.name if limit is not None else "")
+            limits = (limit.name if limit is not None else "") + (exchanges.identity if exchanges is not None else "")
+            self._name = fingerprint(graph, self.donated, self.target, limits)
             found = self._kept()
         # True where the plan was found in the cache.
         self.is_kept = found is not None
@@ -88,7 +92,14 @@ class Compiled:
             kept = self.limit is not None and self.limit.in_8_bits
             optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
         extended, checks = checked(optimized)
-        lowering = GraphLowering(extended, self.target, self.donated, checks=checks, prepares=self.limit is None)
+        lowering = GraphLowering(
+            extended,
+            self.target,
+            self.donated,
+            checks=checks,
+            prepares=self.limit is None,
+            exchanges=self.exchanges,
+        )
         plan = lowering.lower()
         if self.limit is None:
             prepare(plan)
@@ -106,7 +117,7 @@ class Compiled:
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""
-        program = Program(self._plan, self.limit.folder if self.limit is not None else "")
+        program = Program(self._plan, self.limit.folder if self.limit is not None else "", exchanges=self.exchanges)
         self._keep(program.plan)
         return program
 
@@ -188,9 +199,12 @@ def compile_graph(
     donated: Sequence[bool] | None = None,
     target: Target | None = None,
     limit: Limit | None = None,
+    exchanges: Exchanges | None = None,
 ) -> Compiled:
     """Compile a graph: `compile_graph(g).run(arrays)`. `donated` inputs may be overwritten by results.
 
+    Collectives that `exchanges` moves are under way while other steps run; without it all are Python's.
+
     Raises BudgetError where there is a `limit` that its memory cannot be kept to.
     """
-    return Compiled(graph, donated, target, limit)
+    return Compiled(graph, donated, target, limit, exchanges)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT, specs_of
 from ...core.node import Node
@@ -12,13 +14,15 @@ from ...core.ops.facets import VIEWS, Role
 from ...core.ops.record import OUTPUT
 from .codegen.types import Target
 from .fuse.epilogues import emitter, epilogue_key, follow, operand_kind
-from .fuse.groups import Group, Grouping, edge, permutation
+from .fuse.groups import Group, Grouping
+from .fuse.loop_nodes import edge, permutation
 from .fuse.recompute import recompute
 from .fuse.schedule import NestBuilder, is_structure, literal_dtype
 from .kernels.copies import copy_step, sliced
+from .overlap import LOOK_NS, Begin, Exchanges, cost, moved_by, roots
 from .plan.host_calls import forward_call
-from .plan.lowering import FOLLOWED, RULES, Epilogue, Lowering
-from .plan.plan import Buffer, Plan, View, dense
+from .plan.lowering import FOLLOWED, RAISING, RULES, Epilogue, Lowering
+from .plan.plan import Buffer, Exchange, Plan, View, dense
 from .rewrite.checks import Check
 
 # A vector is not filled by less than twice its lanes, and rows side by side fill some from here on.
@@ -37,7 +41,8 @@ class GraphLowering(Lowering):
     """The lowering of one graph; `donated` says which inputs' memory may be written to.
 
     A graph inside another is `given` the arrays of its inputs, and may be told where results should
-    be written (`places`, by position among its outputs): that is a wish.
+    be written (`places`, by position among its outputs): that is a wish. Collectives that `exchanges` moves are under
+    way while other steps run.
     """
 
     def __init__(
@@ -50,9 +55,19 @@ class GraphLowering(Lowering):
         places: Sequence[View | None] = (),
         checks: Sequence[Check] = (),
         prepares: bool = False,
+        exchanges: Exchanges | None = None,
     ) -> None:
         super().__init__(target, outer, prepares)
         self.graph = graph
+        self._exchanges = exchanges
+        self._begins: dict[Node, Begin] = {}
+        # What is on its way: its number, operand, result, and scratch memory.
+        self._moving: dict[Node, tuple[int, View, View, View]] = {}
+        if exchanges is not None:
+            for node in graph.nodes:
+                moved = moved_by(node)
+                if moved is not None and exchanges.scratch(moved) is not None:
+                    self._begins[node] = Begin(node)
         self._checks = list(checks)
         # The last outputs are what checks need.
         self._results = graph.outputs[: len(graph.outputs) - 2 * len(checks)]
@@ -87,8 +102,13 @@ class GraphLowering(Lowering):
         """Add all steps, and return the arrays of the graph's outputs."""
         order = self._order()
         self._last_readers(order)
+        self._last_raising = max((i for i, unit in enumerate(order) if self._may_raise(unit)), default=-1)
+        unlooked = 0.0
         for self._now, node in enumerate(order):
-            if isinstance(node, Group):
+            before = len(self.plan.steps)
+            if isinstance(node, Begin):
+                self._begin(node.node)
+            elif isinstance(node, Group):
                 if node.anchor is None:
                     self._group(node)
             else:
@@ -97,6 +117,10 @@ class GraphLowering(Lowering):
                 self._checks.remove(check)
                 index, wrong = self.view(check.given), self.view(check.wrong)
                 self.step(check.call(wrong), [index], reads=[index, wrong], writes=[], nodes=[check.of])
+            unlooked += sum(cost(s.flops, s.nbytes) for s in self.plan.steps[before:]) if self._moving else 0.0
+            if unlooked > LOOK_NS:
+                self.step(Exchange("look", "look", -1), [], reads=[], writes=[])
+                unlooked = 0.0
         return [self.view(n) for n in self._results]
 
     # -- the order of steps
@@ -115,16 +139,16 @@ class GraphLowering(Lowering):
         order: list[Any] = []
         done: set[int] = set()
         # Checks first: nothing is to be overwritten before an error.
-        count = len(self._results)
-        for root in (*self.graph.outputs[count:], *self._results):
-            stack: list[Any] = [self.grouping.unit(root)]
+        checks = [self.grouping.unit(n) for n in self.graph.outputs[len(self._results) :]]
+        for root in (*checks, *roots(self.grouping, self._begins, self._results)):
+            stack: list[Any] = [root]
             entered: set[int] = set()
             while stack:
                 unit = stack[-1]
                 if id(unit) in done:
                     stack.pop()
                     continue
-                waiting = [u for u in self.grouping.needs(unit) if id(u) not in done]
+                waiting = [u for u in self._needs(unit) if id(u) not in done]
                 if id(unit) not in entered:
                     entered.add(id(unit))
                     for base in self._overwrites(unit, readers):
@@ -138,8 +162,29 @@ class GraphLowering(Lowering):
                 order.append(unit)
         return order
 
+    def _may_raise(self, unit: Any) -> bool:
+        """Return whether a unit is a node behind whose kernel, or instead of which, Python runs."""
+        if isinstance(unit, Begin):
+            return False  # it comes to its end later
+        if isinstance(unit, Group) or unit in self.views or unit.op is CONSTANT or unit.op is OUTPUT or _is_view(unit):
+            return False
+        return (
+            unit in self._begins
+            or unit.op.name in RAISING
+            or (unit.op.name not in RULES and unit.op.role is not Role.JOIN)
+        )
+
+    def _needs(self, unit: Any) -> list[Any]:
+        """Return the units that come before one."""
+        if isinstance(unit, Begin):
+            return self.grouping.needs(unit.node)
+        begin = self._begins.get(unit)
+        return self.grouping.needs(unit) if begin is None else [begin]
+
     def _reads(self, unit: Any) -> set[Node]:
         """Return the nodes whose arrays a unit reads, seen through views."""
+        if isinstance(unit, Begin):
+            unit = unit.node
         if isinstance(unit, Group):
             return {self._source(n) for n in unit.operands}
         read = {self._source(e) for e in unit.inputs if isinstance(e, Node)}
@@ -153,6 +198,8 @@ class GraphLowering(Lowering):
 
     def _overwrites(self, unit: Any, donated: dict[Node, list[Any]]) -> list[Node]:
         """Return the donated inputs that a group, or an epilogue, could write its results to."""
+        if isinstance(unit, Begin):
+            return []
         group = unit if isinstance(unit, Group) else self.grouping.following.get(unit)
         if group is None or not donated:
             return []
@@ -188,8 +235,10 @@ class GraphLowering(Lowering):
 
     def _in_place(self, node: Node, group: Group) -> View | None:
         """Return the donated input whose memory the result of a group's member may take, or None."""
+        if node not in self._outputs or node in group.reductions:
+            return None
         # Nothing is overwritten while an error may still come.
-        if node not in self._outputs or node in group.reductions or self._checks:
+        if self._checks or self._now < self._last_raising:
             return None
         wanted = group.result_axes(node)
         if len({d for d in wanted if d >= 0}) < len(group.space):
@@ -223,9 +272,9 @@ class GraphLowering(Lowering):
             if node.op.role is not Role.JOIN:
                 continue
             for i, piece in enumerate(node.inputs):
-                if not isinstance(piece, Node) or piece in self._pieces or piece in self._outputs:
-                    continue
-                if piece in self.grouping.group or piece.op.role is Role.JOIN:
+                while isinstance(piece, Node) and piece.op.role is Role.RESHAPE and piece not in self._outputs:
+                    piece = piece.inputs[0]
+                if isinstance(piece, Node) and piece not in self._pieces and piece not in self._outputs:
                     self._pieces[piece] = (node, i)
 
     def _container(self, node: Node) -> View:
@@ -243,7 +292,13 @@ class GraphLowering(Lowering):
     def _destination(self, node: Node) -> View | None:
         """Return the place of a result that is a piece of another array; None for other results."""
         place = self._pieces.get(node)
-        return None if place is None else self._piece(*place)
+        return None if place is None else self._piece(*place).reshape(node.spec.shape)
+
+    def place(self, node: Node, shape: Sequence[int]) -> View:
+        found = self._destination(node)
+        seen = found.reshape(shape) if found is not None else None
+        is_in_rows = seen is not None and (seen.strides[-1] == 1 or seen.shape[-1] == 1)
+        return seen if seen is not None and is_in_rows else self.temp(shape, node.spec.dtype)
 
     def _piece(self, node: Node, index: int) -> View:
         """Return the part of a stack's or concatenation's array that its operand `index` fills."""
@@ -262,8 +317,9 @@ class GraphLowering(Lowering):
         """Lower a stack or a concatenation: pieces that are not stored in place yet are copied."""
         for i, piece in enumerate(node.inputs):
             target, source = self._piece(node, i), self.base_view(piece)
-            if (source.buffer, source.offset, source.strides) != (target.buffer, target.offset, target.strides):
+            if not source.lies_as(target):
                 copy_step(self, source, target)
+        self.note_joined([self.base_view(piece) for piece in node.inputs], self._container(node))
         return self._container(node)
 
     def twin(self, node: Node, name: str) -> Node | None:
@@ -329,7 +385,10 @@ class GraphLowering(Lowering):
         outputs = []
         for n in (*wanted, *results):
             given = self._in_place(n, group) if n is not product and memory_order is None else None
-            out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
+            if given is None and memory_order is None:
+                out: View | None = self.place(n, shape)
+            else:
+                out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
             assert out is not None
             outputs.append(out)
             named = group.result_axes(n) if n is not product else own
@@ -427,6 +486,9 @@ class GraphLowering(Lowering):
             several = self.views[node.inputs[0]]
             self.views[node] = several if isinstance(several, View) else several[node.attrs["index"]]
             return
+        if node in self._begins:
+            self.views[node] = self._end(node)
+            return
         rule = RULES.get(node.op.name)
         if rule is None and node.op.role in VIEWS:
             self.views[node] = self._as_view(node)
@@ -450,6 +512,33 @@ class GraphLowering(Lowering):
         if self._late is not None:
             late, self._late = self._late, None
             self._group(late)
+
+    def _begin(self, node: Node) -> None:
+        """Add the step that starts a collective."""
+        moved = moved_by(node)
+        assert moved is not None
+        assert self._exchanges is not None
+        x, number = self.contiguous(self.base_view(node.inputs[0])), len(self.plan.moved)
+        self.plan.moved.append(moved)
+        out = self.temp(node.spec.shape, node.spec.dtype)
+        scratch = self.temp((self._exchanges.scratch(moved) or 0,), np.uint8)
+        self._moving[node] = number, x, out, scratch
+        name = f"start {node.op.name}"
+        self.step(
+            Exchange(name, "start", number), self._moving[node][1:], reads=[x], writes=[out, scratch], nodes=[node]
+        )
+
+    def _end(self, node: Node) -> View:
+        """Add the steps that wait for a collective, and return its result."""
+        if node not in self._moving:
+            self._begin(node)
+        number, x, out, scratch = self._moving.pop(node)
+        state = self.temp((1,), np.int64)
+        wait = Exchange(f"wait {node.op.name}", "wait", number)
+        self.step(wait, [state, x, out], reads=[x, scratch], writes=[out, state], nodes=[node])
+        end = Exchange(f"end {node.op.name}", "end", number, state)
+        self.step(end, [], reads=[state], writes=[], nodes=[node])
+        return out
 
     def _as_window(self, node: Node) -> bool:
         """Return whether a slice put back among zeros, read by loops alone, was made a window instead of an array."""

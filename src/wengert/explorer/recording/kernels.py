@@ -14,7 +14,7 @@ from ...core.node import Node
 from ...execute.native.codegen import machine
 from ...execute.native.codegen.kernel import Kernel
 from ...execute.native.compile import Compiled, compile_graph
-from ...execute.native.plan.plan import Buffer, HostCall, Jump, Step
+from ...execute.native.plan.plan import Buffer, Exchange, HostCall, Jump, Step
 from ...execute.native.run.runtime import UNTIMED
 from ...execute.native.run.timeline import NativeTrace
 from .rerun import Rerun, row_of
@@ -152,6 +152,8 @@ def _kind(step: Step) -> str:
         return "Python"
     if isinstance(step.kernel, Jump):
         return "jump"
+    if isinstance(step.kernel, Exchange):
+        return "collective"
     # A kernel's key begins with the class that it is of.
     return step.kernel.key.partition(" ")[0]
 

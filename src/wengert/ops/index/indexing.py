@@ -465,7 +465,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         if plain is not None:
             data = np.array(x._data)
             try:
-                data[plain] = v._data
+                # An element takes what has one too, which NumPy refuses where it has axes.
+                data[plain] = v._data if v._data.size != 1 else v._data.reshape(())
             except (IndexError, ValueError, TypeError) as e:
                 _not_writable(x, index, v, e)
             write(x, wrap(data))

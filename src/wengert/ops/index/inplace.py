@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
-from ...core.mode import get_mode
+from ...core.mode import enable_grad, get_mode
 from ...core.ops.declare import METHODS, public
-from ...core.ops.op import LEAF, Op
+from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import caller, same_value
 from ...core.source import is_stored_back, resolve
-from ...core.spec import broadcast_shapes, category, show
+from ...core.spec import DType, broadcast_shapes, category, show
 from ...core.standins import replace
-from ...core.state.capture import note_write
+from ...core.state.capture import note_gradient, note_write
 from ...core.state.observer import observer, observers
 from ...core.tensor import DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
@@ -54,8 +55,15 @@ def check_write(x: Tensor, what: str) -> None:
 def check_reaches(x: Tensor, what: str) -> None:
     """Raise WriteError where `x` was taken from a tensor that still lives, which a write would not reach."""
     base = taken_from(x)
-    if base is None or (x.writes_through is not None and x.writes_through.reaches(x, what)):
+    if base is None if x.writes_through is None else x.writes_through.reaches(x, what):
         return
+    if base is None:
+        fail(
+            WriteError,
+            f"{what} on a view, {show(x.shape, x.dtype)}, of a tensor that is gone, which has other views",
+            "The write would not reach them, as it would in PyTorch. Keep the tensor that they were taken from, or "
+            "take copies, x[1:].clone().",
+        )
     owner, code, offset, _ = base
     place = resolve(code, offset) if code is not None and not is_internal(code.co_filename) else None
     taken = f" at {place}" + (f" ({place.text})" if place is not None and place.text else "") if place else ""
@@ -75,13 +83,42 @@ def old_version(x: Tensor) -> Tensor:
 
 
 def write(x: Tensor, new: Tensor) -> None:
-    """Give `x` the value of `new`, which has its shape and dtype, and what shares its elements theirs."""
+    """Give `x` the value of `new`, which has its shape and dtype, and what shares its elements theirs.
+
+    In a namespace with views what carried gradients still does: those of its past are zeros then, and not absent.
+    """
     through = x.writes_through
+    if through is not None and x.requires_grad and not new.requires_grad:
+        if get_mode().grad:
+            new = selection.where(wrap(np.zeros((1,) * x.ndim, bool)), old_version(x), new)
+        elif x._data is None and x.node is not None and x.node.op is not LEAF:
+            new = _straight_through(new, x)
     if isinstance(x, DataView):
         if through is None or not through.assign(x.owner, new):
             assign_(x.owner, new)
     elif through is None or not through.write(x, new):
         hold(x, new)
+
+
+def _straight_through(new: Tensor, x: Tensor) -> Tensor:
+    """Return, recorded, a value for `x` to have without a change of the way that its gradients take."""
+    with enable_grad():
+        out: Tensor = TABLE["straight_through"].front(new, old_version(x))
+    return out
+
+
+def set_gradient(owner: Tensor, value: Tensor) -> None:
+    """Make `value` the gradient of `owner`.
+
+    Where writes reach all names of a value, the tensor that is its gradient already is written to, so that whoever
+    holds that one sees it, as in PyTorch; not where one of both has a history.
+    """
+    old = owner.grad
+    if old is None or old.writes_through is None or old.requires_grad or value.requires_grad or old.spec != value.spec:
+        owner.grad = value
+    elif old is not value:
+        note_gradient(owner)
+        write(old, value)
 
 
 def hold(x: Tensor, new: Tensor) -> None:
@@ -92,7 +129,7 @@ def hold(x: Tensor, new: Tensor) -> None:
             replace(x, new)
         else:
             note_write(x, False)
-            x._data = new._data
+            x._data = in_place_of(x._data, new._data)
             if node.inputs:  # in a trace, where it stands for the value that it had
                 x.node = leaf_node(x, new._data)
         return
@@ -102,7 +139,7 @@ def hold(x: Tensor, new: Tensor) -> None:
             x._spec = new.spec
         elif x._data is not None:
             del x._spec
-    x._data = new._data
+    x._data = in_place_of(x._data, new._data)
     x.node = new.node
     x._base = None
 
@@ -301,15 +338,16 @@ def zero_(x: Tensor) -> Tensor:
 
 def _filled(x: Tensor, value: Any, what: str) -> Tensor:
     v = value_for(x, value, what)
-    if v.shape == x.shape:
-        return old_version(v)
-    if broadcast_shapes(v.shape, x.shape) != x.shape:
+    if v.shape != x.shape and broadcast_shapes(v.shape, x.shape) != x.shape:
         fail(
             ShapeError,
             f"{what}: a value of shape {v.shape} for a tensor of {show(x.shape, x.dtype)}",
             "The value must broadcast to the tensor's shape.",
         )
-    out: Tensor = broadcast.front(v, shape=x.shape)
+    out = old_version(v) if v.shape == x.shape else broadcast.front(v, shape=x.shape)
+    # State has memory of its own: what is written next may be a part of it.
+    if out._data is not None and 0 in out._data.strides:
+        out._data = np.array(out._data, order="C")
     return out
 
 
@@ -331,14 +369,32 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     if x.writes_through is not None and x.writes_through.assign(x, source):
         return x
     if source._data is None or x._data is None:
-        replace(x, asarray(source, dtype=x.dtype))
+        given = asarray(source, dtype=x.dtype)
+        if x.writes_through is not None and x.requires_grad and x.node is not None and x.node.op is not LEAF:
+            hold(x, _straight_through(given, x))
+        else:
+            replace(x, given)
         return x
     note_write(x, False)
     data = source._data
-    x._data = cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data
-    if x.node is not None and x.node.op is not LEAF:
-        x.node = None
+    x._data = in_place_of(x._data, cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data)
+    if x.node is not None and x.node.op is not LEAF and x.writes_through is None:
+        x.node = None  # elsewhere the value changes, not the way that its gradients take
     return x
+
+
+def recast_(x: Tensor, dtype: DType) -> None:
+    """Give a leaf, and its gradient, another dtype; the object stays the one that others refer to."""
+    if x.dtype == dtype:
+        return
+    tracked, grad = x.requires_grad, x.grad
+    x.requires_grad_(False)
+    made = wrap(x.detach().numpy().astype(dtype))
+    x._data, x._spec = made._data, made._spec
+    if tracked:
+        x.requires_grad_()
+    if grad is not None:
+        x.grad = wrap(grad.detach().numpy().astype(dtype))
 
 
 # -- augmented assignment

@@ -18,22 +18,28 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import nullcontext
+from types import CodeType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import GradientError, WriteError, fail
-from ...core.mode import get_mode
+from ...core.elsewhere import Elsewhere
+from ...core.errors import DTypeError, GradientError, WriteError, fail
+from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
 from ...core.ops.op import LEAF, Op
 from ...core.ops.record import bind, same_value
 from ...core.spec import show
-from ...core.state.capture import note_write
+from ...core.state.at_once import Call
+from ...core.state.capture import get_capture, note_write
+from ...core.state.cells import set_data
 from ...core.tensor import DataView, Tensor, asarray, base_of, leaf_node, of_class
 from ..structure.axes import permute_op
-from ..structure.shapes import reshaped
+from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update
-from .inplace import hold
+from .inplace import hold, recast_
 from .slices import slice_op, slice_update
 
 Array = np.ndarray[Any, Any]
@@ -62,6 +68,12 @@ def _owners(x: Tensor) -> list[Tensor]:
     return found
 
 
+def is_of(x: Tensor, owners: Iterable[Tensor]) -> bool:
+    """Return whether a tensor was taken from one of these."""
+    found = _owners(x)
+    return any(o is t for o in found for t in owners)
+
+
 # By the identity of a tensor's weak reference (one object, which all entries `_base` share): that, how many others hold
 # it, and the views that were found.
 _found: dict[int, tuple[Any, int, weakref.WeakSet[Tensor]]] = {}
@@ -84,23 +96,28 @@ def views_of(owner: Tensor) -> list[Tensor]:
 
 
 def _taken(owner: Tensor) -> list[Tensor]:
-    """Return the living tensors whose entries name `owner`.
+    """Return the living tensors whose entries name `owner`."""
+    if weakref.getweakrefcount(owner) == 0:
+        return []
+    return [v for v in _sharing(weakref.ref(owner)) if v is not owner]
+
+
+def _sharing(owner: Any) -> list[Tensor]:
+    """Return the living tensors whose entries name the tensor of a weak reference, alive or dead.
 
     Nothing is noted where a view is taken, which happens often. How many hold a weak reference tells here whether all
     are known; those that are not are looked for among the youngest objects first.
     """
-    if weakref.getweakrefcount(owner) == 0:
-        return []
     found: dict[int, Tensor] = {}
-    refs, todo, top = {}, [], 0
+    refs, todo, top = {}, [], id(owner)
 
     def ask(ref: Any) -> None:
         if id(ref) not in refs:
             refs[id(ref)] = ref
             todo.append(id(ref))
 
-    ask(weakref.ref(owner))
-    top = todo[0]
+    ask(owner)
+    del owner  # a reference that is not counted
     while todo:
         for v in _holding(refs, todo.pop()):
             if id(v) in found:
@@ -113,7 +130,65 @@ def _taken(owner: Tensor) -> list[Tensor]:
                 base = base[3]
             if weakref.getweakrefcount(v):
                 ask(weakref.ref(v))
-    return [v for v in found.values() if v is not owner]
+    return list(found.values())
+
+
+# Those of an entry, and of a weak reference, that nothing but one entry refers to.
+_REFERENCES = 3
+
+
+def _siblings(x: Tensor) -> list[Tensor]:
+    """Return the living tensors that share memory with `x` by way of an owner that is gone.
+
+    `x = x.view(2, 2)` leaves what was taken from `x` before with such an owner.
+    """
+    last, base = None, x._base
+    while base is not None:
+        last, base = base, base[3]
+    if last is None or last[0]() is not None:
+        return []
+    if sys.getrefcount(last) <= _REFERENCES and sys.getrefcount(last[0]) < _REFERENCES:
+        return []
+    return [v for v in _sharing(last[0]) if v is not x and not isinstance(v, DataView)]
+
+
+class _Memory(Tensor):
+    """The bytes that a gone owner's views lie in, in the owner's place for the time of one write."""
+
+    __slots__ = ()
+
+
+def _memory_of(x: Array) -> Tensor | None:
+    whole = x
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    flat = whole.ravel(order="K")
+    if not np.may_share_memory(flat, whole):
+        return None
+    made: Tensor = of_class(_Memory, asarray(flat.view(np.uint8), copy=False))
+    return made
+
+
+def _around(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the living owners of a tensor, the nearest first, and all views of the last one.
+
+    Where that has an owner that is gone, and other views, the memory of these stands in its place.
+    """
+    owners = _owners(x) if x._base is not None else []
+    root = owners[-1] if owners else x
+    siblings = [v for v in _siblings(root) if v._data is not None] if root._data is not None else []
+    if siblings:
+        memory = _memory_of(root._data)
+        if memory is None:
+            fail(
+                WriteError, f"a write to {show(x.shape, x.dtype)}, a view of odd pieces of memory", "Take a copy first."
+            )
+        return [*owners, memory], [root, *siblings]
+    return owners, views_of(root)
+
+
+def _names(x: Tensor, taken: list[Tensor]) -> list[DataView]:
+    return [v for v in taken if isinstance(v, DataView) and v.owner is x]
 
 
 def _renamed_entries(base: Any, ref: Any, entry: Any) -> Any:
@@ -123,6 +198,13 @@ def _renamed_entries(base: Any, ref: Any, entry: Any) -> Any:
     if base[0] is ref:
         return (entry[0], base[1], base[2], entry[3])
     return (*base[:3], _renamed_entries(base[3], ref, entry))
+
+
+def _without(base: Any, ref: Any) -> Any:
+    """Return a chain of entries without the one that names the tensor of `ref`."""
+    if base is None:
+        return None
+    return base[3] if base[0] is ref else (*base[:3], _without(base[3], ref))
 
 
 def _holding(refs: dict[int, Any], key: int) -> list[Tensor]:
@@ -153,6 +235,9 @@ def _count(views: Any, ref: Any) -> int:
 
 # -- what a write reaches
 
+# An op with its attributes and the number of the result that was taken, if it has several.
+Step = tuple[Op, Any, int | None]
+
 
 def _tracked(x: Tensor) -> bool:
     return x.node is not None and x.node.requires_grad
@@ -163,7 +248,58 @@ def _shares(x: Array, whole: Array) -> bool:
 
 
 def _overlaps_itself(x: Array) -> bool:
-    return any(step == 0 and n > 1 for n, step in zip(x.shape, x.strides)) and x.size > 0
+    """Return whether elements may share bytes, as in what is expanded, or in windows one step apart."""
+    reach = x.itemsize
+    for step, n in sorted((abs(step), n) for n, step in zip(x.shape, x.strides) if n > 1):
+        if step < reach:
+            return x.size > 0
+        reach += step * (n - 1)
+    return False
+
+
+def lie_in(out: Tensor, owner: Tensor, window: Callable[[Array], Array]) -> Tensor:
+    """Make what ops gave for a window of `owner` a view of it, which lies in its memory where both have values."""
+    if out._data is not None and owner._data is not None:
+        out._data = window(owner._data)
+    out._base = base_of(owner, None, 0)
+    return out
+
+
+def _inside(x: Tensor, others: list[Tensor]) -> list[Tensor]:
+    """Return those that share memory with `x` in a trace.
+
+    Where `x` has no value, what has one is outside, and follows when a program has run.
+    """
+    return others if x._data is not None else [t for t in others if t._data is None]
+
+
+class FromOwner(NamedTuple):
+    """The way in which a view is taken from its owner, if it is known, and the place that took it."""
+
+    steps: tuple[Step, ...] | None
+    code: CodeType | None
+    offset: int
+
+    def trace(self, owner: Tensor, tracked: bool) -> Any:
+        """Return, recorded, the view of an abstract tensor; without a gradient unless it is `tracked`."""
+        assert self.steps is not None
+        with enable_grad() if tracked else no_grad():
+            return _done(list(self.steps), owner)
+
+    def of(self, owner: Tensor, value: Tensor) -> Tensor:
+        """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
+        window = None if self.steps is None else owner._data
+        for op, attrs, output in self.steps or ():
+            if op is index_op:
+                window = None
+                break
+            window = op.forward(window, **attrs)
+            window = window if output is None else window[output]
+        if window is None:
+            value._base = base_of(owner, self.code, self.offset)
+        elif _shares(window, owner._data):  # else a copy was made, as of what lies otherwise
+            value._data, value._base = window, base_of(owner, self.code, self.offset)
+        return value
 
 
 class Through:
@@ -176,9 +312,14 @@ class Through:
         """
         chain = [x, *_owners(x)]
         grad = get_mode().grad
+        siblings = _siblings(chain[-1])
         if any(t._data is None for t in chain):
-            return self._reaches_traced(chain, what)
+            if any(v._data is None for v in siblings):
+                return False
+            return self._reaches_traced(_inside(x, chain), what)
         if _overlaps_itself(x._data):
+            return False
+        if grad and siblings and any(map(_tracked, (*chain, *siblings))):
             return False
         for part, whole in zip(chain, chain[1:]):
             if not _shares(part._data, whole._data):
@@ -208,15 +349,14 @@ class Through:
             if _tracked(whole) and whole.node.op is not LEAF and (detached or not grad):  # type: ignore[union-attr]
                 return False
         root = chain[-1]
-        return all(_from_owner(v) is not None for v in views_of(root))
+        # What has a value is outside, and follows when the program has run.
+        return all(v._data is not None or _from_owner(v) is not None for v in views_of(root))
 
     def write(self, x: Tensor, new: Tensor) -> bool:
         """Give `x` the value of `new`, and all that shares elements with it theirs; False where nothing does."""
-        owners = _owners(x) if x._base is not None else []
-        root = owners[-1] if owners else x
-        views = views_of(root)
         if new.shape != x.shape:
             return False
+        owners, views = _around(x)
         if not views:
             if get_mode().grad or x._data is None or new._data is None or x.node is None or x.node.op is LEAF:
                 return False
@@ -225,6 +365,10 @@ class Through:
             x._data = new._data
             return True
         if x._data is None or new._data is None or any(t._data is None for t in owners):
+            owners, views = _inside(x, owners), _inside(x, views)
+            if not owners and not views:
+                _keep_base(x, new)
+                return True
             self._refuse_unknown([x, *owners])
             self._write_traced(x, new, owners, views)
         else:
@@ -233,21 +377,53 @@ class Through:
 
     def assign(self, x: Tensor, new: Tensor) -> bool:
         """Give `x` a value outside any graph, and its views theirs; False where there are none."""
-        owners = _owners(x) if x._base is not None else []
-        views = views_of(owners[-1] if owners else x)
-        if not views or x._data is None or new._data is None or any(t._data is None for t in owners):
+        owners, views = _around(x)
+        if x._data is None or new._data is None or any(t._data is None for t in owners):
+            owners, views = _inside(x, owners), _inside(x, views)
+            if not owners and not views:
+                return False
+            past = [t for t in (x, *owners, *views) if _tracked(t) and (t.node is None or t.node.op is not LEAF)]
+            if past or _tracked(new):
+                fail(
+                    WriteError,
+                    f"a write past the graph to {show(x.shape, x.dtype)}, which shares memory and carries gradients",
+                    "A compiled function does not know its gradients then. Write with torch.no_grad(): x.add_(v).",
+                )
+            self._refuse_unknown([x, *owners])
+            self._write_traced(x, new if new.dtype == x.dtype else cast.front(new, dtype=x.dtype), owners, views)
+            return True
+        if not views:
             return False
         _lay(x, new._data.astype(x.dtype, copy=False), owners, views)
         return True
 
-    def part(self, x: Tensor) -> None:
-        """Give `x` memory of its own, as `x.data = v` does: what shared elements with it keeps its value.
+    def part(self, x: Tensor, value: Any) -> None:
+        """Give `x` memory of its own, and the dtype of `value`, as `x.data = v` does.
+
+        What shared elements with it keeps its value.
 
         What `x.data` gave before goes on sharing the old memory, with whatever else does. A tensor that is `x` no
         longer has it from then on.
         """
-        taken = [] if isinstance(x, DataView) else _taken(x)
-        names = [v for v in taken if isinstance(v, DataView) and v.owner is x]
+        if isinstance(x, DataView):
+            fail(
+                WriteError,
+                f"x.data.data = v, where x.data is another name of a tensor of {show(x.shape, x.dtype)}",
+                "It would be that name's value alone. Write x.data = v.",
+            )
+        taken = _taken(x)
+        names = _names(x, taken)
+        if x._data is None and not taken:
+            capture = get_capture()
+            if capture is not None:
+                capture.part(x)
+            x._base = None
+        elif x._data is None:
+            fail(
+                WriteError,
+                f"x.data = v for {show(x.shape, x.dtype)}, while views or other names of it live",
+                "They would keep the old memory, which a compiled function has not. Take copies, or do it outside.",
+            )
         if names:
             kept = same_value(x) if x._data is None else of_class(x.result_class, asarray(x._data, copy=False))
             kept._base = x._base
@@ -256,15 +432,119 @@ class Through:
                 v._base = _renamed_entries(v._base, here, entry)
             for name in names:
                 name._grad = kept
-        if not isinstance(x, DataView) and x._data is not None and (x._base is not None or views_of(x)):
+        if x._data is not None and (x._base is not None or taken):
+            if (
+                len(taken) == 1 and not names
+            ):  # of several no tensor tells who shares the old memory: writes are refused
+                taken[0]._base = _without(taken[0]._base, weakref.ref(x))
             x._data, x._base = x._data.copy(), None
+        if isinstance(value, Tensor) and value.dtype != x.dtype:
+            if x._data is None or value._data is None:
+                fail(
+                    DTypeError,
+                    f"x.data = v with a value of {value.spec} for {x.spec}, while it has no value",
+                    "A tensor keeps its dtype inside of a compiled function. Change it outside.",
+                )
+            recast_(x, value.dtype)
 
     def moved(self, x: Tensor, old: Array) -> None:
-        """Let the views of `x` follow where it was given another array instead of `old`."""
-        views = views_of(x)
-        if views and x._data is not None:
-            new, x._data = x._data, old
-            _lay(x, new, [], views)
+        """Let what shares memory with `x` follow where it was given another array instead of `old`."""
+        new, x._data = x._data, old
+        owners, views = _around(x)
+        if views and new is not None:
+            _lay(x, new, owners, views)
+        else:
+            x._data = new
+
+    def following(self, x: Tensor, old: Array, new: Array, has_past: bool, parted: Container[Tensor]) -> list[Call]:
+        """Return the calls that let all that shares memory with `x` follow where it was given `new` instead of `old`.
+
+        All but what has `parted`. They may come before `new` has its numbers. Raises WriteError where the others would
+        have to carry gradients.
+        """
+        owners, views = _around(x)
+        others = dict.fromkeys(t for t in (*owners, *views) if t is not x and t not in parted)
+        if not others or isinstance(old, Elsewhere) or isinstance(new, Elsewhere):  # which share no memory
+            return []
+        if has_past:
+            fail(
+                WriteError,
+                f"a compiled write of what carries gradients to {show(x.shape, x.dtype)}, which has views outside",
+                "Their gradients would be lost. Let the function return the new value, and write it outside.",
+            )
+        root = owners[-1] if owners else x
+        whole = root._data if owners else old
+        start = _address(whole)
+        if not owners and old.flags.c_contiguous and new.flags.c_contiguous and old.nbytes == new.nbytes:
+            return [(set_data, *found) for found in _windows(others, old, start, new)]
+        if whole.flags.c_contiguous:
+            fresh = memory = whole.copy()
+        else:
+            start, high = _bounds(whole)
+            memory = np.empty(high - start, np.uint8)
+            fresh = np.ndarray(whole.shape, whole.dtype, memory, _address(whole) - start, whole.strides)
+            fresh[...] = whole
+        calls: list[Call] = [(set_data, root, fresh)]
+        if x is root:
+            calls = [(np.copyto, fresh, new), *calls]
+        else:
+            others.pop(root)
+            for _, window in _windows([x], whole, start, memory):
+                calls += [(np.copyto, window, new), (set_data, x, window)]
+        return calls + [(set_data, *found) for found in _windows(others, whole, start, memory)]
+
+    def owners(self, x: Tensor) -> list[Tensor]:
+        """Return the living tensors that `x` is a view of, the nearest first."""
+        return _owners(x)
+
+    def outermost(self, x: Tensor) -> Any:
+        """Return the weak reference to the last tensor in the chain that `x` was taken from, alive or dead."""
+        base = x._base
+        while base[3] is not None:
+            base = base[3]
+        return base[0]
+
+    def window(self, x: Tensor, owner: Tensor) -> Any:
+        """Return a hashable window that a view has of an owner with a value; None where a trace cannot take it.
+
+        What carries gradients has to be what ops took from the owner as it is.
+        """
+        part, whole = x._data, owner._data
+        if whole is None or not part.size or part.dtype != whole.dtype or not _shares(part, whole):
+            return None
+        if _tracked(x) and not _is_taken(x.node, owner.node):
+            return None
+        low, high = _bounds(whole)
+        start = _address(part)
+        if start < low or _bounds(part)[1] > high or _overlaps_itself(part):
+            return None
+        return start - _address(whole), part.shape, part.strides, whole.shape, whole.strides, _tracked(x)
+
+    def taken(self, x: Tensor, owner: Tensor) -> FromOwner:
+        """Return how a view was taken from one of its owners."""
+        steps, entry = _way(x, owner), x._base
+        while entry is not None and entry[0]() is not owner:
+            entry = entry[3]
+        place = (entry[1], entry[2]) if entry is not None else (None, 0)
+        return FromOwner(None if steps is None else tuple(steps), *place)
+
+    def has_names(self, x: Tensor) -> bool:
+        """Return whether what `x.data` gave lives."""
+        return bool(_names(x, _taken(x)))
+
+    def is_apart(self, x: Tensor) -> bool:
+        """Return whether a tensor shares memory with no living one that it was taken from or beside.
+
+        Then it is no view any more, and says so.
+        """
+        if _owners(x) or _siblings(x):
+            return False
+        x._base = None
+        return True
+
+    def is_viewed(self, x: Tensor) -> bool:
+        """Return whether views of `x` live."""
+        return any(v._data is not None and _shares(v._data, x._data) for v in views_of(x))
 
     def _refuse_unknown(self, chain: list[Tensor]) -> None:
         if any(_way(part, whole) is None for part, whole in zip(chain, chain[1:])):
@@ -279,6 +559,14 @@ class Through:
         # How each view is taken from its nearest owner, by what both are now.
         ways = [(v, *found) for v in views if v is not x and (found := _from_owner(v)) is not None]
         up = [_way(part, whole) for part, whole in zip(chain, chain[1:])]
+        done = {id(t) for t in chain}
+        for view in views:  # of memory that an op took it from in no way that is known here
+            if view._data is None and id(view) not in done and all(view is not v for v, *_ in ways):
+                fail(
+                    WriteError,
+                    f"a write to {show(x.shape, x.dtype)}, of which there is a view, {show(view.shape, view.dtype)}",
+                    "While a function is compiled, windows and advanced indices cannot follow. Take a copy, v.clone().",
+                )
         value = new
         made: list[tuple[Tensor, Tensor]] = []
         for whole, steps in zip(owners, up):
@@ -289,12 +577,17 @@ class Through:
         for whole, fresh in reversed(made):
             _keep_base(whole, fresh)
         for part, whole, steps in reversed(list(zip(chain, chain[1:], up))):
-            _keep_base(part, _done(steps or [], whole))
-        done = {id(t) for t in chain}
+            _keep_base(part, _retaken(part, steps or [], whole))
         ways.sort(key=lambda way: len(_owners(way[0])))  # the owner first
         for view, owner, steps in ways:
             if id(view) not in done:
-                _keep_base(view, _done(steps, owner))
+                _keep_base(view, _retaken(view, steps, owner))
+
+
+def _retaken(view: Tensor, steps: list[Step], whole: Tensor) -> Any:
+    """Return a view of its owner's new version; gradients go on taking the way that they took."""
+    with enable_grad() if _tracked(view) else nullcontext():
+        return _done(steps, whole)
 
 
 def _keep_base(x: Tensor, new: Tensor) -> None:
@@ -310,6 +603,12 @@ def _write_values(x: Tensor, new: Tensor, owners: list[Tensor], views: list[Tens
     """Write where all have values; recorded where gradients are."""
     chain, everyone = [x, *owners], dict.fromkeys([*owners, x, *views])
     recording = get_mode().grad and (_tracked(new) or any(map(_tracked, chain)))
+    if recording and type(chain[-1]) is _Memory:
+        fail(
+            WriteError,
+            f"a write of what carries gradients to a view, {show(x.shape, x.dtype)}, of a tensor that is gone",
+            "Other views of it live, whose gradients would be lost. Keep the tensor, or write to a copy.",
+        )
     old = {t: same_value(t) for t in everyone} if recording else {}
     if recording:
         written = {x: new}
@@ -350,24 +649,38 @@ def _lay(x: Tensor, data: Array, owners: list[Tensor], views: list[Tensor]) -> N
         start = low
     if not buffer.flags.writeable:
         fresh = buffer = buffer.copy()
-    size = buffer.nbytes
-    windows = [(root, fresh)]
-    for view in dict.fromkeys([*owners, x, *views]):
-        if view is root or view._data is None:
-            continue
-        part, offset = view._data, _address(view._data) - start
-        low, high = _bounds(part)
-        if part.size and offset >= 0 and low >= start and high <= start + size and _shares(part, whole):
-            windows.append((view, np.ndarray(part.shape, part.dtype, buffer, offset, part.strides)))
+    others = (t for t in (*owners, x, *views) if t is not root)
+    windows = [(root, fresh), *_windows(dict.fromkeys(others), whole, start, buffer)]
     if buffer is not data:
-        target = next(w for t, w in windows if t is x) if data.size else None
+        target = next((w for t, w in windows if t is x), None)
         if target is not None:
             target[...] = data
+        elif data.size:
+            fail(
+                WriteError,
+                f"a write to a view of {show(root.shape, root.dtype)}, {show(x.shape, x.dtype)}, which lies elsewhere",
+                "The view has a value of its own. Write to the tensor that it was taken from.",
+            )
     for t, window in windows:
         note_write(t, False)
         t._data = window
         if t.node is not None and t.node.op is LEAF and t.node.inputs:  # in a trace, where it stands for its value
             t.node = leaf_node(t, window)
+
+
+def _windows(tensors: Iterable[Tensor], whole: Array, start: int, memory: Array) -> Iterator[tuple[Tensor, Array]]:
+    """Yield those of the tensors that lie in `whole`, each with its window of `memory`.
+
+    That is a copy of the memory that `whole` lies in and that begins at `start`.
+    """
+    flat = memory.reshape((-1,)).view(np.uint8)  # not every dtype of ours is one of the buffer protocol's
+    for t in tensors:
+        if t._data is None:
+            continue
+        part, offset = t._data, _address(t._data) - start
+        low, high = _bounds(part)
+        if part.size and offset >= 0 and low >= start and high <= start + flat.nbytes and _shares(part, whole):
+            yield t, np.ndarray(part.shape, part.dtype, flat, offset, part.strides)
 
 
 def _address(x: Array) -> int:
@@ -415,10 +728,10 @@ def _slices(part: Array, whole: Array) -> Any:
 
 
 def _positions(part: Array, whole: Array) -> Any:
-    """Return the positions of the elements of a window in the flattened array, in a tensor."""
+    """Return the positions of the elements of a window in the flattened array."""
     at = _addresses(whole).reshape(-1)
     order = np.argsort(at, kind="stable")
-    return asarray(order[np.searchsorted(at[order], _addresses(part))], copy=False)
+    return order[np.searchsorted(at[order], _addresses(part))]
 
 
 def _addresses(x: Array) -> Any:
@@ -433,7 +746,9 @@ def _take(owner: Tensor, whole: Array, part: Array) -> Any:
     entries = _slices(part, whole) if part.size else None
     if entries is not None:
         return bind(slice_op, (owner,), {"entries": entries})
-    return bind(index_op, (reshaped(owner, (owner.spec.size,)), _positions(part, whole)), {"axis": -1})
+    return bind(
+        index_op, (reshaped(owner, (owner.spec.size,)), asarray(_positions(part, whole), copy=False)), {"axis": -1}
+    )
 
 
 def _put(owner: Tensor, part: Array, value: Tensor) -> Any:
@@ -443,15 +758,12 @@ def _put(owner: Tensor, part: Array, value: Tensor) -> Any:
     if entries is not None:
         return bind(slice_update, (owner, value), {"entries": entries})
     count = owner.spec.size
-    at = reshaped(_positions(part, whole), (part.size,))
+    at = asarray(_positions(part, whole).reshape((-1,)), copy=False)
     new = bind(index_update, (reshaped(owner, (count,)), reshaped(value, (part.size,)), at), {"axis": -1})
     return reshaped(new, tuple(owner.shape))
 
 
 # -- ops undone
-
-# An op with its attributes and the number of the result that was taken, if it has several.
-Step = tuple[Op, Any, int | None]
 
 
 def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
@@ -461,10 +773,7 @@ def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
     if part._data is not None and whole._data is not None:
         if not part._data.size or not _shares(part._data, whole._data) or part.dtype != whole.dtype:
             return None
-        entries = _slices(part._data, whole._data)
-        if entries is not None:
-            return [(slice_op, {"entries": entries}, None)]
-        return [(index_op, {"places": _positions(part._data, whole._data)}, None)]
+        return _steps(part._data, whole._data)
     if part._data is not None or whole._data is not None:
         return None
     while node is not goal:
@@ -474,7 +783,7 @@ def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
         if node.op is index_op and isinstance(node.inputs[-1], np.ndarray) and len(node.inputs) == 2:
             if node.attrs["axis"] != -1 or len(node.inputs[0].spec.shape) != 1:
                 return None
-            found.append((index_op, {"places": asarray(node.inputs[-1], copy=False)}, None))
+            found.append((index_op, {"places": node.inputs[-1]}, None))
             node = node.inputs[0]
             continue
         if node.op.name == "output":
@@ -484,6 +793,35 @@ def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
         found.append((node.op, dict(node.attrs), output))
         node = node.inputs[0]
     return found[::-1]
+
+
+def _steps(part: Array, whole: Array) -> list[Step]:
+    """Return ops that take a window from an array: slices, in another order perhaps, else positions."""
+    order = sorted(range(part.ndim), key=lambda i: -abs(part.strides[i]))
+    entries = _slices(part.transpose(order), whole)
+    if entries is not None:
+        back = tuple(order.index(i) - part.ndim for i in range(part.ndim))
+        turned = [] if order == sorted(order) else [(permute_op, {"axes": back}, None)]
+        return [(slice_op, {"entries": entries}, None), *turned]
+    if part.flags.c_contiguous and whole.flags.c_contiguous:
+        first = (_address(part) - _address(whole)) // part.itemsize
+        entry = (first, first + part.size, None)
+        cut = [] if part.size == whole.size else [(slice_op, {"entries": (entry,)}, None)]
+        return [_reshape((whole.size,)), *cut, _reshape(part.shape)]
+    return [(index_op, {"places": _positions(part, whole)}, None)]
+
+
+def _reshape(shape: tuple[int, ...]) -> Step:
+    return reshape_op, {"shape": shape}, None
+
+
+def _is_taken(node: Any, owner: Any) -> bool:
+    """Return whether a node is what ops that take views made of another one."""
+    while node is not owner:
+        if not isinstance(node, Node) or not (node.op.view or node.op.name in _SAME_ORDER):
+            return False
+        node = node.inputs[0]
+    return True
 
 
 def _from_owner(view: Tensor) -> tuple[Tensor, list[Step]] | None:
@@ -496,7 +834,7 @@ def _done(steps: list[Step], whole: Tensor) -> Any:
     value: Any = whole
     for op, attrs, output in steps:
         if op is index_op:
-            value = bind(op, (reshaped(value, (value.spec.size,)), attrs["places"]), {"axis": -1})
+            value = bind(op, (reshaped(value, (value.spec.size,)), asarray(attrs["places"], copy=False)), {"axis": -1})
             continue
         value = bind(op, (value,), attrs)
         value = value if output is None else value[output]
@@ -525,7 +863,7 @@ def _undone_one(op: Op, attrs: Any, output: int | None, source: Tensor, value: A
         return bind(permute_op, (value,), {"axes": tuple(back[i] for i in range(len(axes)))})
     count = source.spec.size
     if op is index_op:
-        places = reshaped(attrs["places"], (attrs["places"].spec.size,))
+        places = asarray(attrs["places"].reshape((-1,)), copy=False)
     else:
         at = op.forward(np.arange(count).reshape(shape), **attrs)
         places = asarray(np.ascontiguousarray(at if output is None else at[output]).reshape(-1), copy=False)

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.node import Node
 from ...core.ops.declare import composite, public
-from ...core.ops.facets import Form
+from ...core.ops.facets import Form, Ring
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Joint, Missing
 from ...core.ops.operands import promote_tensors
@@ -30,6 +30,7 @@ from ..structure.shapes import broadcast, cast, casted
 from .activations import operand
 from .attention_kernels import attention_backward, attention_forward, later
 from .composites import dropout, softmax_op
+from .ring_attention import attention_in_ring, gradients_in_ring
 
 # -- derivatives, in the open
 #
@@ -236,6 +237,14 @@ def _gradients_fit(
         fail(ShapeError, f"gradients of attention of {shape}: {y}, {lse} and {dy}")
 
 
+def _in_ring(*args: Any, **attrs: Any) -> Any:
+    return attention_in_ring(*args, attend=attention_op, **attrs)
+
+
+def _gradients_in_ring(*args: Any, **attrs: Any) -> Any:
+    return gradients_in_ring(*args, gradients=attention_gradients_op, **attrs)
+
+
 @composite(
     "attention(q, k, v, *mask; causal, scale)",
     accepts="real_inexact",
@@ -252,6 +261,7 @@ def _gradients_fit(
     form=Form("attn", say="Queries, keys and values each get their part, weighted by the attention."),
     nonfinite=OVERFLOW._replace(infinite=EMPTY_ROW),
     autocast="lower",
+    ring=Ring(_in_ring, (-2, -2, -2), (-2, -1), (1, 2)),
 )
 def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
     """Return the weighted means of the values, and the log-sum-exp of every query's scores."""
@@ -274,6 +284,7 @@ def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float)
     samples=_gradients_samples,
     reference=_gradients_reference,
     onnx=Missing("ONNX has no gradients"),
+    ring=Ring(_gradients_in_ring, (-2, -2, -2, -2, -1, -2), (-2, -2, -2), (1, 2, 1, 2)),
 )
 def attention_gradients_op(
     q: Any, k: Any, v: Any, y: Any, lse: Any, dy: Any, *mask: Any, causal: bool, scale: float

@@ -11,7 +11,7 @@ from typing import Any
 
 import wengert as wg
 
-from ...core.errors import GraphError
+from ...core.errors import GradientError, GraphError, WriteError
 from ...core.mode import get_mode
 from ..nn.module import Module
 
@@ -37,7 +37,7 @@ class Compiled:
             return self.fn(*args, **kwargs)
         try:
             return self.compiled(*args, **kwargs)
-        except GraphError as e:
+        except (GraphError, GradientError, WriteError) as e:  # nothing outside has changed
             if self.fullgraph:
                 raise
             found = self.fn(*args, **kwargs)  # what is wrong with it in any case, it says itself

@@ -15,11 +15,11 @@ from ...core.ops.declare import PUBLIC
 from ...core.ops.record import bind
 from ...core.spec import int32, int64, show
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import asarray, base_of
+from ...core.tensor import asarray
 from ...ops.index.gather import with_size
 from ...ops.index.indices import check_range, index_op, index_transpose, index_update
 from ...ops.index.inplace import update, value_for
-from ...ops.index.views import layout
+from ...ops.index.views import layout, lie_in
 from ...ops.structure.shapes import broadcast, reshaped
 from ..namespace import FUNCTIONS, as_torch, function, in_place, method, tensor_of
 from ..tensor import Tensor
@@ -636,8 +636,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 
     `storage_offset` is counted from the beginning of the memory; where it is left out, from the tensor's own.
 
-    It is a value: a write to the result is refused as long as the tensor lives. Raises RangeError beyond the tensor's
-    elements, ShapeError for a part of another tensor that lies in another order, or with an offset.
+    A write to the result reaches the tensor, and the other way round. Raises RangeError beyond the tensor's elements,
+    ShapeError for a part of another tensor that lies in another order, or with an offset.
     """
     x = tensor_of(input)
     if not _fills_memory(x, storage_offset is None):
@@ -648,8 +648,15 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         )
     at = _strided(tuple(x.shape), size, stride, storage_offset)
     out = as_torch(bind(index_op, (reshaped(x, (x.numel(),)), at), {"axis": -1}))
-    out._base = base_of(x, None, 0)
-    return out
+    steps = [n * x.dtype.itemsize for n in (stride if isinstance(stride, (tuple, list)) else (stride,))]
+    return lie_in(out, x, lambda whole: _window(whole, out.shape, steps, (storage_offset or 0) * x.dtype.itemsize))
+
+
+def _window(whole: Any, shape: Any, steps: Any, offset: int) -> Any:
+    """Return the window of an array in row-major order that begins so many bytes after it."""
+    if not math.prod(shape):
+        return np.empty(tuple(shape), whole.dtype)
+    return np.ndarray(tuple(shape), whole.dtype, whole.reshape((-1,)).view(np.uint8), offset, steps)
 
 
 copies(as_strided, "as_strided_copy")
@@ -680,8 +687,15 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     out = windows if axis == x.ndim - 1 else wg.moveaxis(windows, axis + 1, -1)
     if not self.ndim:
         out = out.reshape(size)
-    out._base = base_of(self, None, 0)
-    return out
+    return lie_in(out, self, lambda whole: _windows(whole, dimension, size, step))
+
+
+def _windows(whole: Any, axis: int, size: int, step: int) -> Any:
+    """Return the windows of an array along an axis in its memory."""
+    if not whole.ndim:
+        return whole.reshape((1,))[:size]
+    found = np.lib.stride_tricks.sliding_window_view(whole, size, axis, writeable=whole.flags.writeable)
+    return found[(*[slice(None)] * (axis % whole.ndim), slice(None, None, step))]
 
 
 copies(unfold, "unfold_copy")

@@ -10,16 +10,17 @@ import numpy as np
 
 import wengert as wg
 
-from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import METHODS, PUBLIC
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.spec import normalize_axis, show
+from ...core.state.capture import get_capture
 from ...core.tensor import DataView, asarray, base_of
 from ...core.tensor import Tensor as Plain
 from ...ops.aliases import alias
 from ...ops.index.inplace import check_write, old_version
-from ...ops.index.views import layout
+from ...ops.index.views import THROUGH, layout
 from ...ops.structure.shapes import int_args, reshaped
 from ..dtypes import dtype
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
@@ -520,10 +521,22 @@ def _reshaping(name: str) -> None:
     compute = getattr(Tensor, name)
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        check_write(self, f"{name}_")
+        if self._data is None:
+            check_write(self, f"{name}_")
+            capture = get_capture()
+            if capture is not None:
+                capture.reshape(self, f"{name}_")
         if self.requires_grad and self.is_leaf:
             fail(GradientError, f"{name}_ of a leaf that requires gradients", "Make a new tensor of it.")
-        new = compute(old_version(self), *args, **kwargs)
+        if isinstance(self, DataView) or THROUGH.has_names(self):
+            fail(
+                WriteError,
+                f"{name}_ of a tensor of {show(self.shape, self.dtype)} that has another name, x.data",
+                f"Both have one shape. Write y = x.{name}(...).",
+            )
+        # Recorded also where nothing else is: gradients have the shape that the tensor has now.
+        with wg.enable_grad():
+            new = compute(old_version(self), *args, **kwargs)
         # Another way to see the same memory: what it was taken from, and what was taken from it, stay tied to it.
         self._data, self.node = new._data, new.node
         if new._data is not None:

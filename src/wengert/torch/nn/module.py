@@ -17,7 +17,6 @@ import wengert as wg
 from ... import nn as plain
 from ...core.errors import StateError, WriteError, fail
 from ...core.tensor import Tensor as PlainTensor
-from ...core.tensor import of_class
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
 from ..namespace import tensor_of
@@ -191,14 +190,6 @@ class Module(plain.Module):
             child.apply(fn)
         fn(self)
         return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters (or set those there are to 0)."""
-        super().zero_grad(set_to_none)
-        if not set_to_none:
-            for p in self.parameters():
-                if p.grad is not None:
-                    p.grad = of_class(Tensor, p.grad)
 
     def _apply(self: M, fn: Callable[[Any], Any], recurse: bool = True) -> M:
         """Give all parameters and buffers the value that `fn` makes of them. Returns the module."""

@@ -270,7 +270,7 @@ class Optimizer(plain.Optimizer):
                 state[name] = _tensor(self._new_buffer(name, p, group)) if found is None else _tensor_of(found)
         return state
 
-    def _new_buffer(self, name: str, p: Plain, group: Group) -> plain.Array:
+    def _new_buffer(self, name: str, p: Plain, group: Group) -> Any:
         made = super()._new_buffer(name, p, group)
         return made.astype(_count_dtype()) if name in self.scalars else made
 

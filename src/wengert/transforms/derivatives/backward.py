@@ -13,6 +13,7 @@ from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, as_like, asarray, refuse_cut, wrap
+from ...ops.index.inplace import set_gradient
 from .reverse import backward_pass, reach
 
 
@@ -133,12 +134,14 @@ def backward(
     found = _run(pairs, targets, create_graph, retain_graph)
     for node, ct in found.items():
         owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
+        if owner is not None and not owner.requires_grad:
+            continue  # frozen since
         if owner is None and node.saved is None and (capture := get_capture()) is not None:
             capture.arrive(node)
         if owner is not None:
             value = as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct))
             old = owner.grad
-            owner.grad = value if old is None else _add(old, value, create_graph)
+            set_gradient(owner, value if old is None else _add(old, value, create_graph))
 
 
 def _owner(inputs: Any, node: Node) -> Tensor | None:

@@ -24,6 +24,7 @@ from ...native.dispatch.assembler import Assembler, Entry, Label, Memory, Object
 from ...native.run import threads
 from ...native.run.runtime import Seat
 from ..capture.captured import Captures, Check, checker
+from ..donation import is_viewed
 from .native_path import NativePath, Unsupported, kinds_of, plain_key
 from .program import MISS, Dispatch, Instruction, Register
 
@@ -110,12 +111,27 @@ class _NativeCall:
         for i in checks:
             if i.name == "captured":
                 self.ask_captured(*i.operands)
+            elif i.name == "alone":
+                self.ask_alone(*i.operands)
             elif i.name == "equal" and not isinstance(i.operands[1], _COMPARED):
                 self.compare(*i.operands)
         if any(i.name == "unobserved" for i in checks):
             self.do("asks", Object(lambda: not open_variables))
         threads_now = threads.__dict__
         self.watched([("item", threads_now, "generation")], lambda: all(seat.renew() for seat in seats))
+
+    def ask_alone(self, tensor: Tensor, of_gradient: bool) -> None:
+        """Ask for views of a tensor, or of its gradient, where something else refers to its array."""
+        seen, end = Label(), Label()
+        leaf = self.out.value(Object(tensor))
+        if of_gradient:
+            self.do("gradient_alone", leaf, Object(tensor.result_class), otherwise=seen)
+        else:
+            self.do("alone", leaf, otherwise=seen)
+        self.do("jump", otherwise=end)
+        self.out.place(seen)
+        self.do("asks", Object(lambda: not is_viewed(tensor.grad if of_gradient else tensor)))
+        self.out.place(end)
 
     def ask_captured(self, captures: Captures) -> None:
         rest = [c for c in captures.checks if not self.is_seen(c)]
@@ -207,6 +223,12 @@ class _NativeCall:
         for t in tensors:
             self.do("is_not", self.words[a], Object(t))
 
+    def on_not_of(self, a: Register, tensors: Sequence[Tensor]) -> None:
+        addresses = np.array([id(t) for t in tensors], np.int64)
+        for t in tensors:  # an address stays theirs
+            self.out.kept[id(t)] = t
+        self.do("not_of", self.words[a], Memory(addresses), len(tensors))
+
     def on_array(self, a: Register, dtype: Any, shape: Any) -> None:
         self.do("is_array", self.words[a], *kinds_of(dtype, shape))
 
@@ -215,6 +237,9 @@ class _NativeCall:
         self.do(kind.__name__, self.words[a], Memory(self.numbers[a]))
 
     def on_unobserved(self) -> None:
+        """Add nothing: it was asked before (`asked`)."""
+
+    def on_alone(self, tensor: Tensor, of_gradient: bool) -> None:
         """Add nothing: it was asked before (`asked`)."""
 
     def on_captured(self, captures: Captures) -> None:

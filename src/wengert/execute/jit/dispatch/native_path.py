@@ -24,7 +24,7 @@ from ...native.dispatch.assembler import Assembler, Label, Memory, Object, Opera
 from ...native.dispatch.code import ENTERED, TURNS
 from ...native.plan.plan import HostCall, View
 from .. import donation
-from ..tracing import class_of, epoch, node_of, output_of
+from ..tracing import epoch
 from .program import PathProgram, Register
 from .writer import numbers_of
 
@@ -218,12 +218,16 @@ class NativePath:
             self.path.traced,
             {i.operands[-1].number: i for i in self.code.code if i.name == "write_numbers"},
         )
-        arrays = {output_of(r) for r in traced.results}
+        made = [i for i in self.code.code if i.name in ("make", "make_of", "make_weak")]
+        arrays = {i.operands[-1].number for i in made}
         # Of several results that are one output the first is made first.
-        classes = {output_of(r): class_of(r) for r in reversed(traced.results) if output_of(r) is not None}
-        special = {k for k, cls in classes.items() if cls is WeakTensor}
-        special |= {output_of(r) for r in traced.results if node_of(r) is not None}
-        gradients = {i.operands[2].number: i.operands[0] for i in self.code.code if i.name == "write_gradient"}
+        classes = {i.operands[-1].number: i.operands[1] for i in reversed(made) if i.name == "make"}
+        special = {i.operands[-1].number for i in made if i.name != "make"}
+        gradients = {
+            i.operands[2].number: i.operands[0]
+            for i in self.code.code
+            if i.name in ("write_gradient", "write_into_gradient")
+        }
         own = {i.operands[-1].number for i in self.code.code if i.name in ("write_item", "write_numbers", "write_cell")}
         decisions = {g.output for g in traced.guards}
         for k, view in enumerate(self.plan.outputs):
@@ -358,6 +362,9 @@ class NativePath:
         made = Object(tensor.result_class), Object(spec), self.results[o.number]
         self.do("write_gradient", Object(tensor), *made, self.out.hold())
 
+    def on_write_into_gradient(self, tensor: Tensor, spec: Spec, o: Register) -> None:
+        self.do("write_into_gradient", Object(tensor), self.results[o.number], self.out.hold())
+
     def on_write_no_gradient(self, tensor: Tensor) -> None:
         self.do("write_none", Object(tensor), self.out.hold())
 
@@ -379,6 +386,9 @@ class NativePath:
 
     def on_make_weak(self, r: Register, o: Register) -> None:
         self.do("made_number", Object(WeakTensor), self.results[o.number], self.to[r])
+
+    def on_argument(self, r: Register, a: Register) -> None:
+        self.do("keep", self.kept[a], self.to[r])
 
     def on_constant(self, r: Register, value: Any) -> None:
         self.do("constant", Object(value), self.to[r])
@@ -411,12 +421,12 @@ class NativePath:
             self.do("call", Object(self.seat.lends[1]))
         self.do("return")
 
-    # -- what Python's interpreter alone does: results with a history are made by code of Python's
+    # -- what Python's interpreter alone does: results with a history, and views, are made by code of Python's
 
     def by_python(self, *operands: Any) -> NoReturn:
         raise Unsupported
 
-    on_feed_tracked = on_wrap = on_record = on_carried = on_carried_weak = on_write_cell = by_python
+    on_feed_tracked = on_wrap = on_record = on_carried = on_carried_weak = on_taken = on_write_cell = by_python
 
 
 def _told(host: Callable[[int], None]) -> Callable[[int], bool]:

@@ -26,6 +26,7 @@ from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
 from ....core.tensor import Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
+from ....ops.index.views import FromOwner, is_of
 from ...engines import XLA
 from ...xla.memory import settled
 from .. import donation
@@ -49,6 +50,8 @@ _NAMES: dict[str, Any] = {
     "epoch": epoch,
     "holding": holding,
     "killing": donation.killing,
+    "is_of": is_of,
+    "is_viewed": donation.is_viewed,
     "like": like,
     "mode": get_mode,
     "new": new,
@@ -269,6 +272,10 @@ def _not_written(t: _Text, a: Register, tensors: Sequence[Tensor]) -> Lines:
     return _miss(f"id({a}) in {t.value(frozenset(map(id, tensors)))}")
 
 
+def _not_of(t: _Text, a: Register, tensors: Sequence[Tensor]) -> Lines:
+    return [f"if {a}._base is not None:", *(f"    {line}" for line in _miss(f"is_of({a}, {t.value(tensors)})"))]
+
+
 def _array(t: _Text, a: Register, dtype: Any, shape: Any) -> Lines:
     kind = f"type({a}) is not {t.value(np.ndarray)} or {a}.dtype is not {t.value(dtype)} or {a}.shape != {shape!r}"
     return _miss(f"{kind} or {a}.flags.num & {PLAIN} != {PLAIN}")
@@ -276,6 +283,10 @@ def _array(t: _Text, a: Register, dtype: Any, shape: Any) -> Lines:
 
 def _number(t: _Text, a: Register, kind: type) -> Lines:
     return _miss(f"type({a}) is not {kind.__name__}")
+
+
+def _alone(t: _Text, tensor: Tensor, of_gradient: bool) -> Lines:
+    return _miss(f"is_viewed({t.value(tensor)}{'.grad' if of_gradient else ''})")
 
 
 def _unobserved(t: _Text) -> Lines:
@@ -449,6 +460,11 @@ def _consume(t: _Text, a: Register, where: str) -> Lines:
     return _write(t, f"{a}._data", f"killing({a}, {where!r})")
 
 
+def _write_into_gradient(t: _Text, tensor: Tensor, spec: Spec, o: Register) -> Lines:
+    name = t.value(tensor)
+    return _write(t, f"{name}._grad._data", f"((set_data, {name}._grad, {_output(o)}),)")
+
+
 def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> Lines:
     return _make_of(t, r, cls, spec, None, o)
 
@@ -474,6 +490,14 @@ def _carried(t: _Text, r: Register, cls: type[Tensor], o: Register) -> Lines:
 
 def _carried_weak(t: _Text, r: Register, o: Register) -> Lines:
     return [f"{r} = weak(c[{o.number}])"]
+
+
+def _argument(t: _Text, r: Register, a: Register) -> Lines:
+    return [f"{r} = {a}"]
+
+
+def _taken(t: _Text, r: Register, owner: Register, view: Register, taken: FromOwner) -> Lines:
+    return [f"{r} = {t.value(taken.of)}({owner}, {view})"]
 
 
 def _constant(t: _Text, r: Register, value: Any) -> Lines:
@@ -521,8 +545,10 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "weak": _weak,
     "tracked": _tracked,
     "not_written": _not_written,
+    "not_of": _not_of,
     "array": _array,
     "number": _number,
+    "alone": _alone,
     "unobserved": _unobserved,
     "captured": _captured,
     "turns": _turns,
@@ -552,6 +578,7 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "write_numbers": _write_numbers,
     "write_cell": _write_cell,
     "write_gradient": _write_gradient,
+    "write_into_gradient": _write_into_gradient,
     "write_no_gradient": _write_no_gradient,
     "consume": _consume,
     "committed": _commit,
@@ -560,6 +587,8 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "make_weak": _make_weak,
     "carried": _carried,
     "carried_weak": _carried_weak,
+    "argument": _argument,
+    "taken": _taken,
     "constant": _constant,
     "copy": _copy,
     "pack_tuple": _pack_tuple,

@@ -21,7 +21,7 @@ from ...native.compile import Compiled
 from ..capture.captured import Captures
 from ..program import Path
 from ..signature import Call
-from ..tracing import Constant, class_of, node_of, output_of
+from ..tracing import Constant, Itself, Taken, class_of, is_of_argument, node_of, output_of
 from .program import Dispatch, PathProgram, Register
 
 
@@ -53,6 +53,13 @@ class _Writer:
         mode = get_mode()
         self.do("mode", mode.grad, mode.floats, mode.autocast, mode.engine)
         self.written = _written(captures, paths)
+        for t, *_ in self.written:
+            if t.writes_through is not None:
+                if t._base is not None and not t.writes_through.is_apart(t):
+                    raise _Rare
+                self.do("alone", t, False)
+        for t in dict.fromkeys(t for path in paths for t, stays in _gradients(captures, path) if stays):
+            self.do("alone", t, True)
         for i, child in enumerate(positional.children):
             self.argument(child, Register("a", i))
         self.do("captured", captures)
@@ -134,6 +141,9 @@ class _Writer:
         )
         if alike:  # what reads its argument while it writes to it is another program
             self.do("not_written", a, alike)
+        through = tuple(t for t, *_ in self.written if t.writes_through is not None)
+        if through and leaf.writes_through is not None:
+            self.do("not_of", a, through)
 
 
 def _written(captures: Captures, paths: Sequence[Path]) -> list[tuple[Tensor, Spec | None, bool]]:
@@ -142,6 +152,12 @@ def _written(captures: Captures, paths: Sequence[Path]) -> list[tuple[Tensor, Sp
     cells = {i: captures.cells[i] for path in paths for i, *_ in path.traced.cell_writes}
     tensors = [cell.tensor for cell in cells.values() if isinstance(cell, TensorCell)]
     return [(t, known[id(t)][0] if id(t) in known else None, t.requires_grad) for t in tensors]
+
+
+def _gradients(captures: Captures, path: Path) -> Iterator[tuple[Tensor, bool]]:
+    """Yield the tensors whose gradients a path writes, each with whether the gradient's tensor stays."""
+    for i, _, stays in path.traced.cell_grads:
+        yield captures.cells[i].tensor, stays  # type: ignore[attr-defined]
 
 
 class _PathWriter:
@@ -153,6 +169,8 @@ class _PathWriter:
         self.code = PathProgram(path)
         self.do = self.code.do
         self.results = 0
+        # By the number of a result: its register.
+        self.built: dict[int, Register] = {}
         if not self.traced.is_plain or path.first is not None or (path.carries and self.traced.has_effects):
             raise _Rare
 
@@ -185,6 +203,9 @@ class _PathWriter:
             self.feed(Register("i", k), kind, i, "take" if donated else "feed")
         for i in self.path.given:
             if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
+                self.do("keep", self.leaf(i))
+        for i in sorted({r.source.number for r in self.traced.results if is_of_argument(r)}):
+            if i not in self.path.given and isinstance(self.call.leaves[self.call.positions[i]], Tensor):
                 self.do("keep", self.leaf(i))
 
     def written_into(self) -> set[int]:
@@ -265,7 +286,7 @@ class _PathWriter:
     # -- write
 
     def writes(self) -> None:
-        for i, k, _ in self.traced.cell_writes:
+        for i, k, *_ in self.traced.cell_writes:
             cell, output = self.captures.cells[i], Register("o", k)
             if isinstance(cell, TensorCell):
                 self.do("write_tensor", cell.tensor, output)
@@ -275,12 +296,13 @@ class _PathWriter:
                 self.do("write_numbers", cell, output)
             else:
                 self.do("write_cell", cell, output)
-        for i, g in self.traced.cell_grads:
+        for i, g, stays in self.traced.cell_grads:
             owner = self.captures.cells[i].tensor  # type: ignore[attr-defined]
             if g is None:
                 self.do("write_no_gradient", owner)
             else:
-                self.do("write_gradient", owner, self.spec(g), Register("o", g))
+                name = "write_into_gradient" if stays else "write_gradient"
+                self.do(name, owner, self.spec(g), Register("o", g))
         for i, where in self.path.given.items():
             if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
                 self.do("consume", self.leaf(i), where)
@@ -295,7 +317,7 @@ class _PathWriter:
     def build(self, structure: Structure, results: Iterator[Any]) -> Register:
         """Make a pytree of results, and return its register."""
         if structure.kind is None:
-            return self.result(next(results))
+            return self.next(results)
         if structure.kind is type(None):
             return self.made("constant", None)
         if structure.kind in (tuple, list, dict):
@@ -303,13 +325,25 @@ class _PathWriter:
             if structure.kind is dict:
                 return self.made("pack_dict", tuple(structure.aux), parts)
             return self.made(f"pack_{structure.kind.__name__}", parts)
-        parts = tuple(self.result(next(results)) for _ in range(structure.count))
+        parts = tuple(self.next(results) for _ in range(structure.count))
         return self.made("convert", structure, parts)
+
+    def next(self, results: Iterator[Any]) -> Register:
+        found = self.built[len(self.built)] = self.result(next(results))
+        return found
 
     def result(self, r: Any) -> Register:
         if type(r) is Constant:
             # The caller may write into an array.
             return self.made("copy" if isinstance(r.value, np.ndarray) else "constant", r.value)
+        if type(r) is Itself:
+            kind, i = r.source
+            same = self.path.itself(r.source, self.call.leaves, self.call.positions, self.captures)
+            if same is not None:
+                return self.made("constant", same) if kind == "cell" else self.made("argument", self.leaf(i))
+            r = r.value
+        if type(r) is Taken:
+            return self.taken(r)
         k = output_of(r)
         assert k is not None
         cls, output = class_of(r), Register("o", k)
@@ -322,6 +356,18 @@ class _PathWriter:
         if node is not None:
             return self.made("make_of", cls, self.spec(k), node, output)
         return self.made("make", cls, self.spec(k), output)
+
+    def taken(self, r: Taken) -> Register:
+        view, (kind, i) = self.result(r.value), r.source
+        if kind == "result":
+            if i not in self.built:
+                raise _Rare  # the view comes first
+            return self.made("taken", self.built[i], view, r.taken)
+        owner = self.path.itself(r.source, self.call.leaves, self.call.positions, self.captures)
+        if owner is None:
+            return view
+        held = self.made("constant", owner) if kind == "cell" else self.made("argument", self.leaf(i))
+        return self.made("taken", held, view, r.taken)
 
     def made(self, name: str, *operands: Any) -> Register:
         result = Register("r", self.results)

@@ -56,6 +56,8 @@ class Builder:
         self._blocks = 0
         # The operand of each bitcast, by its result.
         self._bits_of: dict[str, Value] = {}
+        # Values of float32 that are numbers of bfloat16, whose lower half is 0.
+        self.of_bfloat16: set[str] = set()
         self._label = "entry"
         self.ptrs = Value("%ptrs", PTR)
         self.rec = Value("%rec", PTR)

@@ -72,6 +72,12 @@ def level(name: str) -> Target:
     return target_for(host().triple, cpu, features)
 
 
+def without(feature: str) -> Target:
+    """Return this machine's processor as if it lacked a feature, by LLVM's name of it."""
+    target = host()
+    return target_for(target.triple, target.cpu, target.features.replace(f"+{feature}", f"-{feature}"))
+
+
 def is_supported() -> bool:
     """Return whether native code can be made and run here."""
     return not lack()

@@ -137,6 +137,16 @@ def _is_not(c: Handler) -> None:
 
 
 @_handler
+def _not_of(c: Handler) -> None:
+    """Check that a tensor was taken from none of these, which live. Operands: word, addresses of tensors, count."""
+    base = c.field(c.held_at(0), c.at.tensor_base)
+    tensors, count = c.operand(1), c.operand(2, "i64")
+    places = f"i64 {c.at.tuple_items}, i64 {c.at.weakref_object}"
+    none = c.object("none")
+    c.need(c.new(f"call i1 @taken_from_none(ptr {base}, ptr {none}, {places}, ptr {tensors}, i64 {count})"))
+
+
+@_handler
 def _is_method(c: Handler) -> None:
     """Check a method, which is made anew whenever it is asked for. Operands: word, object, function."""
     value = c.held_at(0)
@@ -293,6 +303,25 @@ def _gradient(c: Handler) -> None:
 def _has_gradient(c: Handler) -> None:
     """Check that a leaf has a gradient. Operand: word of a leaf."""
     c.given(c.field(c.held_at(0), c.at.tensor_grad))
+
+
+@_handler
+def _alone(c: Handler) -> None:
+    """Check that a tensor's memory is its own, and nobody refers to its array. Operand: word of a tensor."""
+    array = c.field(c.held_at(0), c.at.tensor_data)
+    c.plain(array)
+    c.need(c.free(array))
+
+
+@_handler
+def _gradient_alone(c: Handler) -> None:
+    """Check a leaf's gradient for the same. Operands: word of a leaf, type of the gradient."""
+    found = c.field(c.held_at(0), c.at.tensor_grad)
+    c.there(found)
+    c.of_type(found, c.operand(1))
+    array = c.field(found, c.at.tensor_data)
+    c.plain(array)
+    c.need(c.free(array))
 
 
 @_handler
@@ -650,6 +679,12 @@ def _write_gradient(c: Handler) -> None:
     c.decref(made)
     c.do(f"br label %{done}")
     c.place(done)
+
+
+@_handler
+def _write_into_gradient(c: Handler) -> None:
+    """Write the value of a gradient that there is. Operands: leaf, word of an array, word for the old one."""
+    c.replace(c.held_at(1), c.field(c.operand(0), c.at.tensor_grad), c.at.tensor_data, 2)
 
 
 @_handler

@@ -42,6 +42,7 @@ class Layout(NamedTuple):
     tensor_grad: int
     tensor_base: int
     tensor_weakrefs: int
+    weakref_object: int
     node_op: int
     node_saved: int
     mode_grad: int

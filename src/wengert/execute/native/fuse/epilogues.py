@@ -10,7 +10,8 @@ from ....core.node import Node
 from ..plan.lowering import FOLLOWED
 from ..plan.plan import View
 from ..scalar import emitters
-from .groups import Edge, Group, Grouping
+from .groups import Group, Grouping
+from .loop_nodes import Edge
 from .schedule import literal_dtype
 
 Edges = dict[Node, tuple[Edge | None, ...]]

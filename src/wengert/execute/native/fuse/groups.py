@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....core.graph.graph import Graph
 from ....core.node import Node
-from ....core.ops.facets import Role
-from ..codegen.types import storage_type
 from ..plan.lowering import FOLLOWED
-from ..scalar import emitters
+from .early_totals import early_totals
 from .loop_nest import cost
-from .unit_order import UnitOrder
+from .loop_nodes import Edge, edge, is_combining, is_elementwise, is_reduction, loop_shape
+from .unit_order import UnitOrder, Way
 
 # A kernel with more than these would be slow to compile, and its values would not fit the registers.
 _NODES, _OPERANDS = 192, 28
@@ -46,16 +45,6 @@ _WIDELY = 8
 _SPREAD = 16
 # From what cost on an operation is not done again in every row of a larger loop.
 _COSTLY = 4
-
-
-class Edge(NamedTuple):
-    """An edge into a node: the value `base`, whose axes are the axes of the operand that `axes` names (-1: none).
-
-    `axes` has, for every axis of the operand as the node sees it, the axis of `base`.
-    """
-
-    base: Node
-    axes: tuple[int, ...]
 
 
 class Group:
@@ -107,17 +96,6 @@ class Group:
         return math.prod(self.space)
 
 
-def is_combining(node: Node) -> bool:
-    """Return whether a node combines elements along axes, as loops do."""
-    return "reduction" in node.op.facets
-
-
-def loop_shape(node: Node) -> tuple[int, ...]:
-    """Return the shape that a node's loop runs over."""
-    shape: tuple[int, ...] = node.inputs[0].spec.shape if is_combining(node) else node.spec.shape
-    return shape
-
-
 def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
     """Add new dimensions to a space for the axes of a shape, and return their numbers."""
     axes = []
@@ -128,78 +106,6 @@ def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
             axes.append(len(space))
             space.append(n)
     return tuple(axes)
-
-
-def is_reduction(node: Node) -> bool:
-    """Return whether loops compute the node as a reduction."""
-    if not is_combining(node):
-        return False
-    (x,) = node.inputs
-    return isinstance(x, Node) and _has_type(x) and _has_type(node) and x.spec.size > 0
-
-
-def is_elementwise(node: Node) -> bool:
-    """Return whether loops compute the node elementwise; an empty one counts as well."""
-    if isinstance(node.spec, tuple) or node.spec.size == 0:
-        return False
-    if node.op.name == "one_hot":
-        return _has_type(node)
-    if node.op.kind != "elementwise" and node.op.role is not Role.BY_ELEMENT:
-        return False
-    return (
-        _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and emitters.supported(node)
-    )
-
-
-def _has_type(node: Node) -> bool:
-    return not isinstance(node.spec, tuple) and storage_type(node.spec.dtype) is not None
-
-
-def edge(entry: Node) -> Edge:
-    """Follow permutations, broadcasts and axes of size 1 to the value itself."""
-    if isinstance(entry.spec, tuple):  # several results: nothing is seen through them
-        return Edge(entry, ())
-    axes = tuple(range(entry.spec.ndim))
-    while True:
-        name = entry.op.name
-        if name == "broadcast":
-            inner = entry.inputs[0]
-            if not isinstance(inner, Node):
-                return Edge(entry, axes)
-            lead = entry.spec.ndim - inner.spec.ndim
-            kept = [
-                -1 if a < lead or (inner.spec.shape[a - lead] == 1 and entry.spec.shape[a] != 1) else a - lead
-                for a in range(entry.spec.ndim)
-            ]
-        elif name == "permute":
-            inner = entry.inputs[0]
-            kept = permutation(entry)
-        elif entry.op.role is Role.RESHAPE:
-            inner = entry.inputs[0]
-            if not isinstance(inner, Node):
-                return Edge(entry, axes)
-            found = _ones(inner.spec.shape, entry.spec.shape)
-            if found is None:
-                return Edge(entry, axes)
-            kept = found
-        else:
-            return Edge(entry, axes)
-        axes = tuple(-1 if a < 0 else kept[a] for a in axes)
-        entry = inner
-
-
-def permutation(node: Node) -> list[int]:
-    """Return the axes of a `permute`, all of them and from the left: the node names the last ones, from the right."""
-    ndim, axes = node.spec.ndim, node.attrs["axes"]
-    return [*range(ndim - len(axes)), *(a % ndim for a in axes)]
-
-
-def _ones(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
-    """Return for each axis of `new` the axis of `old`, where they differ in axes of size 1 only."""
-    if [n for n in old if n != 1] != [n for n in new if n != 1]:
-        return None
-    left = [i for i, n in enumerate(old) if n != 1]
-    return [left.pop(0) if n != 1 else -1 for n in new]
 
 
 class Grouping:
@@ -218,8 +124,9 @@ class Grouping:
         self._readers: dict[Node, list[Node]] = {}
         self._scalars: list[Node] = []
         self.following: dict[Node, Group] = {}
-        self.order = UnitOrder(self.needs, graph.nodes)
+        self.order = UnitOrder(self.needs, self._readers_of, graph.nodes)
         self._outputs = frozenset(graph.outputs)
+        self._early = early_totals(graph)
         for node in graph.nodes:
             if is_reduction(node) or is_elementwise(node):
                 self._add(node)
@@ -239,14 +146,36 @@ class Grouping:
             needed += [self.unit(n) for n in group.operands]
         return [u for u in needed if u is not unit]
 
+    def _readers_of(self, unit: Any) -> list[Any]:
+        """Return the units that read from one."""
+        nodes: list[Node] = unit.nodes if isinstance(unit, Group) else [unit]
+        if unit in self.following:
+            nodes = [*nodes, *self.following[unit].nodes]
+        found: dict[Any, None] = {}
+        for node in nodes:
+            stack = list(self.graph.consumers(node))
+            while stack:
+                consumer = stack.pop()
+                if consumer in self.group:
+                    reading = (g for g in self.computing(consumer) if node in g.operands)
+                    found.update((g.anchor or g, None) for g in reading)
+                    continue
+                # A view needs what it shows, and groups read that through it.
+                if any(e is node for e in consumer.inputs):
+                    found[consumer] = None
+                if not isinstance(consumer.spec, tuple) and edge(consumer).base is not consumer:
+                    stack += self.graph.consumers(consumer)
+        found.pop(unit, None)
+        return list(found)
+
     def follow(self, product: Node, group: Group) -> bool:
         """Put a group that reads a product into its kernel; return False where it needs something between them."""
-        between = self.order.between(product, group)
-        if between is None:
+        way = self.order.between(product, group)
+        if way is None:
             return False
         group.anchor = product
         self.following[product] = group
-        self.order.join(product, group, between, product)
+        self.order.join(product, group, way, product)
         return True
 
     def all(self) -> list[Group]:
@@ -366,11 +295,13 @@ class Grouping:
             found if isinstance(found, str) else "nothing passes between their groups, and they read nothing in common"
         )
 
-    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, list[Any]] | str:
+    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, Way] | str:
         """Return how the groups are joined, or why they are not.
 
-        That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and the units between the two.
+        That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and how the order of units changes.
         """
+        if (a.nodes[0] in self._early) != (b.nodes[0] in self._early):
+            return "one makes a total that another loop waits for, and does not wait itself"
         if len(a.nodes) + len(b.nodes) > _NODES:
             return f"one kernel would have more than {_NODES} operations"
         if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
@@ -391,10 +322,10 @@ class Grouping:
             return "values of the smaller loop would be computed again in every row of the larger one"
         if missing and not self._is_worth(b, frozenset(pairs), a, pairs):
             return "values of the smaller loop would be computed again in every row of the larger one"
-        between = self.order.between(a.anchor or a, b.anchor or b)
-        if between is None:
+        way = self.order.between(a.anchor or a, b.anchor or b)
+        if way is None:
             return "one needs something else that needs the other"
-        return pairs, over, between
+        return pairs, over, way
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
         """Match dimensions of `b` to those of `a`, by the values that pass between them or that both read."""
@@ -528,10 +459,8 @@ class Grouping:
             return False
         return all(self._is_inside(c, a, b) for c in self.graph.consumers(consumer))
 
-    def _merge(
-        self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool, between: list[Any]
-    ) -> None:
-        self.order.join(a, b, between, a)
+    def _merge(self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool, way: Way) -> None:
+        self.order.join(a, b, way, a)
         to_a = dict(pairs)
         # New dimensions follow `a`'s without gaps; `over` names them as `_over` does.
         renumber: dict[int, int] = {}

@@ -20,6 +20,8 @@ UNIFORM, ROW, INNER = 0, 1, 2
 KEPT = 5
 # The cost of a look at both bounds of a window.
 _WINDOW = 3
+# The cost of rounding to half precision.
+_ROUNDING = 4
 
 
 def cost(node: Node) -> int:
@@ -29,7 +31,8 @@ def cost(node: Node) -> int:
         out = specs_of(node)[0]
         return max(1, int(declared.operations(node, (), out)) // max(1, out.size))
     # A node in a loop that is not elementwise compares or converts, as in making a place of an index.
-    return max(1, declared) if isinstance(declared, int) else 1
+    own = max(1, declared) if isinstance(declared, int) else 1
+    return own + _ROUNDING if emitters.supported(node) and emitters.rounds(node) else own
 
 
 class Array(NamedTuple):

@@ -20,8 +20,9 @@ from ..plan.lowering import Lowering
 from ..plan.plan import View, dense
 from ..scalar import emitters
 from . import loops
-from .groups import Edge, Group, is_combining
+from .groups import Group
 from .loop_nest import INNER, ROW, UNIFORM, Array, Instr, LoopNest, Passes, cost
+from .loop_nodes import Edge, is_combining
 
 # A piece of a row that is cut, in elements.
 _PIECE = 4096

@@ -159,7 +159,7 @@ def _tail_is_run(x: View, tail: Sequence[int]) -> bool:
     return all(n == 1 or s == w for n, s, w in zip(tail, strides, dense(tail), strict=True))
 
 
-@lowers("index")
+@lowers("index", raises=True)
 def _index(low: Lowering, node: Node) -> View | None:
     x, *indices = (low.view(e) for e in node.inputs)
     axis = node.attrs["axis"]
@@ -238,7 +238,7 @@ def _index_transpose(low: Lowering, node: Node) -> View | None:
     return out
 
 
-@lowers("index_update")
+@lowers("index_update", raises=True)
 def _index_update(low: Lowering, node: Node) -> View | None:
     x, *indices = (low.view(node.inputs[0]), *(low.view(e) for e in node.inputs[2:]))
     value = operand(low, node.inputs[1], x.dtype)
@@ -351,7 +351,7 @@ def _index_is_last(low: Lowering, node: Node) -> View | None:
 # -- gather: an index array over one axis, aligned with the others
 
 
-@lowers("gather")
+@lowers("gather", raises=True)
 def _gather(low: Lowering, node: Node) -> View | None:
     x, index = (low.view(e) for e in node.inputs)
     at = len(x.shape) + node.attrs["axis"]

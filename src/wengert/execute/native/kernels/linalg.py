@@ -364,23 +364,23 @@ def _square(low: Lowering, node: Node, key: str, build: Callable[[Builder, Type]
     return out
 
 
-@lowers("cholesky")
+@lowers("cholesky", raises=True)
 def _lower_cholesky(low: Lowering, node: Node) -> View | None:
     return _square(low, node, "cholesky", _cholesky, 0)
 
 
-@lowers("inv")
+@lowers("inv", raises=True)
 def _lower_inv(low: Lowering, node: Node) -> View | None:
     n = node.spec.shape[-1]
     return _square(low, node, "inv", lambda b, type: _solve(b, type, True), n)
 
 
-@lowers("solve")
+@lowers("solve", raises=True)
 def _lower_solve(low: Lowering, node: Node) -> View | None:
     return _system(low, node, "solve", lambda b, type: _solve(b, type, False), 2 / 3)
 
 
-@lowers("solve_triangular")
+@lowers("solve_triangular", raises=True)
 def _lower_solve_triangular(low: Lowering, node: Node) -> View | None:
     upper, unit = node.attrs["upper"], node.attrs["unit"]
     key = f"solve_triangular {'upper' if upper else 'lower'}{' unit' if unit else ''}"
@@ -398,7 +398,7 @@ def _system(low: Lowering, node: Node, key: str, build: Callable[[Builder, Type]
     return out
 
 
-@lowers("det", "slogdet")
+@lowers("det", "slogdet", raises=True)
 def _lower_determinant(low: Lowering, node: Node) -> View | tuple[View, ...] | None:
     (x,) = node.inputs
     if not _takes(x):

@@ -8,9 +8,11 @@ The document, compressed, is an object of
   then those that stand after the document;
 - `views`: `[buffer, dtype, shape, strides, offset]`;
 - `steps`: `[kind, what, words, views, reads, writes, numbers, label]`. What a "kernel" does is a number among
-  `keys`; a "jump" has `[name, when, target]`, a "call" `[name, when, origin]`, where `when` is a view or
-  -1. Of the words, those at the places in `views` are numbers of views;
+  `keys`; a "jump" has `[name, when, target]`, a "call" `[name, when, origin]`, an "exchange"
+  `[name, when, [phase, number]]`, where `when` is a view or -1. Of the words, those at the places in `views` are
+  numbers of views;
 - `inputs`, `outputs`: views; `constants`, `windows`, `prepared`: buffers; `loops`, `arena`, `spill`;
+- `moved`: `[op, attributes, shape, dtype]` of each collective that moves while others run;
 - `preparation`: an object of those parts of another plan, or null;
 - `made`: `[dtype, shape, bytes]` of each constant after the document.
 
@@ -31,7 +33,7 @@ from ....core.errors import WengertError
 from ....core.spec import as_dtype
 from ..codegen.kernel import Kernel
 from .host_calls import made
-from .plan import Buffer, HostCall, Jump, Plan, Step, View
+from .plan import Buffer, Exchange, HostCall, Jump, Moved, Plan, Step, View
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -109,6 +111,7 @@ class _Writer:
             "constants": [self.buffer(b) for b in plan.constants],
             "windows": [self.buffer(b) for b in plan.windows],
             "prepared": [self.buffer(b) for b in plan.prepared],
+            "moved": [[m.op, _packed(m.attrs), list(m.shape), self.dtypes[_name_of(m.dtype)]] for m in plan.moved],
             "loops": plan.loops,
             "arena": plan.arena,
             "spill": plan.spill,
@@ -122,6 +125,8 @@ class _Writer:
             kind, what = "kernel", self.keys[kernel.key]
         elif isinstance(kernel, Jump):
             kind, what = "jump", [kernel.name, self.maybe(kernel.when), kernel.target]
+        elif isinstance(kernel, Exchange):
+            kind, what = "exchange", [kernel.name, self.maybe(kernel.when), [kernel.phase, kernel.number]]
         elif kernel.origin is not None:
             kind, what = "call", [kernel.name, self.maybe(kernel.when), [_packed(v) for v in kernel.origin]]
         else:
@@ -193,10 +198,12 @@ def _read(
     found = kernels(document["keys"])
     if found is None:
         return None
-    return _parts(document, found, buffers, views)
+    return _parts(document, found, buffers, views, dtypes)
 
 
-def _parts(document: dict[str, Any], found: list[Kernel], buffers: list[Buffer], views: list[View]) -> Plan:
+def _parts(
+    document: dict[str, Any], found: list[Kernel], buffers: list[Buffer], views: list[View], dtypes: list[Any]
+) -> Plan:
     plan = Plan()
     for kind, what, words, places, reads, writes, numbers, label in document["steps"]:
         kernel: Any
@@ -207,6 +214,9 @@ def _parts(document: dict[str, Any], found: list[Kernel], buffers: list[Buffer],
             when = views[word] if word >= 0 else None
             if kind == "jump":
                 kernel = Jump(name, when, rest)
+            elif kind == "exchange":
+                phase, number = rest
+                kernel = Exchange(name, phase, number, when)
             else:
                 origin = tuple(_unpacked(v) for v in rest)
                 kernel = HostCall(name, made(origin), when, origin)
@@ -221,10 +231,11 @@ def _parts(document: dict[str, Any], found: list[Kernel], buffers: list[Buffer],
     plan.constants = [buffers[b] for b in document["constants"]]
     plan.windows = [buffers[b] for b in document["windows"]]
     plan.prepared = [buffers[b] for b in document["prepared"]]
+    plan.moved = [Moved(op, _unpacked(attrs), tuple(shape), dtypes[d]) for op, attrs, shape, d in document["moved"]]
     plan.loops = [(first, last) for first, last in document["loops"]]
     plan.arena, plan.spill = document["arena"], document["spill"]
     if document["preparation"] is not None:
-        plan.preparation = _parts(document["preparation"], found, buffers, views)
+        plan.preparation = _parts(document["preparation"], found, buffers, views, dtypes)
     plan.is_arranged = True
     return plan
 

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.node import Node
 from ..codegen.kernel import Build, Kernel, kernel
 from ..codegen.types import Target
-from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
+from .plan import Buffer, Exchange, HostCall, Jump, Plan, Step, View, dense
 
 # So many packed matrices are kept for products that follow: the steps of a recurrent network read a few, again and
 # again. More would stay in memory for less.
@@ -22,15 +22,15 @@ Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
 RULES: dict[str, Rule] = {}
 # The ops whose kernels take epilogues.
 FOLLOWED: set[str] = set()
-# The ops whose kernels are for float32 and float64 only.
-WIDE: set[str] = set()
+# The ops behind whose kernels Python may raise an error.
+RAISING: set[str] = set()
 
 
-def lowers(*names: str, followed: bool = False, wide: bool = False) -> Callable[[Rule], Rule]:
+def lowers(*names: str, followed: bool = False, raises: bool = False) -> Callable[[Rule], Rule]:
     """Declare the lowering of ops by their names.
 
-    `followed` says that their kernels take epilogues, `wide` that they are for float32 and float64 only: of half
-    precision they get float32.
+    `followed` says that their kernels take epilogues. `raises` says that a step of Python's stands behind them, which
+    may raise an error; not where it only would if another had raised before, as behind the transpose of an index.
     """
 
     def register(rule: Rule) -> Rule:
@@ -38,8 +38,8 @@ def lowers(*names: str, followed: bool = False, wide: bool = False) -> Callable[
             RULES[name] = rule
         if followed:
             FOLLOWED.update(names)
-        if wide:
-            WIDE.update(names)
+        if raises:
+            RAISING.update(names)
         return rule
 
     return register
@@ -87,12 +87,12 @@ class Lowering:
         # True where what depends on constants alone is computed once: see `once`.
         self.prepares: bool = outer.prepares if outer is not None else prepares
         # The panels of constants, which are packed before all steps.
-        self._once: dict[tuple[View, Any], View] = outer._once if outer is not None else {}
+        self._once: dict[tuple[View, Any], Any] = outer._once if outer is not None else {}
         self.outer = outer
         self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
         self._dense: dict[Node, View] = {}
-        self._packed: dict[tuple[View, Any], View] = {}
+        self._packed: dict[tuple[View, Any], Any] = {}
         self._in_range: set[tuple[View, int]] = set()
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
@@ -108,6 +108,10 @@ class Lowering:
         shape = tuple(shape)
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return View(Buffer("temp", nbytes), dtype, shape, dense(shape))
+
+    def place(self, node: Node, shape: Sequence[int]) -> View:
+        """Return memory for the result of a node, seen in another shape, whose rows are each side by side."""
+        return self.temp(shape, node.spec.dtype)
 
     def constant(self, value: Any) -> View:
         """Return an array that is part of the program."""
@@ -127,7 +131,7 @@ class Lowering:
         """Return the kernel of this key for the lowering's target."""
         return kernel(key, build, self.target)
 
-    def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
+    def step(self, kernel: Kernel | HostCall | Jump | Exchange, words: Sequence[int | View], **rest: Any) -> None:
         """Add a step; the arguments are those of :class:`Step`."""
         step = Step(kernel, words, **rest)
         self.plan.steps.append(step)
@@ -154,8 +158,8 @@ class Lowering:
             self._dense[node] = self.copy(x)
         return self._dense[node]
 
-    def packed(self, x: View, layout: Any, pack: Callable[[], View]) -> View:
-        """Return the panels of an array in a layout, filled lately or by the steps that `pack` adds."""
+    def packed(self, x: View, layout: Any, pack: Callable[[], Any]) -> Any:
+        """Return what `pack` gives for an array in a layout, filled lately or by the steps that it adds."""
         key = (x, layout)
         if self.is_free_to_pack(x):
             if key not in self._once:
@@ -179,6 +183,11 @@ class Lowering:
         A gradient goes back to the places that its value came from: its own check could only repeat that.
         """
         return (_flat(index), size) in self._in_range
+
+    def note_joined(self, pieces: Sequence[View], whole: View) -> None:
+        """Note that an array was filled with others, which steps may have checked as indices."""
+        sizes = [{size for index, size in self._in_range if index == _flat(piece)} for piece in pieces]
+        self.note_in_range((whole, size) for size in set.intersection(*sizes))
 
     def note_in_range(self, checked: Iterable[tuple[View, int]]) -> None:
         """Note that from here on index arrays have been checked against sizes."""

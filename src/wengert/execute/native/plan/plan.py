@@ -102,6 +102,12 @@ class View(NamedTuple):
         ]
         return self._replace(shape=tuple(shape), strides=tuple(strides))
 
+    def lies_as(self, other: View) -> bool:
+        """Return whether another view of the same shape is of the same elements."""
+        if self.buffer is not other.buffer or self.offset != other.offset or self.shape != other.shape:
+            return False
+        return all(n <= 1 or s == t for n, s, t in zip(self.shape, self.strides, other.strides))
+
     def permute(self, axes: Sequence[int]) -> View:
         return self._replace(shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
 
@@ -159,7 +165,7 @@ class Step:
 
     def __init__(
         self,
-        kernel: Kernel | HostCall | Jump,
+        kernel: Kernel | HostCall | Jump | Exchange,
         words: Sequence[int | View],
         *,
         reads: Sequence[View],
@@ -184,7 +190,7 @@ class Step:
     @classmethod
     def of_buffers(
         cls,
-        kernel: Kernel | HostCall | Jump,
+        kernel: Kernel | HostCall | Jump | Exchange,
         words: tuple[int | View, ...],
         reads: tuple[Buffer, ...],
         writes: tuple[Buffer, ...],
@@ -236,6 +242,35 @@ class Jump:
         self.target = target
 
 
+class Moved(NamedTuple):
+    """A collective of a plan, as other processes can have it too: the op's name, its attributes, its operand."""
+
+    op: str
+    attrs: dict[str, Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Exchange:
+    """A step of a collective that moves while other steps run; `number` says which of the plan's `moved` it is.
+
+    Its phases: "start", on views of the operand, the result and scratch memory, all of which belong to it until the
+    "wait", on the word of its state, operand and result; a "look" lets all move on that have started. The "end" is
+    Python's: it comes after a wait, and raises the wait's error where the word `when` is not 0. Who moves the bytes is
+    the program's to know.
+    """
+
+    __slots__ = ("name", "phase", "number", "when")
+
+    def __init__(
+        self, name: str, phase: Literal["start", "look", "wait", "end"], number: int, when: View | None = None
+    ) -> None:
+        self.name = name
+        self.phase = phase
+        self.number = number
+        self.when = when
+
+
 class Plan:
     """A list of steps in order, over buffers; `lower` makes it of a graph.
 
@@ -253,6 +288,7 @@ class Plan:
         self.outputs: list[View] = []
         self.constants: list[Buffer] = []
         self.windows: list[Buffer] = []
+        self.moved: list[Moved] = []
         # The first and last steps of loops, inner ones before those around them.
         self.loops: list[tuple[int, int]] = []
         self.arena = 0

@@ -18,7 +18,7 @@ from ....core.node import Node
 from ....core.ops.facets import Role
 from ....core.ops.op import TABLE
 from ....core.ops.record import OUTPUT
-from ....core.spec import bool_, int32
+from ....core.spec import bool_
 from ....passes.cse import cse
 from ....passes.fold import fold
 from ....passes.origins import note
@@ -26,14 +26,15 @@ from ....passes.rewrite import Rule, RuleSet, build, moved_onto, rewrite, with_o
 from ....passes.safer import SAFER
 from ....passes.simplify import simplify
 from ..plan.lowering import RULES
-from .checks import place_from_start
 from .extremes import extremes
 from .half import HALF
 from .loop_invariants import scans
+from .picks import PICKS, hits_seen_as
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
 from .small_products import SMALL_PRODUCTS
 from .sums_of_products import sums_of_products
+from .sums_of_scatters import sums_of_scatters
 
 
 def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
@@ -50,7 +51,8 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
     graph = graph if is_thrifty else sums_of_products(graph)
-    whole = cse(simplify(rewrite(cse(graph), REPEATED_ROWS)))
+    graph = rewrite(cse(graph), REPEATED_ROWS)
+    whole = cse(simplify(graph if is_thrifty else sums_of_scatters(graph)))
     parted = simplify(components(whole))
     graph = parted = whole if parted is whole else cse(parted)
     for _ in range(_ROUNDS):
@@ -62,8 +64,6 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
 
 # Constants made while compiling are kept with the program: small ones only.
 _FOLDED = 1 << 16
-# The longest row that an element is picked from by a masked sum.
-_CLASSES = 4096
 # The most elementwise nodes in a row that a reshape moves over.
 _ROUNDS = 8
 
@@ -215,40 +215,6 @@ def _over_single_axes(node: Node) -> Node | None:
     return build("reshape", (x,), node, shape=node.spec.shape)
 
 
-def _picked(node: Node) -> Node | None:
-    """Rewrite the pick of one element of each row that a loop computes as a masked sum, which fuses with the loop."""
-    x, at = node.inputs
-    if not isinstance(x, Node) or not isinstance(at, Node) or x.op.kind != "elementwise" or not _float32_or_64(x):
-        return None
-    shape = x.spec.shape
-    if node.attrs["axis"] != -1 or at.spec.shape != (*shape[:-1], 1) or shape[-1] > _CLASSES or x.spec.size == 0:
-        return None
-    index = build("reshape", (place_from_start(at, shape[-1], len(shape) - 1, node),), node, shape=shape[:-1])
-    hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
-    return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
-
-
-def _put(node: Node) -> Node | None:
-    """Rewrite rows of zeros with one element put into each as a choice by place, which fuses with what follows."""
-    ct, at = node.inputs
-    if not isinstance(ct, Node) or not isinstance(at, Node) or not _float32_or_64(ct):
-        return None
-    shape = node.spec.shape
-    if node.attrs["axis"] != -1 or ct.spec.shape[-1] != 1 or node.spec.size == 0:
-        return None
-    index = build("reshape", (place_from_start(at, shape[-1], len(shape) - 1, node),), node, shape=shape[:-1])
-    hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
-    return build("where", (hit, build("broadcast", (ct,), node, shape=shape), 0.0), node)
-
-
-def _one_hot(node: Node) -> Node | None:
-    """Rewrite one_hot with classes in a dtype that holds all of them: loops compare with every one."""
-    (index,) = node.inputs
-    if not isinstance(index, Node) or node.attrs["num_classes"] - 1 <= np.iinfo(index.spec.dtype).max:
-        return None
-    return build("one_hot", (build("cast", (index,), node, dtype=int32),), node, **node.attrs)
-
-
 def _new_axes(node: Node) -> Node | None:
     """Rewrite a slice that only adds axes, or its transpose, as a reshape, which fusion sees through."""
     if any(entry is not None for entry in node.attrs["entries"]) or not isinstance(node.inputs[0], Node):
@@ -287,9 +253,7 @@ _RULES = RuleSet(
         Rule("sum in the result's dtype", _REDUCTIONS, _sum_of_wider),
         Rule("truth before any and all", _REDUCTIONS, _any_or_all),
         Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
-        Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
-        Rule("element put into a row as choice", frozenset({"gather_transpose"}), _put),
-        Rule("classes in a wider dtype", frozenset({"one_hot"}), _one_hot),
+        *PICKS,
         Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
         Rule("square as product", frozenset({"pow"}), _square),
         Rule("mean as sum", frozenset({"mean"}), _mean),
@@ -343,7 +307,8 @@ def _moved(view: Node, source: Node) -> Node | None:
                 return None
             inputs.append(through)
             continue
-        inputs.append(build(view.op.name, (entry,), view, **view.attrs))
+        hits = hits_seen_as(view, entry)
+        inputs.append(hits if hits is not None else build(view.op.name, (entry,), view, **view.attrs))
     spec = source.spec.with_shape(view.spec.shape)
     return located(source.op, tuple(inputs), source.attrs, spec, source.code, source.offset, source.scope)
 
@@ -359,12 +324,19 @@ def _of_broadcast(view: Node, spread: Node) -> Node | None:
         lead = spread.spec.ndim - source.spec.ndim
         full = build("reshape", (source,), view, shape=(1,) * lead + source.spec.shape) if lead else source
         return build("broadcast", (build("permute", (full,), view, axes=view.attrs["axes"]),), view, shape=shape)
-    # Trailing axes that are all there: (n,) over (b, t, n) seen as (b * t, n).
-    tail = source.spec.shape
-    while tail and tail[0] == 1:
-        tail = tail[1:]
-    if tail and spread.spec.shape[-len(tail) :] == tail and shape[-len(tail) :] == tail:
-        plain = build("reshape", (source,), view, shape=tail) if source.spec.shape != tail else source
+    # The last axes that both shapes have stay; those before them are all there, or none is.
+    full = spread.spec.shape
+    padded = (1,) * (len(full) - source.spec.ndim) + source.spec.shape
+    same = next((k for k, (m, n) in enumerate(zip(full[::-1], shape[::-1])) if m != n), min(len(full), len(shape)))
+    for kept in range(same, -1, -1):
+        lead, tail = padded[: len(full) - kept], padded[len(full) - kept :]
+        if lead == full[: len(lead)]:
+            seen = (*shape[: len(shape) - kept], *tail)
+        elif all(n == 1 for n in lead):
+            seen = tail
+        else:
+            continue
+        plain = build("reshape", (source,), view, shape=seen) if source.spec.shape != seen else source
         return build("broadcast", (plain,), view, shape=shape)
     return None
 

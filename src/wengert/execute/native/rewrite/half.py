@@ -1,9 +1,8 @@
 """Half precision where kernels have none: operands become float32, and results are rounded once, at the end.
 
-Loops widen in registers what they read and round what each op gives, and so do products, reductions, pools and
-gathers. What is left are kernels
-for float32 and float64 (convolutions, attention: their lowering says so), and ops whose facet says that they
-are best computed in float32: their NumPy forwards widen inside too, so both round alike.
+Loops widen in registers what they read and round what each op gives, and so do products, convolutions, attention,
+reductions, pools and gathers. What is left are ops whose facet says that they are best computed in float32: their NumPy
+forwards widen inside too, so both round alike.
 """
 
 from __future__ import annotations
@@ -17,12 +16,9 @@ from ....core.ops.op import Op
 from ....core.ops.record import OUTPUT
 from ....core.spec import float32
 from ....passes.rewrite import Rule, RuleSet, build
-from ..plan.lowering import WIDE
 
 
 def _is_for_float32(op: Op) -> bool:
-    if op.name in WIDE:
-        return True
     # Reductions that loops have widen what they read, element by element.
     in_loops = op.kind == "elementwise" or "reduction" in op.facets
     return op.facets.get("autocast") == "float32" and not in_loops

@@ -9,13 +9,13 @@ operands are laid side by side where they are computed, or copied, which is less
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ....core.graph.graph import Graph
 from ....core.node import Node
-from ....passes.origins import note
-from ....passes.rewrite import build, is_op, moved_onto, with_outputs
+from ....passes.rewrite import build, is_op
+from .sums import Sum, join_terms
 
 # A sum of fewer products is left as it is: each but the first is added as it is computed.
 _LEAST = 3
@@ -31,49 +31,17 @@ class _Product(NamedTuple):
 
 def sums_of_products(graph: Graph) -> Graph:
     """Return the graph with one product in the place of sums of many, where there is less to read and write so."""
-    outputs = frozenset(graph.outputs)
-    inner = {
-        e
-        for node in graph.nodes
-        if _is_sum(node)
-        for e in node.inputs
-        if isinstance(e, Node) and e not in outputs and len(graph.consumers(e)) == 1
-    }
-    replace: dict[Node, Node] = {}
-    for node in graph.nodes:
-        moved = moved_onto(node, replace)
-        made = moved
-        if _is_sum(node) and node not in inner:
-            products, rest = _terms(graph, node, inner)
-            if len(products) >= _LEAST and _is_worth_it(node, products):
-                made = _joined(graph, node, products, rest, replace)
-        if made is not node:
-            note(made, "" if made is moved else "a sum of products as one", node)
-            replace[node] = made
-    return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
 
+    def join(total: Sum, latest: Callable[[Node], Node]) -> tuple[list[Node], Node] | None:
+        if total.root.spec.ndim != 2:
+            return None
+        found = {n: p for n in total.terms if n in total.alone and (p := _product(graph, n)) is not None}
+        products = list(found.values())
+        if len(products) < _LEAST or not _is_worth_it(total.root, products):
+            return None
+        return list(found), _joined(graph, total.root, products, latest)
 
-def _is_sum(node: Node) -> bool:
-    spec = node.spec
-    if node.op.name != "add" or len(spec.shape) != 2 or spec.dtype.kind != "f" or spec.dtype.itemsize < 4:
-        return False
-    return all(isinstance(e, Node) and e.spec == spec for e in node.inputs)
-
-
-def _terms(graph: Graph, root: Node, inner: set[Node]) -> tuple[list[_Product], list[Node]]:
-    """Return what a sum adds up, from the left: products that nothing else reads, and the other terms."""
-    products: list[_Product] = []
-    rest: list[Node] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node is root or (node in inner and _is_sum(node)):
-            waiting += reversed(node.inputs)
-        elif node in inner and (product := _product(graph, node)):
-            products.append(product)
-        else:
-            rest.append(node)
-    return products, rest
+    return join_terms(graph, "a sum of products as one", join)
 
 
 def _product(graph: Graph, node: Node) -> _Product | None:
@@ -103,22 +71,17 @@ def _is_worth_it(root: Node, products: Sequence[_Product]) -> bool:
     return (len(products) - 1) * rows * columns > inner * (rows + columns)
 
 
-def _joined(
-    graph: Graph, root: Node, products: Sequence[_Product], rest: Sequence[Node], replace: dict[Node, Node]
-) -> Node:
-    """Return the sum, its products as one."""
+def _joined(graph: Graph, root: Node, products: Sequence[_Product], latest: Callable[[Node], Node]) -> Node:
+    """Return the products of a sum as one."""
     turned = all(p.turned for p in products)
     lefts, rights = [p.left for p in products], [p.right for p in products]
     order = (_order(graph, lefts) if turned else None) or _order(graph, rights) or range(len(products))
-    lefts, rights = ([replace.get(x[i], x[i]) for i in order] for x in (lefts, rights))
+    lefts, rights = ([latest(x[i]) for i in order] for x in (lefts, rights))
     if not turned:
         lefts = [_turn(x, root) if products[i].turned else x for i, x in zip(order, lefts, strict=True)]
     left = build("concat", tuple(lefts), root, axis=-2 if turned else -1)
     left = _turn(left, root) if turned else left
-    total = build("matmul", (left, build("concat", tuple(rights), root, axis=-2)), root)
-    for term in rest:
-        total = build("add", (replace.get(term, term), total), root)
-    return total
+    return build("matmul", (left, build("concat", tuple(rights), root, axis=-2)), root)
 
 
 def _turn(matrix: Node, root: Node) -> Node:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ....core import system
-from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
+from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Buffer, Exchange, HostCall, Jump, Plan, Step, View
 
 _PAGE = mmap.PAGESIZE
 # The bytes around buffers, and those of memory that was never written to: signalling NaNs by itemsize, of bfloat16,
@@ -237,7 +237,7 @@ def _views(plan: Plan) -> Iterator[View]:
     yield from plan.outputs
     for step in plan.steps:
         yield from (word for word in step.words if isinstance(word, View))
-        if isinstance(step.kernel, (HostCall, Jump)) and step.kernel.when is not None:
+        if isinstance(step.kernel, (Exchange, HostCall, Jump)) and step.kernel.when is not None:
             yield step.kernel.when
 
 

@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....core.errors import GraphError, fail
+from ....core.ops.op import find_op
 from ....core.spec import as_dtype, show
 from ....core.state.at_once import Call
 from ....core.state.observer import observer, observers
 from ..codegen import object_cache
 from ..codegen.kernel import Kernel, keep_in, prepare
+from ..overlap import Bound, Exchanges
 from ..plan.plan import (
     ALIGN,
     ARENA,
@@ -30,8 +32,10 @@ from ..plan.plan import (
     SCRATCH,
     SCRATCH_STRIDE,
     Buffer,
+    Exchange,
     HostCall,
     Jump,
+    Moved,
     Plan,
     Step,
     View,
@@ -114,7 +118,9 @@ class _Layout(NamedTuple):
 class Program:
     """A plan that can be called."""
 
-    def __init__(self, plan: Plan, folder: str = "", is_guarded: bool = True) -> None:
+    def __init__(
+        self, plan: Plan, folder: str = "", is_guarded: bool = True, exchanges: Exchanges | None = None
+    ) -> None:
         if not plan.is_arranged:
             plan.claim_outputs()
             plan.arrange()
@@ -142,6 +148,9 @@ class Program:
         self._folder = folder
         self._file_entry = FIRST + len(self._entries)
         self._guard = guard.Guard(plan, self._entries) if is_guarded and guard.is_on() and not plan.spill else None
+        # What moves collectives while other steps run; in guarded memory, which others may not read, Python does.
+        self._exchanges = exchanges
+        self._bound = [] if exchanges is None or self._guard is not None else [exchanges.bind(m) for m in plan.moved]
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
@@ -158,7 +167,9 @@ class Program:
         starts = []
         for step in self.plan.steps:
             starts.append(len(words))
-            if isinstance(step.kernel, Kernel):
+            bound = self._bound_of(step)
+            if isinstance(step.kernel, Kernel) or bound is not None:
+                words += () if bound is None else (bound.env,)
                 for word in step.words:
                     words += self._place(word) if isinstance(word, View) else (word,)
             elif step.kernel.when is not None:
@@ -166,6 +177,13 @@ class Program:
             else:
                 starts[-1] = -1
         return np.array(words, np.int64), starts
+
+    def _bound_of(self, step: Step) -> Bound | None:
+        """Return the native functions of a collective's step; None for all other steps, and where they are Python's."""
+        kernel = step.kernel
+        if not self._bound or not isinstance(kernel, Exchange) or kernel.phase == "end":
+            return None
+        return self._bound[kernel.number]
 
     def _place(self, view: View) -> tuple[int, int]:
         """Return a view as two words: the entry of the table of addresses, and bytes from there."""
@@ -186,7 +204,7 @@ class Program:
         if not is_shared:
             team, count = None, 1
         timed = has_threads() and self._timed_calls < TIMED_CALLS
-        short = sum(known) < HELD_BELOW and not self.plan.loops
+        short = sum(known) < HELD_BELOW and not self.plan.loops and not self.plan.moved
         entry = self._driver.held_start if not timed and short else self._driver.start
         iterations = min(MOST_ITERATIONS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
         return _Layout(generation, team, count, steps, timed, iterations, entry)
@@ -197,10 +215,18 @@ class Program:
         base = self._records.ctypes.data
         long = [t for s, t in zip(self.plan.steps, known) if t >= SHARED_FROM and isinstance(s.kernel, Kernel)]
         share = sum(long) >= ALL_SHARED_FROM
-        for row, step, start, time in zip(steps, self.plan.steps, self._starts, known):
+        for i, (row, step, start, time) in enumerate(zip(steps, self.plan.steps, self._starts, known)):
             record = base + 8 * start if start >= 0 else 0
             if isinstance(step.kernel, Jump):
                 row[: STEP_CHUNK + 1] = 0, record, step.kernel.target, 1
+            elif isinstance(step.kernel, Exchange):
+                bound = self._bound_of(step)
+                if bound is not None:
+                    row[: STEP_CHUNK + 1] = getattr(bound, step.kernel.phase), record, 1, 0
+                elif step.kernel.phase in ("start", "look"):  # Python does all at the wait
+                    row[: STEP_CHUNK + 1] = 0, 0, i + 1, 1
+                else:
+                    row[: STEP_CHUNK + 1] = 0, record, 1, 0
             elif isinstance(step.kernel, Kernel):
                 chunk = chunk_of(step.units, step.grain, time, count) if share else 0
                 guess = first_guess(time, count)
@@ -269,6 +295,9 @@ class Program:
                 self._go_on(instance, at, records)
             if outputs is not None or not self._all_direct:
                 results = self._answer(instance, inputs, results, outputs)
+        except BaseException:
+            block = self._settled(instance, arrays, block)
+            raise
         finally:
             if records is not None:
                 instance.call[CALL_PROFILE] = 0
@@ -333,6 +362,9 @@ class Program:
             results, copies = self._to_answer(instance, inputs, places)
             instance.call[CALL_FIRST], instance.call[CALL_COUNT] = self._last, len(self._starts)
             commit(results, [(self._driver.run, instance.address), *copies])
+        except BaseException:
+            block = self._settled(instance, arrays, block)
+            raise
         finally:
             instance.call[CALL_COUNT] = len(self._starts)
             if records is not None:
@@ -376,6 +408,9 @@ class Program:
             end = now()
             if outputs is not None:
                 self._answer(instance, own, places, outputs)
+        except BaseException:
+            block = self._settled(instance, arrays, block)
+            raise
         finally:
             if block is not None:
                 _give_back(block, instance.nbytes)
@@ -483,13 +518,30 @@ class Program:
             instance.call[CALL_FIRST] = at
             at = go(instance.address)
 
+    def _settled(self, instance: _Instance, arrays: Sequence[Array], block: _Block | None) -> _Block | None:
+        """Let what is on its way come to its end, where an error broke a run off, and return the memory to give back.
+
+        None where something does not: then all the run's memory stays as it is, as long as the process lives.
+        """
+        if self._exchanges is None or not self._bound or self._exchanges.drain():
+            return block
+        _abandoned.append((instance.own, tuple(arrays), block))
+        instance.own = None
+        return None
+
     def _hosted(self, instance: _Instance, at: int, records: ProfileRecords | None) -> bool:
         """Run a step if it is Python's, and return whether it is."""
         host = self.plan.steps[at].kernel
-        if not isinstance(host, HostCall):
+        if not isinstance(host, (Exchange, HostCall)):
             return False
         begin = now() if records is not None else 0
-        host.run(*self._arrays(instance, at))
+        if isinstance(host, HostCall):
+            host.run(*self._arrays(instance, at))
+        elif host.phase == "end":
+            assert self._exchanges is not None
+            raise self._exchanges.stopped(self.plan.moved[host.number])
+        else:
+            _exchange(self.plan.moved[host.number], *self._arrays(instance, at))
         if records is not None:
             records.add(at, begin, now())
         return True
@@ -691,6 +743,8 @@ class _Block:
 # Large arenas that wait, the last used on top. All programs share them: what the largest one needs is
 # enough for any, and what was just used is in the cache.
 _blocks: list[_Block] = []
+# The memory of runs that broke off while others read or wrote it.
+_abandoned: list[tuple[Any, ...]] = []
 # A block is let go when that many calls in a row needed less than a quarter of it.
 SPARED_CALLS = 32
 
@@ -710,6 +764,14 @@ def _give_back(block: _Block, used: int) -> None:
     block.spared = block.spared + 1 if used * 4 < block.memory.nbytes else 0
     if block.spared < SPARED_CALLS and len(_blocks) < IDLE:
         _blocks.append(block)
+
+
+def _exchange(moved: Moved, state: Array, x: Array, out: Array) -> None:
+    """Do a collective as a whole, by the op's own forward."""
+    op = find_op(moved.op)
+    assert op is not None
+    state[...] = 0
+    out[...] = op.forward(x, **moved.attrs)
 
 
 def _fill(preparation: Plan, prepared: Sequence[Buffer]) -> None:

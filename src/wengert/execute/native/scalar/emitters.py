@@ -17,7 +17,7 @@ from ....core.node import Node
 from ....core.ops.op import spec_of_input
 from ..codegen.builder import Builder, Value
 from ..codegen.types import I1, I32, I64, Type
-from .legalize import cast, compute_type, kind_of, memory_type, rounded, to_compute, to_storage, truth
+from .legalize import cast, compute_type, kind_of, memory_type, noted, rounded, to_compute, to_storage, truth
 from .math import library as m
 from .math.base import bits_of
 
@@ -48,6 +48,13 @@ def supported(node: Node) -> bool:
     return name != "pow" or _operand_dtype(node).kind not in "iu" or _whole_exponent(node) is not None
 
 
+def rounds(node: Node) -> bool:
+    """Return whether what the op gives is rounded to a dtype of 16 bits, which takes several instructions."""
+    if kind_of(node.spec.dtype) != "f" or node.spec.dtype.itemsize != 2:
+        return False
+    return node.op.name not in _EXACT or _operand_dtype(node) != node.spec.dtype
+
+
 def emit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """Write one op, whose result is a number of the node's dtype.
 
@@ -56,7 +63,7 @@ def emit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """
     name = node.op.name
     x = EMITTERS[name](b, node, args)
-    return x if name in _EXACT else rounded(b, x, node.spec.dtype)
+    return noted(b, x, node.spec.dtype) if name in _EXACT else rounded(b, x, node.spec.dtype)
 
 
 def _emits(names: str, kinds: str, exact: bool = False) -> Callable[[Emitter], Emitter]:

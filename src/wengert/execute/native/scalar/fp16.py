@@ -50,17 +50,33 @@ def _number(b: Builder, bits: Value, to: Type) -> Value:
 
 def _from_bfloat16(b: Builder, x: Value) -> Value:
     bits = _bits(b, x)
-    return _number(b, b.shl(bits, b.const(bits.type, 16)), F32)
+    return _of_bfloat16(b, _number(b, b.shl(bits, b.const(bits.type, 16)), F32))
+
+
+def _of_bfloat16(b: Builder, x: Value) -> Value:
+    b.of_bfloat16.add(x.text)
+    return x
 
 
 def _to_bfloat16(b: Builder, x: Value) -> Value:
+    bits = _bits(b, x) if x.text in b.of_bfloat16 else _rounded_bits(b, x)
+    return _number(b, b.lshr(bits, b.const(bits.type, 16)), BF16)
+
+
+def rounded_to_bfloat16(b: Builder, x: Value) -> Value:
+    """Return the number of bfloat16 next to a float32, as a float32."""
+    bits = _rounded_bits(b, x)
+    return _of_bfloat16(b, _number(b, b.and_(bits, b.const(bits.type, -1 << 16)), F32))
+
+
+def _rounded_bits(b: Builder, x: Value) -> Value:
+    """Return bits whose upper half is that of a number rounded to bfloat16."""
     bits = _bits(b, x)
     c = lambda n: b.const(bits.type, n)
     odd = b.and_(b.lshr(bits, c(16)), c(1))
     rounded = b.add(b.add(bits, c(0x7FFF)), odd)
     quiet = b.or_(bits, c(0x400000))
-    kept = b.select(b.fcmp("uno", x, x), quiet, rounded)
-    return _number(b, b.lshr(kept, c(16)), BF16)
+    return b.select(b.fcmp("uno", x, x), quiet, rounded)
 
 
 def _from_float16(b: Builder, x: Value) -> Value:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..codegen.builder import Builder, Value
-from ..codegen.types import F32, F64, I1, I8, Type, storage_type
-from .fp16 import convert
+from ..codegen.types import BF16, F32, F64, I1, I8, Type, storage_type
+from .fp16 import convert, rounded_to_bfloat16
 from .math.base import bits_of, fabs, float_of, widened
 
 DType = np.dtype[Any]
@@ -51,7 +51,18 @@ def to_storage(b: Builder, x: Value, dtype: DType) -> Value:
 
 def rounded(b: Builder, x: Value, dtype: DType) -> Value:
     """Round a value of compute type as storing and loading it would."""
-    return to_compute(b, to_storage(b, x, dtype), dtype) if memory_type(dtype).bits == 16 and x.type.is_float else x
+    if memory_type(dtype).bits != 16 or not x.type.is_float:
+        return x
+    if memory_type(dtype) == BF16:
+        return rounded_to_bfloat16(b, x)
+    return to_compute(b, to_storage(b, x, dtype), dtype)
+
+
+def noted(b: Builder, x: Value, dtype: DType) -> Value:
+    """Return a value of compute type which is a number of the dtype, so that storing it rounds nothing."""
+    if memory_type(dtype) == BF16:
+        b.of_bfloat16.add(x.text)
+    return x
 
 
 # -- casts

@@ -10,6 +10,7 @@ import wengert as wg
 
 from ....core.errors import GradientError, fail
 from ....nn import utils as plain
+from ....ops.index.inplace import set_gradient
 from ...namespace import tensor_of
 from ...tensor import Tensor
 
@@ -84,7 +85,7 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Any,
     share = wg.clip(float(max_norm) / (tensor_of(total_norm) + 1e-6), None, 1.0)
     for p in held:
         if p.grad is not None:
-            p.grad = p.grad.detach() * share.astype(abs(p.grad.detach()).dtype)
+            set_gradient(p, p.grad.detach() * share.astype(abs(p.grad.detach()).dtype))
 
 
 def __dir__() -> list[str]:

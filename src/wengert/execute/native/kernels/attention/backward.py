@@ -8,11 +8,13 @@ are shared out.
 from __future__ import annotations
 
 from ...codegen.builder import Builder, Value
+from ...codegen.types import Type
 from ...codegen.walk import walk
 from ...plan.record import Record
+from ...scalar.fp16 import convert
 from ...scalar.math.exp import exp
 from .form import Form, Frame
-from .products import load_row, over_keys, over_queries, pack, segments, store_row, turn, unpack, with_keys
+from .products import load_row, over_keys, over_queries, pack, segments, store_row, turn, unpack, widen, with_keys
 from .tiles import Tile, fill, strided, transpose
 
 # Queries come in blocks of so many groups, keys in blocks of so many.
@@ -20,10 +22,11 @@ BLOCK_GROUPS = 2
 KEYS = 64
 
 ARRAYS = ("q", "k", "v", "y", "lse", "dy", "dq", "dk", "dv")
-SIZES = ("m", "n", "d", "e", "chunk", "width_d", "width_e", "lines_d")
+SIZES = ("m", "n", "d", "e", "chunk", "width_d", "width_e", "lines_d", "k_width", "v_width")
 PIECES = (
     *("q_rows", "q_turned", "dy_rows", "dy_turned", "levels", "deltas"),
     *("weights", "slopes", "dq_sums", "dk_sums", "dv_sums"),
+    *("k_block", "v_block"),
 )
 
 
@@ -77,6 +80,7 @@ class _Queries:
         keys = b.imin(self.stop, b.add(self.first, self.valid)) if f.form.causal else self.stop
         with b.loop(self.start, keys, KEYS) as loop:
             start, stop = loop.index, b.imin(b.add(loop.index, b.index(KEYS)), keys)
+            widen(f, start, stop)
             with b.loop(0, self.valid, tile.group) as groups:
                 self._slopes(block, start, stop, groups.index)
             for weights, name, width in (("weights", "dv", "width_e"), ("slopes", "dk", "width_d")):
@@ -103,17 +107,20 @@ class _Queries:
         whole = b.and_(e, b.index(-tile.lanes))
         with b.loop(0, self.valid) as loop:
             query = b.add(self.first, loop.index)
-            lse = b.load(f.type.scalar, f.array("lse", query))
+            lse = convert(b, b.load(f.stored("lse"), f.array("lse", query)), f.type)
             b.store(lse, b.offset(f.piece("levels"), loop.index, f.type))
             dy, y = strided(b, f.piece("dy_rows"), loop.index, f.size("width_e"), f.type), f.array("y", query)
 
+            stored = f.stored("y")
+            vector = stored.vector(tile.lanes)
+
             with b.loop(0, whole, tile.lanes, [b.const(tile.type, 0)]) as columns:
-                here = b.load(f.type, b.offset(y, columns.index, f.type))
+                here = convert(b, b.load(vector, b.offset(y, columns.index, stored)), f.type)
                 there = b.load(f.type, b.offset(dy, columns.index, f.type))
                 columns.carry(b.fma(there, here, columns.values[0]))
             with b.loop(whole, e, tile.lanes, columns.results) as rest:
                 mask = b.tail_mask(b.sub(e, whole), tile.lanes)
-                here = b.masked_load(f.type, b.offset(y, whole, f.type), mask)
+                here = convert(b, b.masked_load(vector, b.offset(y, whole, stored), mask), f.type)
                 there = b.load(f.type, b.offset(dy, whole, f.type))
                 rest.carry(b.fma(there, here, rest.values[0]))
             total = rest.results[0]
@@ -153,8 +160,8 @@ SUMMED = 4096
 SUM = Record("*parts *sum size count")
 
 
-def build_sum(tile: Tile, b: Builder) -> None:
-    """Write the sum of `count` arrays of `size` elements, one after another in memory."""
+def build_sum(tile: Tile, stored: Type, b: Builder) -> None:
+    """Write the sum, of type `stored`, of `count` arrays of `size` elements, one after another in memory."""
     type = tile.type
     r = SUM.load(b)
     stop = b.imin(b.mul(b.hi, b.index(SUMMED)), r["size"])
@@ -164,4 +171,4 @@ def build_sum(tile: Tile, b: Builder) -> None:
             at = b.add(loop.index, b.mul(parts.index, r["size"]))
             part = b.masked_load(type, b.offset(r["parts"], at, type), mask)
             parts.carry(b.fadd(parts.values[0], part))
-        b.masked_store(parts.results[0], b.offset(r["sum"], loop.index, type), mask)
+        b.masked_store(convert(b, parts.results[0], stored), b.offset(r["sum"], loop.index, stored), mask)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ...codegen.builder import Builder, Value
-from ...codegen.types import F64, I8, I64
+from ...codegen.types import F64, I8, I64, Type
 from ...plan.plan import ALIGN
 from ...plan.record import Record
+from ...scalar.fp16 import convert
 from .tiles import Tile, Vectors, strided
 
 # The ways of reading a mask: the same numbers for every query, or each its own.
@@ -21,8 +22,9 @@ MaskKind = Literal["none", "shared", "full"]
 class Form:
     """The structure of a kernel: its element type and tile, its mask, the number of leading axes.
 
-    `arrays` are the arrays by name, with leading axes, `rows` and `columns` strides and a place in memory;
-    `sizes` and `pieces` (of scratch memory, in bytes from its start) are numbers that the code asks for.
+    `arrays` are the arrays by name, with leading axes, `rows` and `columns` strides and a place in memory, where
+    elements are of the types `stored`, the mask's last; `sizes` and `pieces` (of scratch memory, in bytes from its
+    start) are numbers that the code asks for.
     """
 
     tile: Tile
@@ -30,6 +32,7 @@ class Form:
     mask: MaskKind
     rank: int
     arrays: tuple[str, ...]
+    stored: tuple[Type, ...]
     sizes: tuple[str, ...]
     pieces: tuple[str, ...]
 
@@ -44,8 +47,16 @@ class Form:
         return Record(" ".join([*buffers, *self.sizes, *self.pieces, "scale"]))
 
     def key(self, name: str) -> str:
-        element = self.tile.type.scalar.mangled
+        element = " ".join(type.mangled for type in (self.tile.type.scalar, *self.stored))
         return f"{name} {element} rank={self.rank} mask={self.mask}{' causal' if self.causal else ''}"
+
+
+class Keys(NamedTuple):
+    """The keys or values as products read them: where number 0 is, and the strides."""
+
+    pointer: Value
+    row: Value
+    column: Value
 
 
 class Frame:
@@ -60,6 +71,9 @@ class Frame:
         wide = b.cast("bitcast", self._values["scale"], F64)
         self.scale = wide if self.type.scalar == F64 else b.cast("fptrunc", wide, self.type.scalar)
         self._at: dict[str, Value] = {}
+        self._stored = dict(zip(form.names, form.stored, strict=True))
+        # Keys and values whose block is in scratch memory.
+        self.widened: dict[str, Keys] = {}
 
     def size(self, name: str) -> Value:
         return self._values[name]
@@ -81,12 +95,20 @@ class Frame:
     def move(self, offsets: Sequence[Value]) -> None:
         """Move to where the arrays of a unit begin."""
         for name, offset in zip(self.form.names, offsets, strict=True):
-            self._at[name] = self.b.offset(self._values[name], offset, self.type)
+            self._at[name] = self.b.offset(self._values[name], offset, self._stored[name])
 
     def array(self, name: str, row: Value | None = None) -> Value:
         """Return the address of a row of a unit's array."""
         at = self._at[name]
-        return at if row is None else strided(self.b, at, row, self.row(name), self.type)
+        return at if row is None else strided(self.b, at, row, self.row(name), self._stored[name])
+
+    def stored(self, name: str) -> Type:
+        """Return the type of an array's elements in memory."""
+        return self._stored[name]
+
+    def keys(self, name: str) -> Keys:
+        """Return the keys or values, of a block if that is in scratch memory."""
+        return self.widened.get(name) or Keys(self.array(name), self.row(name), self.column(name))
 
     def masked(self, scores: Sequence[Value], key: Value, query: Value, valid: Value, first: int) -> list[Value]:
         """Return scores of one key with the mask's numbers added.
@@ -96,9 +118,10 @@ class Frame:
         b, tile = self.b, self.tile
         if self.form.mask == "none":
             return list(scores)
-        at = strided(b, self.array("mask", query), key, self.column("mask"), self.type)
+        stored = self.stored("mask")
+        at = strided(b, self.array("mask", query), key, self.column("mask"), stored)
         if self.form.mask == "shared":
-            shared = b.splat(b.load(self.type.scalar, at), tile.lanes)
+            shared = b.splat(convert(b, b.load(stored, at), self.type.scalar), tile.lanes)
             return [b.fadd(s, shared) for s in scores]
         found = []
         lanes = I64.vector(tile.lanes)
@@ -106,7 +129,8 @@ class Frame:
             numbers = b.add(b.iota(lanes), b.const(lanes, v * tile.lanes)) if v else b.iota(lanes)
             there = b.mul(numbers, b.splat(self.row("mask"), tile.lanes))
             mask = b.tail_mask(b.sub(valid, b.index(v * tile.lanes)), tile.lanes)
-            found.append(b.fadd(s, b.gather(self.type, at, there, mask)))
+            numbers = b.gather(stored.vector(tile.lanes), at, there, mask)
+            found.append(b.fadd(s, convert(b, numbers, self.type)))
         return found
 
 

@@ -9,15 +9,15 @@ from ...codegen.walk import walk
 from ...scalar.math.exp import exp
 from ...scalar.math.log import log
 from .form import Form, Frame
-from .products import Segment, load_row, over_keys, pack, segments, store_row, turn, unpack, with_keys
+from .products import Segment, load_row, over_keys, pack, segments, store_row, turn, unpack, widen, with_keys
 from .tiles import fill, strided, transpose
 
 # Keys whose scores are in scratch memory at a time.
 KEYS = 128
 
 ARRAYS = ("q", "k", "v", "y", "lse")
-SIZES = ("m", "n", "d", "e", "width", "lines")
-PIECES = ("rows", "turned", "scores", "sums")
+SIZES = ("m", "n", "d", "e", "width", "lines", "k_width", "v_width")
+PIECES = ("rows", "turned", "scores", "sums", "k_block", "v_block")
 
 
 def build_forward(form: Form, b: Builder) -> None:
@@ -43,6 +43,7 @@ def build_forward(form: Form, b: Builder) -> None:
             start, stop = blocks.index, b.imin(b.add(blocks.index, b.index(KEYS)), keys)
             top, before = blocks.values[: tile.vectors], blocks.values[tile.vectors :]
             seen = segments(f, first, start, stop)
+            widen(f, start, stop)
             with_keys(f, "k", seen, f.size("d"), f.piece("turned"), f.piece("scores"), tile.group)
             block = _Block(f, valid, seen)
             largest = block.mask_and_maximum(top)

@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any
 
 from .....core.node import Node
-from ...codegen.types import Type, storage_type
+from ...codegen.types import Type
 from ...codegen.walk import axis_words
 from ...plan.lowering import Lowering, lowers
 from ...plan.plan import Buffer, View
 from ..copies import joined
+from ..gemm.plan import compute_type
+from ..gemm.tiles import numpy_dtype
 from . import backward as backward
 from . import forward as forward
 from .form import Form, MaskKind, Scratch, bits_of, padded
@@ -26,7 +28,7 @@ from .tiles import Tile, tile_for
 UNITS = 32
 
 
-@lowers("attention", wide=True)
+@lowers("attention")
 def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     """Lower the forward pass: a unit is a group of queries of one head."""
     arguments = [lowering.view(e) for e in node.inputs]
@@ -34,18 +36,19 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     if type is None:
         return None
     q, k, v, *mask = arguments
-    q = _adjacent(lowering, q)
+    q, k, v = _adjacent(lowering, q), *_keys(lowering, type, k, v)
     *lead, m, d = q.shape
     n, e = v.shape[-2:]
     out = _in_the_order_of(q, e)
-    lse = lowering.temp((*lead, m), q.dtype)
+    lse = lowering.temp((*lead, m), numpy_dtype(type))
     if lse.size == 0:
         return out, lse
     tile = tile_for(lowering.target, type)
     group, width, lines = tile.group, padded(d, tile.group), padded(e, max(tile.rows, tile.lanes))
-    scratch = Scratch(q.dtype.itemsize)
+    scratch = Scratch(type.size)
     scratch.add(rows=group * max(width, lines), turned=group * width)
     scratch.add(scores=padded(forward.KEYS, tile.rows) * group, sums=group * lines)
+    widths = _blocks(scratch, tile, k, v, forward.KEYS)
     views = dict(zip(forward.ARRAYS, (q, k, v, out, _column(lse)), strict=True))
     _add_step(
         lowering,
@@ -55,7 +58,7 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
         mask,
         forward,
         forward.build_forward,
-        {"m": m, "n": n, "d": d, "e": e, "width": width, "lines": lines},
+        {"m": m, "n": n, "d": d, "e": e, "width": width, "lines": lines, **widths},
         scratch,
         parts=-(-m // group),
         moves={"q": group, "y": group, "lse": group, "mask": group},
@@ -65,7 +68,7 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     return out, lse
 
 
-@lowers("attention_gradients", wide=True)
+@lowers("attention_gradients")
 def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
     """Lower the backward pass: a unit is a chunk of the keys of one head, or all where there are heads enough."""
     arguments = [lowering.view(e) for e in node.inputs]
@@ -74,6 +77,7 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
         return None
     q, k, v, y, lse, dy, *mask = arguments
     q, y, dy = (_adjacent(lowering, x) for x in (q, y, dy))
+    k, v = _keys(lowering, type, k, v)
     m, d = q.shape[-2:]
     n, e = v.shape[-2:]
     dq, dk, dv = _in_the_order_of(q, d), _in_the_order_of(k, d), _in_the_order_of(v, e)
@@ -84,13 +88,16 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
     chunk = _chunk(math.prod(q.shape[:-2]), n, block)
     count = max(1, -(-n // chunk))
     width_d, width_e, lines = padded(d, group), padded(e, group), padded(d, max(tile.rows, tile.lanes))
-    scratch = Scratch(q.dtype.itemsize)
+    scratch = Scratch(type.size)
     scratch.add(q_rows=block * max(width_d, lines), q_turned=block * width_d)
     scratch.add(dy_rows=block * width_e, dy_turned=block * width_e, levels=block, deltas=block)
     scratch.add(weights=padded(backward.KEYS, tile.rows) * block, slopes=padded(backward.KEYS, tile.rows) * block)
     keys = padded(min(n, chunk), tile.rows)
     scratch.add(dq_sums=block * lines, dk_sums=keys * width_d, dv_sums=keys * width_e)
-    parts = dq if count == 1 else dq._replace(buffer=Buffer("temp", count * dq.size * dq.dtype.itemsize))
+    widths = _blocks(scratch, tile, k, v, backward.KEYS)
+    parts = dq
+    if count > 1:
+        parts = dq._replace(buffer=Buffer("temp", count * dq.size * type.size), dtype=numpy_dtype(type))
     views = dict(zip(backward.ARRAYS, (q, k, v, y, _column(lse), dy, parts, dk, dv), strict=True))
     _add_step(
         lowering,
@@ -100,7 +107,17 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
         mask,
         backward,
         backward.build_backward,
-        {"m": m, "n": n, "d": d, "e": e, "chunk": chunk, "width_d": width_d, "width_e": width_e, "lines_d": lines},
+        {
+            "m": m,
+            "n": n,
+            "d": d,
+            "e": e,
+            "chunk": chunk,
+            "width_d": width_d,
+            "width_e": width_e,
+            "lines_d": lines,
+            **widths,
+        },
         scratch,
         parts=count,
         moves={},
@@ -110,7 +127,9 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
     )
     if count > 1 and dq.size:
         lowering.step(
-            lowering.kernel(f"sum of parts {type.mangled}", partial(backward.build_sum, tile)),
+            lowering.kernel(
+                f"sum of parts {type.mangled} {dq.type.mangled}", partial(backward.build_sum, tile, dq.type)
+            ),
             backward.SUM.words(parts=parts, sum=dq, size=dq.size, count=count),
             reads=[parts],
             writes=[dq],
@@ -159,7 +178,8 @@ def _add_step(
     kind: MaskKind = "none" if not mask else "shared" if m == 1 or mask[0].strides[-2] == 0 else "full"
     lead = views["q"].shape[:-2]
     shape, strides = joined(lead, *(v.strides[:-2] for v in views.values()))
-    form = Form(tile, node.attrs["causal"], kind, len(shape), kernel.ARRAYS, kernel.SIZES, kernel.PIECES)
+    stored = tuple(v.type for v in views.values())
+    form = Form(tile, node.attrs["causal"], kind, len(shape), kernel.ARRAYS, stored, kernel.SIZES, kernel.PIECES)
     steps = {name: moves.get(name, 0) * v.strides[-2] for name, v in views.items()}
     if part_of is not None:
         steps[part_of[0]] = part_of[1]
@@ -183,10 +203,25 @@ def _add_step(
 
 
 def _type(arguments: list[View]) -> Type | None:
-    """Return the floats that kernels compute in; None for others, and for arguments of several types."""
-    types = {storage_type(x.dtype) for x in arguments}
+    """Return the floats that kernels compute in; None for others, and for arguments of several such types."""
+    types = {compute_type(x.dtype) for x in arguments}
     found = types.pop()
-    return found if not types and found is not None and found.kind == "f" and found.bits >= 32 else None
+    return found if not types and found is not None and found.is_float else None
+
+
+def _keys(lowering: Lowering, type: Type, *arrays: View) -> list[View]:
+    """Return keys and values as kernels read them: number by number, or by vectors where they are to be widened."""
+    return [x if x.type == type else _adjacent(lowering, x) for x in arrays]
+
+
+def _blocks(scratch: Scratch, tile: Tile, k: View, v: View, keys: int) -> dict[str, int]:
+    """Add memory for blocks of keys and values that are to be widened; return the widths of their rows."""
+    widths = {}
+    for name, x in (("k", k), ("v", v)):
+        width = padded(x.shape[-1], tile.lanes) if x.type != tile.type.scalar else 0
+        scratch.add(**{f"{name}_block": padded(min(keys, x.shape[-2]), tile.rows) * width})
+        widths[f"{name}_width"] = width
+    return widths
 
 
 def _adjacent(lowering: Lowering, x: View) -> View:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from ...codegen.builder import Builder, Value
-from .form import Frame, group_rows
+from .form import Frame, Keys, group_rows
 from .tiles import (
     Factors,
     Tile,
@@ -31,14 +31,20 @@ def pack(f: Frame, name: str, first: Value, valid: Value, rows: int, width: Valu
     b, tile = f.b, f.tile
     target = f.piece(piece)
     columns = f.size("d") if name == "q" else f.size("e")
-    scale = b.splat(f.scale, tile.lanes)
+    change = _change(f, scaled)
     with b.loop(0, valid) as loop:
         row = strided(b, target, loop.index, width, f.type)
         source = f.array(name, b.add(first, loop.index))
-        pack_row(b, tile, source, columns, row, (lambda x: b.fmul(x, scale)) if scaled else (lambda x: x))
+        pack_row(b, tile, source, f.stored(name), columns, row, change)
         written = b.and_(b.add(columns, b.index(tile.lanes - 1)), b.index(-tile.lanes))
         fill(b, tile, b.offset(row, written, f.type), b.sub(width, written))
     fill(b, tile, strided(b, target, valid, width, f.type), b.mul(b.sub(b.index(rows), valid), width))
+
+
+def _change(f: Frame, scaled: bool) -> Callable[[Value], Value]:
+    """Return what is done to the numbers of a row: nothing, or a product with the scale."""
+    scale = f.b.splat(f.scale, f.tile.lanes)
+    return (lambda x: f.b.fmul(x, scale)) if scaled else lambda x: x
 
 
 def turn(f: Frame, source: Value, width: Value, target: Value) -> None:
@@ -51,11 +57,24 @@ def unpack(
 ) -> None:
     """Store padded rows as rows of a result."""
     b = f.b
-    scale = b.splat(f.scale, f.tile.lanes)
+    change = _change(f, scaled)
     with b.loop(0, count) as loop:
         row = strided(b, source, loop.index, width, f.type)
         target = f.array(name, b.add(first, loop.index))
-        unpack_row(b, f.tile, row, columns, target, (lambda x: b.fmul(x, scale)) if scaled else (lambda x: x))
+        unpack_row(b, f.tile, row, columns, target, f.stored(name), change)
+
+
+def widen(f: Frame, start: Value, stop: Value) -> None:
+    """Widen the keys and values from `start` to `stop` to scratch memory, if they are half-precision numbers."""
+    b, tile = f.b, f.tile
+    for name, columns in (("k", f.size("d")), ("v", f.size("e"))):
+        if f.stored(name) == f.type.scalar:
+            continue
+        piece, width = f.piece(f"{name}_block"), f.size(f"{name}_width")
+        with b.loop(start, stop) as key:
+            row = strided(b, piece, b.sub(key.index, start), width, f.type)
+            pack_row(b, tile, f.array(name, key.index), f.stored(name), columns, row, lambda x: x)
+        f.widened[name] = Keys(strided(b, piece, b.sub(b.index(0), start), width, f.type), width, b.index(1))
 
 
 def load_row(f: Frame, row: Value, first: int = 0) -> list[Value]:
@@ -107,7 +126,8 @@ def with_keys(
     b = f.b
     origin = keys[0].start
     last = b.sub(f.size("n"), b.index(1))
-    step = f.bytes(f.column(name))
+    source = f.keys(name)
+    step = f.bytes(source.column)
     for first in sorted({s.first for s in keys}):
         parts = [s for s in keys if s.first == first]
         tile = parts[0].tile(f)
@@ -115,7 +135,7 @@ def with_keys(
         vectors = group_rows(b, tile, b.offset(turned, skipped, f.type), f.tile.group)
         target = b.offset(out, skipped, f.type)
         with b.loop(parts[0].start, parts[-1].stop, tile.rows) as loop:
-            factors = Factors(rows_of(b, tile, f.array(name), loop.index, f.row(name), last), step)
+            factors = Factors(rows_of(b, tile, source.pointer, loop.index, source.row, last), step)
             sums = sum_products(b, tile, zeros(b, tile), b.index(0), depth, factors, vectors)
             store_tile(b, tile, sums, rows_of(b, tile, target, b.sub(loop.index, origin), b.index(width), None))
 
@@ -136,10 +156,11 @@ def over_keys(
     """
     b, tile = f.b, f.tile
     base = strided(b, weights, b.sub(b.index(0), keys[0].start), width, f.type)
-    step = f.bytes(f.row(name))
+    source = f.keys(name)
+    step = f.bytes(source.row)
     last = b.sub(depth, b.index(1))
     with b.loop(0, depth, tile.rows) as loop:
-        factors = Factors(rows_of(b, tile, f.array(name), loop.index, f.column(name), last), step)
+        factors = Factors(rows_of(b, tile, source.pointer, loop.index, source.column, last), step)
         places = rows_of(b, tile, sums, loop.index, b.index(tile.group), None)
         acc = load_tile(b, tile, places)
         if decay is not None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ...codegen.builder import Builder, Value
 from ...codegen.types import I8, I32, I64, Target, Type
+from ...scalar.fp16 import convert
 
 
 class Tile(NamedTuple):
@@ -153,31 +154,34 @@ def from_lane(b: Builder, tile: Tile, first: Value) -> Value:
 
 
 def pack_row(
-    b: Builder, tile: Tile, source: Value, count: Value, target: Value, change: Callable[[Value], Value]
+    b: Builder, tile: Tile, source: Value, stored: Type, count: Value, target: Value, change: Callable[[Value], Value]
 ) -> None:
-    """Copy `count` elements, next to each other, changed; `target` is padded with zeros to a whole vector."""
+    """Copy `count` elements, next to each other and of type `stored`, changed; `target` is padded with zeros to a whole
+    vector.
+    """
+    vector = stored.vector(tile.lanes)
     whole = b.and_(count, b.index(-tile.lanes))
     with b.loop(0, whole, tile.lanes) as loop:
-        x = b.load(tile.type, b.offset(source, loop.index, tile.type))
+        x = convert(b, b.load(vector, b.offset(source, loop.index, stored)), tile.type)
         b.store(change(x), b.offset(target, loop.index, tile.type))
     with b.when(b.icmp("slt", whole, count)):
         mask = b.tail_mask(b.sub(count, whole), tile.lanes)
-        x = b.masked_load(tile.type, b.offset(source, whole, tile.type), mask)
+        x = convert(b, b.masked_load(vector, b.offset(source, whole, stored), mask), tile.type)
         b.store(b.select(mask, change(x), b.const(tile.type, 0)), b.offset(target, whole, tile.type))
 
 
 def unpack_row(
-    b: Builder, tile: Tile, source: Value, count: Value, target: Value, change: Callable[[Value], Value]
+    b: Builder, tile: Tile, source: Value, count: Value, target: Value, stored: Type, change: Callable[[Value], Value]
 ) -> None:
-    """Store `count` elements of a padded row, changed."""
+    """Store `count` elements of a padded row, changed, as elements of type `stored`."""
     whole = b.and_(count, b.index(-tile.lanes))
     with b.loop(0, whole, tile.lanes) as loop:
-        x = b.load(tile.type, b.offset(source, loop.index, tile.type))
-        b.store(change(x), b.offset(target, loop.index, tile.type))
+        x = change(b.load(tile.type, b.offset(source, loop.index, tile.type)))
+        b.store(convert(b, x, stored), b.offset(target, loop.index, stored))
     with b.when(b.icmp("slt", whole, count)):
         mask = b.tail_mask(b.sub(count, whole), tile.lanes)
-        x = b.load(tile.type, b.offset(source, whole, tile.type))
-        b.masked_store(change(x), b.offset(target, whole, tile.type), mask)
+        x = change(b.load(tile.type, b.offset(source, whole, tile.type)))
+        b.masked_store(convert(b, x, stored), b.offset(target, whole, stored), mask)
 
 
 def fill(b: Builder, tile: Tile, target: Value, count: Value) -> None:

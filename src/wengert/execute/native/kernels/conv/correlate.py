@@ -5,6 +5,9 @@ the kernel packed as panels of a tile's channels, [group][panel][tap][input chan
 tile's sums run over the taps; a run of taps whose input lies together is one loop. No patches are
 ever gathered (no im2col): Georganas et al. 2018, Anatomy of high-performance deep learning
 convolutions on SIMD architectures.
+
+Of bfloat16 a step takes pairs of input channels where the processor has an instruction for them
+(:mod:`..gemm.arithmetic`): the panels hold [tap][pair of channels][channel][2] then.
 """
 
 from __future__ import annotations
@@ -13,18 +16,25 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from .....core.node import Node
-from ...codegen.builder import Builder, Value
-from ...codegen.types import I8, I64, Type
+from ...codegen.builder import Builder, Value, as_bits
+from ...codegen.types import I8, I16, I32, I64, Type
 from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
 from ...plan.record import Record
+from ...scalar.pairs import may_be_denormal, nothing, smallest, smallest_of_lanes
+from ..gemm.arithmetic import PAIRS, Arithmetic, takes_pairs
 from ..gemm.finish import Finish
+from ..gemm.magnitudes import smallest_of_words
+from ..gemm.pack import Panels
+from ..gemm.plan import compute_type
 from .depthwise import block_width, depthwise
 from .finish import Spot, Store
 from .geometry import Axes, tap_runs
-from .region import Part, fields, placed, reading
-from .tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
+from .region import Held, Part, fields, placed, reading
+from .tile import Rows, Split, most_rows, products, sizes_of, split_two, tile_start, vectors, zero_sums
 
 # The most bytes of an image that a piece of work copies to scratch memory: they are to stay in the second cache.
 REGION_BYTES = 128 << 10
@@ -38,11 +48,24 @@ LEAST_PANELS = 2
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
 
-def _pack(b: Builder, type: Type, width: int) -> None:
-    """Write the packing kernel: a unit is a tap of a panel, `depth` input channels times `width` output channels."""
+def _pack(b: Builder, type: Type, width: int, per: int) -> None:
+    """Write the packing kernel: a unit is a tap of a panel, `depth` input channels times `width` output channels.
+
+    With `per` 2 the channels lie in pairs, and words say which the smallest numbers are.
+    """
     r = _PACK.load(b)
+    type = as_bits(type)
     taps = b.mul(b.mul(r["taps_z"], r["taps_y"]), r["taps_x"])
-    size = b.mul(r["depth"], b.index(width))
+    depth = r["depth"]
+    held = depth if per == 1 else b.and_(b.add(depth, b.index(1)), b.index(-2))
+    size = b.mul(held, b.index(width))
+
+    def place(k: Value, channel: Value) -> Value:
+        if per == 1:
+            return b.add(b.mul(k, b.index(width)), channel)
+        pair = b.add(b.mul(b.lshr(k, b.index(1)), b.index(width)), channel)
+        return b.add(b.add(pair, pair), b.and_(k, b.index(1)))
+
     with b.loop(b.lo, b.hi) as unit:
         panel, tap = b.udiv(unit.index, taps), b.urem(unit.index, taps)
         group, block = b.udiv(panel, r["per_panel"]), b.urem(panel, r["per_panel"])
@@ -54,20 +77,27 @@ def _pack(b: Builder, type: Type, width: int) -> None:
             at = b.add(at, b.mul(count, r[stride]))
         source, to = b.offset(r["w"], at, type), b.offset(r["panels"], b.mul(unit.index, size), type)
         used = b.imin(b.sub(r["channels"], first), b.index(width))
-        with b.loop(0, used) as channel:
+        with b.loop(0, used, carried=[nothing(b, 1)]) as channel:
             column = b.offset(source, b.mul(channel.index, r["channel"]), type)
-            with b.loop(0, r["depth"]) as k:
+            with b.loop(0, depth, carried=channel.values) as k:
                 w = b.load(type, b.offset(column, b.mul(k.index, r["inner"]), type))
-                b.store(w, b.offset(to, b.add(b.mul(k.index, b.index(width)), channel.index), type))
-        with b.loop(used, width) as channel, b.loop(0, r["depth"]) as k:
-            b.store(b.const(type, 0), b.offset(to, b.add(b.mul(k.index, b.index(width)), channel.index), type))
+                b.store(w, b.offset(to, place(k.index, channel.index), type))
+                k.carry(smallest(b, [b.cast("zext", w, I32)], k.values[0]) if per == 2 else k.values[0])
+            with b.loop(depth, held) as rest:
+                b.store(b.const(type, 0), b.offset(to, place(rest.index, channel.index), type))
+            channel.carry(*k.results)
+        with b.loop(used, width) as channel_beyond, b.loop(0, held) as k:
+            b.store(b.const(type, 0), b.offset(to, place(k.index, channel_beyond.index), type))
+        if per == 2:
+            words = b.buffer(_PACK.end)
+            b.store(smallest_of_lanes(b, channel.results[0]), b.offset(words, unit.index, I64))
 
 
-def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
+def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int = 1) -> Panels:
     """Return the part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
     groups, channels, depth = w.shape[:3]
     panels = -(-channels // width)
-    out = low.temp((groups * panels, axes.taps, depth, width), w.dtype)
+    out = low.temp((groups * panels, axes.taps, -(-depth // per) * per, width), w.dtype)
     taps = {f"taps_{n}": a.taps for n, a in zip("zyx", axes)}
     offset = w.offset
     strides = {}
@@ -86,18 +116,20 @@ def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
         **taps,
         **strides,
     )
-    if out.size:
-        type = w.type
-        low.step(
-            low.kernel(f"conv.pack {type.text} {width}", lambda b: _pack(b, type, width)),
-            words,
-            reads=[w],
-            writes=[out],
-            units=groups * panels * axes.taps,
-            nodes=[node],
-            label="conv.pack",
-        )
-    return out
+    if not out.size:
+        return Panels(out)
+    type, units = w.type, groups * panels * axes.taps
+    found = low.temp((units,), np.int64) if per == 2 else None
+    low.step(
+        low.kernel(f"conv.pack {type.text} {width} {per}", lambda b: _pack(b, type, width, per)),
+        words if found is None else [*words, found],
+        reads=[w],
+        writes=[out] if found is None else [out, found],
+        units=units,
+        nodes=[node],
+        label="conv.pack",
+    )
+    return Panels(out, found)
 
 
 _CORRELATE = Record(
@@ -115,7 +147,8 @@ _CORRELATE = Record(
 class Shape(NamedTuple):
     """The structure of a correlation kernel: all that its code depends on, besides the epilogue."""
 
-    type: Type
+    arithmetic: Arithmetic
+    held: Held
     layout: str  # of the images, or "direct" where nothing is copied
     rows: int
     columns: int
@@ -130,15 +163,24 @@ class Shape(NamedTuple):
     @property
     def key(self) -> str:
         less = "" if self.is_even else " or less"
-        return f"conv {self.type.text} {self.layout} {self.rows}x{self.columns}x{self.nv}{less}"
+        kinds = f"{self.arithmetic.key}; {self.held.key} {self.layout}"
+        return f"conv {kinds} {self.rows}x{self.columns}x{self.nv}{less}"
 
 
 def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
     r = _CORRELATE.load(b)
-    type, width = shape.type, shape.nv * b.target.lanes(shape.type)
-    one, runs = b.index(1), Runs(r["runs"], r["run"], _CORRELATE.end + finish.size)
-    panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width))
-    store = Store(b, finish, _CORRELATE.end, type, shape.rows, shape.columns, shape.nv)
+    arithmetic, held = shape.arithmetic, shape.held
+    width = shape.nv * b.target.lanes(arithmetic.type)
+    store = Store(b, finish, _CORRELATE.end, arithmetic.type, shape.rows, shape.columns, shape.nv)
+    one, at = b.index(1), _CORRELATE.end + finish.size
+    # Pairs: the kernel's smallest numbers; memory for sums that are taken carefully.
+    of_weights = sums = None
+    if arithmetic.how == "pairs":
+        of_weights = smallest_of_words(b, b.buffer(at), b.word(at + 2))
+        sums = b.local(arithmetic.type, shape.rows * shape.columns * width)
+        at += 3
+    runs = Runs(r["runs"], r["run"], at)
+    panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width * arithmetic.per))
     with b.loop(b.lo, b.hi) as unit:
         # Neighbouring pieces of work read the same panels.
         panels, place = b.udiv(unit.index, r["places"]), b.urem(unit.index, r["places"])
@@ -148,14 +190,17 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
         last = b.imin(b.add(first, r["tiles_piece"]), r["tiles_y"])
         y0 = tile_start(b, first, shape.rows, r["larger_y"])
         part = Part(n, one, plane, y0, b.sub(tile_start(b, last, shape.rows, r["larger_y"]), y0))
-        start = placed(b, type, shape.layout, "x", r, part, b.scratch())
+        region = placed(b, held, shape.layout, "x", r, part, b.scratch())
+        careful = None
+        if of_weights is not None and sums is not None and region.smallest is not None:
+            careful = Careful(may_be_denormal(b, region.smallest, of_weights), sums)
         row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
         from_panel = b.mul(panels, r["panels_piece"])
         to_panel = b.imin(b.add(from_panel, r["panels_piece"]), r["panels_all"])
         with b.loop(from_panel, to_panel) as each:
             group, block = b.udiv(each.index, r["panels_each"]), b.urem(each.index, r["panels_each"])
-            weights = b.offset(r["panels"], b.mul(each.index, panel), type)
-            inputs = b.offset(start, b.mul(group, r["group_in"]), type)
+            weights = b.offset(r["panels"], b.mul(each.index, panel), arithmetic.b)
+            inputs = b.offset(region.at, b.mul(group, r["group_in"]), held.type)
             skipped = b.mul(block, b.index(width))
             channel = b.add(b.mul(group, r["group_out"]), skipped)
             with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx:
@@ -167,10 +212,16 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
 
                 spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
 
-                def body(size: int, base: Value = base, weights: Value = weights, spot: Spot = spot) -> None:
+                def body(
+                    size: int,
+                    base: Value = base,
+                    weights: Value = weights,
+                    spot: Spot = spot,
+                    careful: Careful | None = careful,
+                ) -> None:
                     rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
                     taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
-                    store.sums(_sums(b, shape, taken, weights, runs), rows, columns, spot)
+                    store.sums(_sums(b, shape, taken, weights, runs, careful), rows, columns, spot)
 
                 sizes_of(b, shape.larger, along.index, larger, shape.is_even, body)
                 rows = b.sub(tile_start(b, b.add(ty.index, one), shape.rows, r["larger_y"]), y)
@@ -179,29 +230,68 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
 
 
 class Runs(NamedTuple):
-    """The taps of a sum: `number` runs of `length` inputs that lie together; their offsets are words of the record."""
+    """The taps of a sum: `number` runs of `length` steps over inputs that lie together.
+
+    Their offsets are words of the record.
+    """
 
     number: Value
     length: Value
     at: int
 
 
-def _sums(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
+class Careful(NamedTuple):
+    """The answer whether a sum could be denormal, so that multiply-adds take it; memory for a tile of such sums."""
+
+    wanted: Value
+    sums: Value
+
+
+def _sums(
+    b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, careful: Careful | None
+) -> Sequence[Value]:
     """Return the products of a tile, summed over all taps: its rows, columns and vectors of channels."""
-    type, lanes = shape.type, b.target.lanes(shape.type)
-    start = nothing(b, type, taken.rows * taken.columns * shape.nv)
+    added = lambda: _added(b, shape.arithmetic, shape.nv, taken, weights, runs)
+    if careful is None:
+        return added()
+    return b.either(careful.wanted, lambda: _carefully(b, shape, taken, weights, runs, careful.sums), added)
+
+
+def _added(b: Builder, arithmetic: Arithmetic, nv: int, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
+    type, lanes = arithmetic.type, b.target.lanes(arithmetic.type)
+    start = zero_sums(b, type, taken.rows * taken.columns * nv)
     table = b.offset(b.rec, runs.at, I64)
     pointers = taken.pointers(b)
+    per = arithmetic.per
     with b.loop(0, runs.number, carried=[weights, *start]) as run:
         away = b.load(I64, b.offset(table, run.index, I64))
         ahead = [b.offset(p, away, I8) for p in pointers]
         with b.loop(0, runs.length, carried=[*ahead, *run.values]) as loop:
             at, (w, *sums) = loop.values[: len(ahead)], loop.values[len(ahead) :]
-            others = [b.load(type.vector(lanes), b.offset(w, lanes * j, type)) for j in range(shape.nv)]
-            sums = products(b, type, taken.scalars(b, type, at), others, sums)
-            loop.carry(*(b.offset(p, 1, type) for p in at), b.offset(w, shape.nv * lanes, type), *sums)
+            places = [b.offset(w, lanes * j * per, arithmetic.b) for j in range(nv)]
+            others = [arithmetic.columns(b, p, lanes, None) for p in places]
+            sums = products(b, arithmetic, taken.numbers(b, arithmetic, at), others, sums)
+            loop.carry(
+                *(b.offset(p, per, arithmetic.a) for p in at), b.offset(w, nv * lanes * per, arithmetic.b), *sums
+            )
         run.carry(*loop.results[len(ahead) :])
     return run.results[1:]
+
+
+def _carefully(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, memory: Value) -> list[Value]:
+    """Return what `_added` does, with pairs widened: few columns at a time, as it is seldom that this runs."""
+    arithmetic, nv = shape.arithmetic, shape.nv
+    widened, lanes = arithmetic._replace(how="widened"), b.target.lanes(arithmetic.type)
+    few = 2 - taken.columns % 2
+    with b.loop(0, taken.rows) as y, b.loop(0, taken.columns, few) as x:
+        base = b.offset(b.offset(taken.base, b.mul(y.index, taken.row_step), I8), b.mul(x.index, taken.column_step), I8)
+        sums = _added(b, widened, nv, taken._replace(base=base, rows=1, columns=few), weights, runs)
+        first = b.mul(b.add(b.mul(y.index, b.index(taken.columns)), x.index), b.index(nv * lanes))
+        for i, total in enumerate(sums):
+            b.store(total, b.offset(memory, b.add(first, b.index(i * lanes)), arithmetic.type))
+    count = taken.rows * taken.columns * nv
+    vector = arithmetic.type.vector(lanes)
+    return [b.load(vector, b.offset(memory, i * lanes, arithmetic.type)) for i in range(count)]
 
 
 def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node) -> None:
@@ -211,7 +301,8 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     rows, in the epilogue's arrays, are the elements of a result of N images of `size` (Z, Y, X), of
     which `axes` say which ones are computed; its columns are the channels of all groups.
     """
-    target, type = low.target, x.type
+    target, type = low.target, compute_type(x.dtype)
+    assert type is not None
     groups, channels, depth = w.shape[:3]
     count = x.shape[0]
     if not count * channels * groups * prod(axes.outputs):
@@ -220,25 +311,30 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         # The channels of all groups side by side.
         every = w._replace(shape=(1, groups, 1, *w.shape[3:]), strides=(0, w.strides[0], 0, *w.strides[3:]))
         width = block_width(target.lanes(type), groups)
-        depthwise(low, x, packed(low, every, axes, width, node), axes, epilogue, size, node)
+        depthwise(low, x, packed(low, every, axes, width, node).view, axes, epilogue, size, node)
         return
     nv = vectors(target, type, channels)
-    panels = packed(low, w, axes, nv * target.lanes(type), node)
+    arithmetic, held = Arithmetic(type, type, w.type), Held(x.type, type)
+    # A lone channel would have a 0 beside it, and pairs of groups could not begin anywhere; a phase may have no taps.
+    if takes_pairs(target, x.type, w.type) and axes.taps and depth > 1 and (groups == 1 or depth % 2 == 0):
+        arithmetic, held = PAIRS, Held(x.type, I16, "channels")
+    panels, smallest = packed(low, w, axes, nv * target.lanes(type), node, arithmetic.per)
+    depth_held = panels.shape[2]
     tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
-    per_piece, panels_piece = _shares(x, axes, tiles_y, panels)
-    source = reading("x", x, axes, min(per_piece * tiles_y.tile, axes.y.outputs))
-    offsets, run = tap_runs(axes, source.strides, groups, depth)
+    per_piece, panels_piece = _shares(x, axes, tiles_y, panels, held.elements(x.shape[1]) * held.type.size)
+    source = reading("x", x, axes, min(per_piece * tiles_y.tile, axes.y.outputs), held)
+    offsets, run = tap_runs(axes, source.strides, groups, depth_held)
     pieces = -(-tiles_y.tiles // per_piece)
     places = count * axes.z.outputs * pieces
     varying = tiles_y if tiles_y.tile > 1 else tiles_x
-    shape = Shape(type, source.layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
+    shape = Shape(arithmetic, held, source.layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
     given = _CORRELATE.words(
         **source.words,
         panels=panels,
-        step_y=axes.y.stride * source.strides[1] * type.size,
-        step_x=axes.x.stride * source.strides[2] * type.size,
+        step_y=axes.y.stride * source.strides[1] * held.type.size,
+        step_x=axes.x.stride * source.strides[2] * held.type.size,
         runs=len(offsets),
-        run=run,
+        run=run // arithmetic.per,
         panels_all=panels.shape[0],
         panels_each=panels.shape[0] // groups,
         group_in=depth,
@@ -259,10 +355,11 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         row_x=axes.x.step,
     )
     finish = Finish(epilogue, 0)
+    of_smallest: list[int | View] = [] if smallest is None else [smallest, smallest.size]
     low.step(
         low.kernel(f"{shape.key} {finish.key}", lambda b: _correlate(b, shape, finish)),
-        [*given, *finish.words(), *(o * type.size for o in offsets)],
-        reads=[x, panels, *epilogue.operands],
+        [*given, *finish.words(), *of_smallest, *(o * held.type.size for o in offsets)],
+        reads=[x, panels, *([] if smallest is None else [smallest]), *epilogue.operands],
         writes=epilogue.outputs,
         units=places * -(-panels.shape[0] // panels_piece),
         scratch=source.nbytes,
@@ -272,20 +369,20 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     )
 
 
-def _shares(x: View, axes: Axes, tiles_y: Split, panels: View) -> tuple[int, int]:
-    """Return how many rows of tiles, and how many panels, make a piece of work.
+def _shares(x: View, axes: Axes, tiles_y: Split, panels: View, pixel: int) -> tuple[int, int]:
+    """Return how many rows of tiles, and how many panels, make a piece of work; a copy has `pixel` bytes of each pixel.
 
     It reads what the cache keeps, and all threads get some.
     """
-    line = axes.z.span(1) * axes.x.span(axes.x.outputs) * x.shape[1] * x.type.size
+    line = axes.z.span(1) * axes.x.span(axes.x.outputs) * pixel
     most = tiles_y.tiles
     while most > 1 and axes.y.span(most * tiles_y.tile) * line > REGION_BYTES:
         most = -(-most // 2)
     pieces = -(-tiles_y.tiles // most)
     planes, kept = x.shape[0] * axes.z.outputs, panels.shape[0]
-    if panels.size * x.type.size <= KERNEL_BYTES:
+    if panels.size * panels.type.size <= KERNEL_BYTES:
         pieces = max(pieces, min(tiles_y.tiles, -(-PIECES // planes)))
     else:
-        of_cache = max(LEAST_PANELS, KERNEL_BYTES * kept // (panels.size * x.type.size))
+        of_cache = max(LEAST_PANELS, KERNEL_BYTES * kept // (panels.size * panels.type.size))
         kept = min(kept, of_cache, max(LEAST_PANELS, kept // -(-PIECES // (planes * pieces))))
     return -(-tiles_y.tiles // pieces), kept

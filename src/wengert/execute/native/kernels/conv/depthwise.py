@@ -19,11 +19,13 @@ from ...codegen.types import I8, Type
 from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import ALIGN, View
 from ...plan.record import Record
+from ...scalar.fp16 import convert
 from ..gemm.finish import Finish
+from ..gemm.plan import compute_type
 from .finish import Spot, Store
 from .geometry import Axes
 from .region import each, layout_of, zeros
-from .tile import most_sums, nothing, sizes_of, split, tile_start
+from .tile import most_sums, sizes_of, split, tile_start, zero_sums
 
 # The most vectors of channels in a block, and the most bytes of a piece's copy: it stays in the second cache.
 BLOCK = 4
@@ -46,10 +48,13 @@ _RECORD = Record(
 class _Shape(NamedTuple):
     """The structure of a kernel: all that its code depends on, besides the epilogue.
 
-    `width` channels make a block; `taps` are those of a row, `dilation` pixels apart, for outputs `stride` apart.
+    Sums are of `type`, images of `source`, the kernel of `weights`. `width` channels make a block; `taps` are those of
+    a row, `dilation` pixels apart, for outputs `stride` apart.
     """
 
     type: Type
+    source: Type
+    weights: Type
     layout: str
     columns: int
     is_even: bool
@@ -62,7 +67,8 @@ class _Shape(NamedTuple):
     def key(self) -> str:
         less = "" if self.is_even else " or less"
         window = f"{self.taps} by {self.dilation}, {self.stride}"
-        return f"depthwise {self.type.text} {self.layout} {self.columns}{less} of {self.width}: {window}"
+        types = " ".join(t.text for t in (self.type, self.source, self.weights))
+        return f"depthwise {types} {self.layout} {self.columns}{less} of {self.width}: {window}"
 
 
 def _depthwise(b: Builder, shape: _Shape, finish: Finish) -> None:
@@ -85,15 +91,15 @@ def _depthwise(b: Builder, shape: _Shape, finish: Finish) -> None:
         channels = b.imin(b.sub(r["channels"], first), width)
         y0 = b.mul(piece, r["rows_piece"])
         y1 = b.imin(b.add(y0, r["rows_piece"]), r["rows"])
-        image = b.offset(r["x"], b.add(b.mul(n, r["x_n"]), b.mul(first, r["x_c"])), type)
+        image = b.offset(r["x"], b.add(b.mul(n, r["x_n"]), b.mul(first, r["x_c"])), shape.source)
         z = b.add(b.mul(plane, r["stride_z"]), r["first_z"])
         y = b.add(b.mul(y0, r["stride_y"]), r["first_y"])
         rows = b.add(b.mul(b.sub(y1, y0), r["stride_y"]), r["rows_more"])
         _fill(b, shape, r, image, (z, y, rows), channels)
         row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
-        panel = b.offset(r["panels"], b.mul(first, taps), type)
+        panel = b.offset(r["panels"], b.mul(first, taps), shape.weights)
         with b.loop(0, channels, lanes) as c, b.loop(y0, y1) as y_at, b.loop(0, r["tiles_x"]) as tx:
-            weights = b.offset(panel, c.index, type)
+            weights = b.offset(panel, c.index, shape.weights)
             line = b.offset(b.offset(b.scratch(), c.index, type), b.mul(b.sub(y_at.index, y0), down), I8)
             x = tile_start(b, tx.index, shape.columns, r["larger_x"])
             base = b.offset(line, b.mul(x, b.index(shape.stride * pixel)), I8)
@@ -124,15 +130,16 @@ def _sums(b: Builder, shape: _Shape, base: Value, size: int, weights: Value, ste
     vector = type.vector(b.target.lanes(type))
 
     def tap(at: Value, w: Value, sums: Sequence[Value], which: int) -> list[Value]:
-        factor = b.load(vector, b.offset(w, which * shape.width, type))
+        weight = b.load(shape.weights.vector(vector.lanes), b.offset(w, which * shape.width, shape.weights))
+        factor = convert(b, weight, type)
         places = [b.offset(at, (i * shape.stride + which * shape.dilation) * pixel, I8) for i in range(size)]
         return [b.fma(b.load(vector, p), factor, total) for p, total in zip(places, sums, strict=True)]
 
-    with b.loop(0, steps.taps_z, carried=[base, weights, *nothing(b, type, size)]) as plane:
+    with b.loop(0, steps.taps_z, carried=[base, weights, *zero_sums(b, type, size)]) as plane:
         start, *carried = plane.values
         with b.loop(0, steps.taps_y, carried=[start, *carried]) as line:
             at, w, *sums = line.values
-            after = b.offset(w, shape.taps * shape.width, type)
+            after = b.offset(w, shape.taps * shape.width, shape.weights)
             if shape.taps <= MOST_TAPS:
                 for k in range(shape.taps):
                     sums = tap(at, w, sums, k)
@@ -140,7 +147,7 @@ def _sums(b: Builder, shape: _Shape, base: Value, size: int, weights: Value, ste
                 with b.loop(0, shape.taps, carried=[at, w, *sums]) as along:
                     here, weight, *values = along.values
                     step = b.offset(here, shape.dilation * pixel, I8)
-                    along.carry(step, b.offset(weight, shape.width, type), *tap(here, weight, values, 0))
+                    along.carry(step, b.offset(weight, shape.width, shape.weights), *tap(here, weight, values, 0))
                 sums = list(along.results[2:])
             line.carry(b.offset(at, steps.y, I8), after, *sums)
         plane.carry(b.offset(start, steps.z, I8), *line.results[1:])
@@ -169,7 +176,7 @@ def _fill(
         zeros(b, type, line, b.mul(left, width))
         column = b.add(r["first_x"], r["left"])
         at = b.add(b.add(b.mul(at_z, r["x_z"]), b.mul(at_y, r["x_y"])), b.mul(column, r["x_x"]))
-        source, to = b.offset(image, at, type), b.offset(line, b.mul(left, width), type)
+        source, to = b.offset(image, at, shape.source), b.offset(line, b.mul(left, width), type)
         _copy_pixels(b, shape, (source, r["x_x"], r["x_c"]), to, b.sub(right, left), channels)
         end = b.offset(line, b.mul(right, width), type)
         zeros(b, type, end, b.mul(b.sub(r["region_x"], right), width))
@@ -181,23 +188,27 @@ def _copy_pixels(
     """Copy a line's pixels: `source` is where they are, and the strides from pixel to pixel and channel to channel."""
     type, lanes, width = shape.type, b.target.lanes(shape.type), b.index(shape.width)
     start, along, across = source
+
+    def moved(source: Value, to: Value, lanes: int) -> None:
+        b.store(convert(b, b.load(shape.source.vector(lanes), source), type), to)
+
     if shape.layout == "strided":
         # Channel by channel: the usual strided image has its rows' elements together.
         with b.loop(0, channels) as channel, b.loop(0, count) as i:
             away = b.add(b.mul(channel.index, across), b.mul(i.index, along))
             place = b.offset(to, b.add(b.mul(i.index, width), channel.index), type)
-            b.store(b.load(type, b.offset(start, away, type)), place)
+            moved(b.offset(start, away, shape.source), place, 1)
         return
     is_full = b.icmp("eq", channels, width)
     with b.when(is_full), b.loop(0, count) as i:
-        pixel, place = b.offset(start, b.mul(i.index, along), type), b.offset(to, b.mul(i.index, width), type)
+        pixel, place = b.offset(start, b.mul(i.index, along), shape.source), b.offset(to, b.mul(i.index, width), type)
         for at in range(0, shape.width, lanes):
-            b.store(b.load(type.vector(lanes), b.offset(pixel, at, type)), b.offset(place, at, type))
+            moved(b.offset(pixel, at, shape.source), b.offset(place, at, type), lanes)
     with b.when(b.not_(is_full)), b.loop(0, count) as i:
-        pixel, place = b.offset(start, b.mul(i.index, along), type), b.offset(to, b.mul(i.index, width), type)
+        pixel, place = b.offset(start, b.mul(i.index, along), shape.source), b.offset(to, b.mul(i.index, width), type)
 
         def copy(at: Value, lanes: int, pixel: Value = pixel, place: Value = place) -> None:
-            b.store(b.load(type.vector(lanes), b.offset(pixel, at, type)), b.offset(place, at, type))
+            moved(b.offset(pixel, at, shape.source), b.offset(place, at, type), lanes)
 
         each(b, channels, lanes, copy)
 
@@ -210,11 +221,13 @@ def depthwise(
     `x` is (N, C, Z, Y, X), `panels` the kernel in blocks of channels, (block, tap, 1, channel). The rest is as for
     :func:`~.correlate.correlate`.
     """
-    target, type = low.target, x.type
+    target, type = low.target, compute_type(x.dtype)
+    assert type is not None
     count, channels = x.shape[:2]
     blocks, taps, _, width = panels.shape
     tiles = split(axes.x.outputs, most_sums(target))
-    region_z, region_x = axes.z.span(1), axes.x.span(axes.x.outputs)
+    # Without taps nothing is read, whatever taps there are along some axes.
+    region_z, region_x = axes.z.span(1) if axes.taps else 0, axes.x.span(axes.x.outputs)
     line = region_z * region_x * width * type.size
     outputs = axes.y.outputs
     most = outputs
@@ -258,9 +271,9 @@ def depthwise(
         row_y=axes.y.step * size[2],
         row_x=axes.x.step,
     )
-    layout = "strided" if layout_of(x) == "strided" else "pixels"
+    layout = "pixels" if layout_of(x) in ("rows", "pixels") else "strided"
     window = (axes.x.taps, axes.x.stride, axes.x.dilation)
-    shape = _Shape(type, layout, tiles.tile, tiles.is_even, width, *window)
+    shape = _Shape(type, x.type, panels.type, layout, tiles.tile, tiles.is_even, width, *window)
     finish = Finish(epilogue, 0)
     low.step(
         low.kernel(f"{shape.key} {finish.key}", lambda b: _depthwise(b, shape, finish)),

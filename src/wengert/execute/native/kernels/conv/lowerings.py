@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from .....core.node import Node
+from ...codegen.types import storage_type
 from ...plan.lowering import Lowering, lowers
 from ...plan.plan import View
 from ..gemm.finish import plain_store
@@ -19,11 +18,14 @@ Result = View | tuple[View, ...] | None
 
 
 def _is_supported(node: Node, *views: View) -> bool:
-    """Return whether kernels exist for it: float32 or float64, at most three dimensions, something to compute."""
+    """Return whether kernels exist for it: floats of one dtype, at most three dimensions, something to compute."""
+    type = storage_type(views[0].dtype)
     return (
         all(v.size for v in views)
         and 1 <= len(node.attrs["stride"]) <= SPATIAL
-        and all(v.dtype == views[0].dtype and v.dtype in (np.float32, np.float64) for v in views)
+        and type is not None
+        and type.is_float
+        and all(v.dtype == views[0].dtype for v in views)
     )
 
 
@@ -69,7 +71,7 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
     return result
 
 
-@lowers("convolve", followed=True, wide=True)
+@lowers("convolve", followed=True)
 def convolve(low: Lowering, node: Node) -> Result:
     """Lower a convolution."""
     x, w = (low.view(i) for i in node.inputs)
@@ -81,7 +83,7 @@ def convolve(low: Lowering, node: Node) -> Result:
     return _product(low, node, _images(low, x, len(stride)), _by_groups(w, groups), size, [axes])
 
 
-@lowers("convolve_transpose", followed=True, wide=True)
+@lowers("convolve_transpose", followed=True)
 def convolve_transpose(low: Lowering, node: Node) -> Result:
     """Lower the data gradient of a convolution."""
     y, w = (low.view(i) for i in node.inputs)
@@ -94,7 +96,7 @@ def convolve_transpose(low: Lowering, node: Node) -> Result:
     return _product(low, node, _images(low, y, len(stride)), turned, size, each)
 
 
-@lowers("convolve_kernel", wide=True)
+@lowers("convolve_kernel")
 def convolve_kernel(low: Lowering, node: Node) -> View | None:
     """Lower the weight gradient of a convolution."""
     x, y = (low.view(i) for i in node.inputs)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ...codegen.builder import Builder, Value
 from ...codegen.types import I8, Target, Type
+from ..gemm.arithmetic import Arithmetic, Numbers
 
 # A tile's outputs stay few enough that its code is made quickly; more would win little.
 MOST_ROWS = 16
@@ -92,15 +93,16 @@ class Rows(NamedTuple):
             found += [_bytes(b, start, self.column_step, c) for c in range(0, self.columns, 3)]
         return found
 
-    def scalars(self, b: Builder, type: Type, pointers: Sequence[Value]) -> Iterator[Value]:
+    def numbers(self, b: Builder, arithmetic: Arithmetic, pointers: Sequence[Value]) -> Iterator[Numbers]:
         """Yield the number at every place of the tile, each loaded when it is asked for."""
+        lanes = b.target.lanes(arithmetic.type)
         at = iter(pointers)
         for _ in range(self.rows):
             for c in range(self.columns):
                 if c % 3 == 0:
                     # Kept from the code generator, which would make all addresses one chain of additions.
                     group = b.opaque(next(at))
-                yield b.load(type, _bytes(b, group, self.column_step, c % 3))
+                yield arithmetic.row(b, _bytes(b, group, self.column_step, c % 3), lanes)
 
 
 def _bytes(b: Builder, pointer: Value, step: Value, times: int) -> Value:
@@ -110,18 +112,16 @@ def _bytes(b: Builder, pointer: Value, step: Value, times: int) -> Value:
 
 
 def products(
-    b: Builder, type: Type, factors: Iterable[Value], others: Sequence[Value], sums: Sequence[Value]
+    b: Builder, arithmetic: Arithmetic, factors: Iterable[Numbers], others: Sequence[Numbers], sums: Sequence[Value]
 ) -> list[Value]:
     """Return each of `sums` plus a factor times a vector: the outer product of the two lists."""
-    lanes = others[0].type.lanes
     found = []
     for i, factor in enumerate(factors):
-        a = b.splat(factor, lanes)
-        found += [b.fma(a, v, sums[i * len(others) + j]) for j, v in enumerate(others)]
+        found += [arithmetic.add(b, factor, v, sums[i * len(others) + j]) for j, v in enumerate(others)]
     return found
 
 
-def nothing(b: Builder, type: Type, count: int) -> list[Value]:
+def zero_sums(b: Builder, type: Type, count: int) -> list[Value]:
     """Return zeros to start sums from."""
     return [b.const(type.vector(b.target.lanes(type)), 0)] * count
 

@@ -94,7 +94,7 @@ def _step(
     if b_step == 1 and inner > 1 and not (b_column == 1 and columns > 1):
         how = "inner"
         if x.strides[-1] != 1:
-            packed = pack(low, x, type, (1,), (1,))
+            packed = pack(low, x, type, (1,), (1,)).view
             x = packed._replace(shape=x.shape, strides=(*packed.strides[:-1], 0, 1))
     shape = _Shape(type, x.type, y.type, how, len(batch), chunks > 1)
     blocks = -(-columns // (block_of(low.target) * low.target.lanes(type)))

@@ -18,11 +18,13 @@ from .....core.node import Node
 from ...codegen.types import F32, Type, storage_type
 from ...plan.lowering import Epilogue, Lowering
 from ...plan.plan import View
+from .arithmetic import PAIRS, Arithmetic, takes_pairs
 from .dots import dots, is_dots
 from .finish import Finish
+from .magnitudes import lines_of, smallest_numbers
 from .matvec import row_product, turned
-from .micro import Layout, Product
-from .pack import pack
+from .micro import Layout, Product, Widened
+from .pack import order_of, pack
 from .tiles import heights, is_masked, panel_width, share_rows
 
 # Bytes of one program's part of the last-level cache: all of A is read again for every few panels of B, where it stays
@@ -55,6 +57,10 @@ WAY_BYTES = CACHE // CACHE_WAYS
 TILE_REUSE = 64
 # One whose lines push each other out of the cache is packed if so many tiles read it.
 CLASH_TILES = 5
+# Pairs have to be packed: so many rows of A are worth it.
+PAIRS_ROWS = 6
+# A unit that widens its rows of A uses them for so many panels of B.
+WIDENED_PANELS = 16
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
@@ -114,32 +120,39 @@ def _gemm(
     width = panel_width(target, type)
     panels = -(-columns // width)
     kinds, counts = heights(target), share_rows(rows, target)
-    a, a_place, a_row, a_inner = _left(low, x, type, columns)
+    is_often_read = rows >= PAIRS_ROWS or low.is_free_to_pack(y)
+    by_pairs = takes_pairs(target, x.type, y.type) and is_often_read and inner > 0 and not is_outer
+    arithmetic = PAIRS if by_pairs else Arithmetic(type, type, y.type)
+    per, steps = arithmetic.per, -(-inner // arithmetic.per)
+    widened = Widened(x.type, order_of(x)) if not by_pairs and x.type != type else None
+    a, a_smallest, a_place, a_row, a_inner = _left(low, x, arithmetic, columns)
     across = (*range(len(batch)), -1, -2)
-    is_in_place = y.type == type and (y.strides[-1] == 1 or columns <= 1)
-    if not is_in_place or low.is_free_to_pack(y) or _is_packed(y, rows, width, kinds[0]):
-        b = pack(low, y.permute(across), type, (width,), (panels,))
-        b_panel, b_inner = width * inner, width
-        tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
+    is_in_place = y.strides[-1] == 1 or columns <= 1
+    b_smallest = None
+    if by_pairs or not is_in_place or low.is_free_to_pack(y) or _is_packed(y, rows, width, kinds[0]):
+        b, b_smallest = pack(low, y.permute(across), y.type, (width,), (panels,), per)
+        b_panel, b_inner = width * steps * per, width * per
+        tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), b_inner
         tail_strides = b.strides[:-1]
     else:
         b, b_panel, b_inner = y, width, y.strides[-2]
         tail, tail_inner, tail_strides = y, b_inner, y.strides[:-2]
         if not is_masked(target) and columns % width:
             last = _cut(y, -1, (panels - 1) * width, columns)
-            tail = pack(low, last.permute(across), type, (width,), (1,))
+            tail = pack(low, last.permute(across), y.type, (width,), (1,)).view
             tail_inner, tail_strides = width, tail.strides[:-1]
-    slabs = -(-inner // SLAB) if inner > LONGEST else 1
-    slab = -(-inner // slabs)
+    slabs = -(-steps // SLAB) if steps > LONGEST else 1
+    slab = -(-steps // slabs)
     tile_bytes, tile_flops = kinds[0] * slab * type.size, 2.0 * kinds[0] * width * inner
     most = SLAB_PANELS if slabs > 1 else panels
-    left, right = (n * inner * type.size for n in (rows, columns))
+    left, right = (n * steps * type.size for n in (rows, columns))
     by_columns = b is not y and left <= max(right, LAST_CACHE)
-    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), by_columns, most)
+    least = WIDENED_PANELS if widened else 1
+    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), by_columns, (least, most))
     b_strides = b.strides[: len(batch)]
     layout = Layout(len(kinds), len(batch))
     words = [
-        *(a, b, tail, inner, columns, panels),
+        *(a, b, tail, steps, columns, panels),
         *(a_place, a_row, b_panel, b_inner, tail_inner),
         *blocks,
         *(-1 << (type.bits - 1) if is_outer and type.is_float else 0, slab, slabs),
@@ -148,35 +161,54 @@ def _gemm(
         *(n for axis in zip(batch, a.strides, b_strides, tail_strides) for n in axis),
         *finish.words(),
     ]
-    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead}{' in slabs' if slabs > 1 else ''}"
+    smallest = [view for view in (a_smallest, b_smallest) if view is not None]
+    words += [word for view in smallest for word in (view, view.size)]
+    scratch = blocks.tiles * blocks.panels * kinds[0] * width * type.size if slabs > 1 else 0
+    key = f"gemm {arithmetic.key} {layout.batch_axes} {finish.key} {finish.ahead}{' in slabs' if slabs > 1 else ''}"
+    if widened:
+        words.append(x.strides[-1])
+        scratch += blocks.tiles * kinds[0] * slab * type.size
+        key = f"{key} widens {widened.type.text} {widened.how}"
     low.step(
-        low.kernel(key, lambda builder: Product(builder, type, finish, in_slabs=slabs > 1).write()),
+        low.kernel(
+            key, lambda builder: Product(builder, arithmetic, finish, in_slabs=slabs > 1, widened=widened).write()
+        ),
         words,
-        reads=[a, b, tail, *epilogue.operands],
+        reads=[a, b, tail, *smallest, *epilogue.operands],
         writes=epilogue.outputs,
         units=blocks.row_blocks * blocks.column_blocks * math.prod(batch),
         grain=max(1, int(UNIT_FLOPS / (1 + 2.0 * rows * columns * inner / (blocks.row_blocks * blocks.column_blocks)))),
-        scratch=blocks.tiles * blocks.panels * kinds[0] * width * type.size if slabs > 1 else 0,
+        scratch=scratch,
         flops=2.0 * math.prod((*batch, rows, columns, inner)),
         nodes=(*nodes, *epilogue.nodes),
         label=f"gemm {'x'.join(map(str, (*batch, rows, columns, inner)))}",
     )
 
 
-def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, int, list[int]]:
-    """Return A as the kernel reads it: where, its strides from tile to tile, row to row, and along the inner axis.
+def _left(
+    low: Lowering, x: View, arithmetic: Arithmetic, columns: int
+) -> tuple[View, View | None, int, int, list[int]]:
+    """Return A as the kernel reads it: where, the words about its smallest numbers (of pairs), its strides from tile to
+    tile, row to row, and along the inner axis.
 
-    It is packed where it is read often, and lies on many pages or its lines fall on few sets of the cache.
+    It is packed where it is read often, and lies on many pages or its lines fall on few sets of the cache. Where units
+    widen it the strides are those of their panels, but for that of its rows.
     """
     kinds = heights(low.target)
-    rows, inner = x.shape[-2:]
+    inner = x.shape[-1]
     row_stride, inner_stride = x.strides[-2:]
-    clash = columns >= REUSE and (_clashes(x, -2, type) or _clashes(x, -1, type))
+    if arithmetic.per == 1 and x.type != arithmetic.a:
+        return x, None, row_stride, 1, list(kinds)
+    clash = columns >= REUSE and (_clashes(x, -2) or _clashes(x, -1))
     far = columns >= A_COLUMNS and inner_stride != 1 and _pages(x, -1) >= A_PAGES
-    if x.type == type and not (clash or far):
-        return x, row_stride, row_stride, [inner_stride] * len(kinds)
-    packed = pack(low, x, type, kinds, share_rows(rows, low.target))
-    return packed, inner, 1, list(kinds)
+    per = arithmetic.per
+    # Pairs lie side by side: all of them, for what is read beyond the last one may be no number.
+    fits = x.type == arithmetic.a and (per == 1 or (inner % per == 0 and lines_of(x) is not None))
+    if fits and not (clash or far):
+        smallest = smallest_numbers(low, x) if per > 1 else None
+        return x, smallest, row_stride, row_stride, [inner_stride * per] * len(kinds)
+    packed, smallest = pack(low, x, arithmetic.a, kinds, share_rows(x.shape[-2], low.target), per)
+    return packed, smallest, -(-inner // per) * per, per, [h * per for h in kinds]
 
 
 def _is_packed(y: View, rows: int, width: int, height: int) -> bool:
@@ -197,10 +229,10 @@ def _pages(x: View, axis: int) -> int:
     return x.shape[axis] * min(PAGE, abs(x.strides[axis]) * x.type.size) // PAGE
 
 
-def _clashes(x: View, axis: int, type: Type) -> bool:
+def _clashes(x: View, axis: int) -> bool:
     """Return whether steps along an axis fall on the same set of the first-level cache, and are more than it holds."""
     stride = x.strides[axis]
-    return x.shape[axis] > WAYS and stride != 0 and stride * type.size % PAGE == 0
+    return x.shape[axis] > WAYS and stride != 0 and stride * x.type.size % PAGE == 0
 
 
 def _cut(x: View, axis: int, start: int, stop: int) -> View:
@@ -211,10 +243,16 @@ def _cut(x: View, axis: int, start: int, stop: int) -> View:
 
 
 def _blocks(
-    tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool, most: int
+    tiles: int,
+    panels: int,
+    tile_bytes: int,
+    tile_flops: float,
+    batch: int,
+    columns_by_thread: bool,
+    limits: tuple[int, int],
 ) -> Blocks:
-    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, but not more than
-    `most`, fewer tiles for few units.
+    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few
+    units. `limits` are the least panels of a unit, where there are so many, and the most.
 
     Threads have contiguous shares of the units. They share out the rows, or with `columns_by_thread` the columns,
     whose panels are then in the cache of the one thread that packs and reads them; units are of several panels then.
@@ -223,7 +261,9 @@ def _blocks(
     height = -(-tiles // -(-tiles // height))
     while height > 1 and batch * panels * -(-tiles // height) < UNITS and height * tile_flops > 2 * UNIT_FLOPS:
         height = -(-height // 2)
-    width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))
+    least, most = limits
+    least = max(1, min(least, batch * panels * -(-tiles // height) // UNITS))
+    width = min(panels, max(least, int(UNIT_FLOPS / (height * tile_flops + 1))))
     if columns_by_thread:
         width = max(width, panels // SHARES)
     width = min(width, most)

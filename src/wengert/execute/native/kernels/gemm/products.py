@@ -75,7 +75,7 @@ def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Resul
     if follows is not None:
         product(low, x, y, follows, [node])
         return follows.outputs
-    out = low.temp(shape, x.dtype)
+    out = low.place(node, shape)
     product(low, x, y, plus_bias(out, *bias) if bias else plain_store(out), [node])
     return out.reshape(node.spec.shape)
 

@@ -1,0 +1,138 @@
+"""Values in parts: each rank has its own, and a process has those of the ranks that run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...core.elsewhere import Elsewhere
+from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.spec import DType, Spec, spec_of
+from ...core.tensor import Tensor, wrap
+from ...ops.collective.definitions import all_gather
+from ...ops.collective.group import current, entered
+from ..mesh import Mesh, OnMesh
+from .placement import Placement, local_part, spec_of_placement
+
+
+class Sharded(Elsewhere):
+    """A value in parts: those of the ranks that run in this process.
+
+    `spec` is the whole's shape and dtype, `placement` says which dimension each mesh axis splits. Partitioned programs
+    take it, and give it where their `out_specs` say so; it is never whole in one place, unless `whole()` is asked for.
+    A tensor whose value it is computes in steps on the mesh only; `name` is what errors call it.
+
+    >>> import wengert as wg
+    >>> mesh = wg.distribute.Mesh(data=2)
+    >>> x = wg.distribute.place(wg.arange(4.0), mesh, "data")
+    >>> x, [part.tolist() for part in x.parts.values()]
+    (Sharded(f32[4], PartitionSpec('data')), [[0.0, 1.0], [2.0, 3.0]])
+    >>> x.whole()
+    tensor([0., 1., 2., 3.])
+    """
+
+    __slots__ = ("placement", "mesh", "parts", "name")
+
+    def __init__(self, spec: Spec, placement: Placement, mesh: Mesh, parts: dict[int, Any], name: str = "") -> None:
+        self.spec = spec
+        self.placement = placement
+        self.mesh = mesh
+        self.parts = parts
+        self.name = name
+
+    @property
+    def local(self) -> Tensor:
+        """The part of the rank that runs here; of the first one, where all do."""
+        return wrap(next(iter(self.parts.values())))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the parts that are in this process."""
+        return sum(part.nbytes for part in self.parts.values())
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise DTypeError: what is asked for needs the whole value."""
+        of = f"{self.name}, {self.spec}, which is" if self.name else f"{self!r},"
+        fail(
+            DTypeError,
+            f"{what} of {of} in parts over the ranks of {self.mesh}",
+            "Steps of wg.distribute.jit and functions of wg.distribute.partition compute with parts. All ranks join "
+            "them by wg.distribute.whole(x), of a value, a tensor, a module or a state dict.",
+        )
+
+    def full(self, number: Any, dtype: DType) -> Sharded:
+        """Return a value in the same parts that is everywhere one number."""
+        parts = {rank: np.full(part.shape, number, dtype) for rank, part in self.parts.items()}
+        return Sharded(spec_of(self.spec.shape, dtype), self.placement, self.mesh, parts)
+
+    def taken(self, array: Any) -> Sharded:
+        """Return another whole value, which all ranks have, in the same parts: each keeps its own."""
+        parts = {rank: np.array(local_part(array, self.placement, self.mesh, rank)) for rank in self.parts}
+        return Sharded(spec_of(array.shape, array.dtype), self.placement, self.mesh, parts, self.name)
+
+    def copy(self) -> Sharded:
+        """Return the same value in memory of its own."""
+        parts = {rank: part.copy() for rank, part in self.parts.items()}
+        return Sharded(self.spec, self.placement, self.mesh, parts, self.name)
+
+    def whole(self) -> Tensor:
+        """Return the whole value: a collective, which all ranks call."""
+        split = [(name, d) for name, d in zip(self.mesh.names, self.placement, strict=True) if d is not None]
+        group = current()
+        if isinstance(group, OnMesh) and len(self.parts) < self.mesh.size:
+            with entered(group.on(self.mesh)):
+                (x,) = self.parts.values()
+                for name, d in split:
+                    attrs = {"over": name, "ranks": self.mesh.axes[name], "axis": d - x.ndim, "replicated": True}
+                    x = all_gather.forward(x, **attrs)
+            return wrap(x)
+        out = np.empty(self.spec.shape, self.spec.dtype)
+        for rank, part in self.parts.items():
+            local_part(out, self.placement, self.mesh, rank)[...] = part
+        return wrap(out)
+
+    def __repr__(self) -> str:
+        return f"Sharded({self.spec}, {spec_of_placement(self.placement, self.mesh)})"
+
+
+def here(mesh: Mesh) -> Sequence[int]:
+    """Return the ranks of a mesh that run in this process."""
+    group = current()
+    return [group.transport.rank] if isinstance(group, OnMesh) else range(mesh.size)
+
+
+def in_parts(x: Any, placement: Placement, mesh: Mesh, name: str = "") -> Sharded:
+    """Return a whole array as a value in parts, of which this process has copies."""
+    parts = {rank: np.array(local_part(x, placement, mesh, rank)) for rank in here(mesh)}
+    return Sharded(spec_of(x.shape, x.dtype), placement, mesh, parts, name)
+
+
+def of_tensor(x: Any) -> Any:
+    """Return the value in parts that a tensor stands for; anything else as it is."""
+    return x._data if isinstance(x, Tensor) and isinstance(x._data, Sharded) else x
+
+
+def parts_of(x: Any, placement: Placement, mesh: Mesh, ranks: Iterable[int], name: str) -> list[Any]:
+    """Return the parts of a value that ranks of this process take by a placement.
+
+    Raises ShapeError for a value in parts by another placement, unless what a rank has is cut once more.
+    """
+    x = of_tensor(x)
+    if not isinstance(x, Sharded):
+        whole = x._data if isinstance(x, Tensor) else np.asarray(x)
+        return [local_part(whole, placement, mesh, rank) for rank in ranks]
+    pairs = list(zip(x.placement, placement, strict=False))
+    if x.mesh != mesh or any(now not in (None, wanted) for now, wanted in pairs):
+        fail(
+            ShapeError,
+            f"{name} is split as {spec_of_placement(x.placement, x.mesh)} on {x.mesh} where the program takes "
+            f"{spec_of_placement(placement, mesh)} on {mesh}",
+            "Give it placed as in_specs says, or whole: wg.distribute.whole(x).",
+        )
+    more = tuple(None if now is not None else wanted for now, wanted in pairs)
+    missing = [rank for rank in ranks if rank not in x.parts]
+    if missing:
+        fail(GraphError, f"{name} on rank {missing[0]}: its part is in another process", "Place it on this job's mesh.")
+    return [local_part(x.parts[rank], more, mesh, rank) for rank in ranks]

@@ -1,0 +1,99 @@
+"""Modules on meshes: which parameters are in parts, and along which axis they are gathered where they are used."""
+
+from __future__ import annotations
+
+import fnmatch
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.errors import DTypeError, GraphError, fail
+from ..core.references import Apart
+from ..core.tensor import Tensor
+from ..nn.module import Module
+from .mesh import Mesh, as_mesh
+from .placing.placement import PartitionSpec, partition_spec, placement_of
+from .placing.sharded import Sharded, in_parts
+
+# By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.
+_placed: dict[int, tuple[weakref.ref[Tensor], PartitionSpec, str | None]] = {}
+
+
+def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *, fsdp: str | None = None) -> Module:
+    """Split a module's parameters over the ranks of a mesh. Returns the module.
+
+    Parameters
+    ----------
+    module: any module. Its parameters that are split have their parts from then on, in steps of :func:`jit` and between
+        them: each process keeps those of its ranks alone.
+    mesh: the ranks.
+    rules: by pattern of parameter names (`"*.0.weight"`, as in :mod:`fnmatch`) a placement: a :class:`PartitionSpec`,
+        the name of the mesh axis that splits the first dimension, or None. The first pattern that fits counts; one
+        weight split by columns and the next by rows is tensor parallelism.
+    fsdp: a mesh axis over which every parameter is split along a dimension that is free and has equal parts, and is
+        gathered where it is used (sharded data parallelism).
+
+    Optimiser state and gradients have the parts of their parameter. Steps on the mesh compute with them; anything else
+    that needs a value is refused, and :func:`whole` makes a module of whole ones. What is assigned to a parameter
+    (`load_state_dict`) is cut. All ranks call it with equal values. Raises GraphError for a pattern that fits no
+    parameter, ShapeError for a split without equal parts.
+
+    >>> import wengert as wg
+    >>> mesh = wg.distribute.Mesh(model=2)
+    >>> model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Linear(8, 2))
+    >>> rules = {"0.*": "model", "2.weight": wg.distribute.PartitionSpec(None, "model")}
+    >>> _ = wg.distribute.shard(model, mesh, rules)
+    >>> model[0].weight
+    Parameter containing:
+    tensor(Sharded(f32[8,4], PartitionSpec('model')), requires_grad=True)
+    """
+    if not isinstance(module, Module):
+        fail(DTypeError, f"shard of a {type(module).__name__}", "It takes a module; functions have in_specs.")
+    mesh = as_mesh(mesh, "shard")
+    if fsdp is not None:
+        mesh.size_of(fsdp)
+    for gone in [key for key, (parameter, *_) in _placed.items() if parameter() is None]:
+        del _placed[gone]
+    given, used = dict(rules or {}), set()
+    chosen: list[tuple[Tensor, str, PartitionSpec, str | None]] = []
+    for name, parameter in module.named_parameters():
+        pattern = next((p for p in given if fnmatch.fnmatchcase(name, p)), None)
+        spec = partition_spec(given[pattern]) if pattern is not None else PartitionSpec()
+        used.add(pattern)
+        placement_of(spec, parameter.spec, mesh, f"parameter {name}")
+        gathered = None
+        if fsdp is not None:
+            found = split_over(fsdp, spec, parameter.shape, mesh)
+            spec, gathered = (spec, None) if found is None else (found, fsdp)
+        chosen.append((parameter, name, spec, gathered))
+    unused = [p for p in given if p not in used]
+    if unused:
+        names = ", ".join(n for n, _ in module.named_parameters())
+        fail(GraphError, f"shard: {unused[0]!r} fits no parameter", f"The parameters are {names}.")
+    for tensor, name, spec, gathered in chosen:
+        _placed[id(tensor)] = Apart(tensor), spec, gathered
+        value = tensor._data.whole()._data if isinstance(tensor._data, Sharded) else tensor._data
+        placement = placement_of(spec, tensor.spec, mesh, name)
+        tensor._data = in_parts(value, placement, mesh, name) if spec.names else value
+    return module
+
+
+def split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
+    """Return a placement that also splits the first dimension that is free.
+
+    None where there is none, and where the axis splits a dimension already.
+    """
+    ranks = mesh.size_of(axis)
+    if axis in spec.names:
+        return None
+    names = [*spec.names, *(None for _ in range(len(shape) - len(spec.names)))]
+    for dim, n in enumerate(shape):
+        if names[dim] is None and n and n % ranks == 0:
+            return PartitionSpec(*names[:dim], axis, *names[dim + 1 :])
+    return None
+
+
+def known(x: Any) -> tuple[PartitionSpec, str | None] | None:
+    """Return where a parameter that :func:`shard` was given is split, and along which axis it is gathered."""
+    found = _placed.get(id(x))
+    return found[1:] if found is not None and found[0]() is x else None
