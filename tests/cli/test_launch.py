@@ -30,6 +30,6 @@ def test_a_number_of_ranks_that_is_none(ranks: str, tmp_path: Path, capsys: pyte
 def test_without_mpi(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    monkeypatch.setattr(job, "lack", lambda: "mpi4py")
+    monkeypatch.setattr(job, "lack", lambda engine: "mpi4py")
     assert main(["launch", str(script)]) == 1
     assert "pip install 'wengert[mpi]'" in capsys.readouterr().err

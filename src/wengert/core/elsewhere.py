@@ -18,7 +18,21 @@ from .spec import DType, Shape, Spec
 _FLAGS = SimpleNamespace(num=0x0501, writeable=True)
 
 
-class Elsewhere:
+def _refused(name: str) -> Any:
+    def method(self: Elsewhere, *others: Any) -> NoReturn:
+        self.refuse(name)
+
+    return method
+
+
+# Python's operators on arrays, but for `==`: facts about values are compared by it.
+_BINARY = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
+_OTHERS = "lt le gt ge neg pos abs invert int float complex index".split()
+_NAMES = [*(f"__{kind}{name}__" for name in _BINARY for kind in ("", "r", "i")), *(f"__{name}__" for name in _OTHERS)]
+_Refusing = type("_Refusing", (), {"__slots__": (), **{name: _refused(name.strip("_")) for name in _NAMES}})
+
+
+class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
     """The base of values that are not here as a whole; `spec` is the whole's shape and dtype."""
 
     __slots__ = ("spec", "__weakref__")
@@ -97,35 +111,6 @@ class Elsewhere:
 
     def __bool__(self) -> NoReturn:
         self.refuse("the truth")
-
-
-def _refused(name: str) -> Any:
-    def method(self: Elsewhere, *others: Any) -> NoReturn:
-        self.refuse(name)
-
-    return method
-
-
-# Python's operators on arrays, but for `==`: facts about values are compared by it.
-for _operator in (
-    "add",
-    "sub",
-    "mul",
-    "matmul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-):
-    for _kind in ("", "r", "i"):
-        setattr(Elsewhere, f"__{_kind}{_operator}__", _refused(_operator))
-for _operator in ["lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "int", "float", "complex", "index"]:
-    setattr(Elsewhere, f"__{_operator}__", _refused(_operator))
 
 
 def in_place_of(old: Any, new: Any) -> Any:

@@ -339,6 +339,8 @@ class Through:
 
     def _reaches_traced(self, chain: list[Tensor], what: str) -> bool:
         grad = get_mode().grad
+        if isinstance(chain[0], DataView):  # another name: its tensor is assigned to, which looks at all that shares it
+            chain = chain[1:]
         for part, whole in zip(chain, chain[1:]):
             steps = _way(part, whole)
             if steps is None or any(op.name == "broadcast" for op, *_ in steps):

@@ -343,6 +343,8 @@ def _of_broadcast(view: Node, spread: Node) -> Node | None:
     """Return a view of a broadcast as a broadcast of a view; None where the axes do not part cleanly."""
     source = spread.inputs[0]
     shape = view.spec.shape
+    if not source.spec.size:  # the sizes of the axes before others do not follow from how many elements there are
+        return None
     if source.spec.size == 1:
         flat = build("reshape", (source,), view, shape=()) if source.spec.shape != () else source
         return build("broadcast", (flat,), view, shape=shape)
