@@ -26,8 +26,8 @@ def _refused(name: str) -> Any:
 
 
 # Python's operators on arrays, but for `==`: facts about values are compared by it.
-_BINARY = "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
-_OTHERS = "lt le gt ge neg pos abs invert int float complex index".split()
+_BINARY = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"]
+_OTHERS = ["lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "int", "float", "complex", "index"]
 _NAMES = [*(f"__{kind}{name}__" for name in _BINARY for kind in ("", "r", "i")), *(f"__{name}__" for name in _OTHERS)]
 _Refusing = type("_Refusing", (), {"__slots__": (), **{name: _refused(name.strip("_")) for name in _NAMES}})
 
