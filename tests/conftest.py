@@ -81,7 +81,6 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_what_is_refused",
     ),
     "distribute/test_predict": (),
-    "distribute/test_rules": ("test_strategies[matmul]",),
     "distribute/test_spmd": (),
     "distribute/test_training": ("test_what_each_plan_moves",),
     "distributions/mcmc/test_diagnostics": ("test_where_there_is_no_number",),
@@ -241,6 +240,7 @@ FAST: dict[str, tuple[str, ...]] = {
     "optim/test_optim": (),
     "passes/test_autocast": ("test_other_dtypes_are_refused",),
     "passes/test_passes": ("test_pruning",),
+    "passes/test_strategies": ("test_strategies[matmul]",),
     "project/test_docs": (
         "test_docstrings[wengert.nn.layers.loss]",
         "test_docstrings[wengert.train.chart]",

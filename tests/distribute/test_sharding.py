@@ -206,6 +206,7 @@ def test_what_is_assigned_is_cut() -> None:
 
 
 def test_what_a_step_returns_is_whole() -> None:
+    """But for a parameter: it is that very one, as in one process, and stays in parts."""
     model = dist.shard(network(), MESH, fsdp="data")
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
@@ -219,7 +220,9 @@ def test_what_a_step_returns_is_whole() -> None:
     made = dist.jit(step, mesh=MESH, in_specs=("data",))
     for i in range(6):
         _, weight, gradient, other = made(batch(i))
-        assert np.isfinite(weight.detach().numpy()).all()
+        assert weight is model[0].weight
+        assert isinstance(weight._data, Sharded)
+        assert np.isfinite(dist.whole(weight).detach().numpy()).all()
         assert np.abs(gradient.numpy()).sum() > 0
         np.testing.assert_array_equal(other.detach().numpy(), dist.whole(model[2].weight).detach().numpy())
 

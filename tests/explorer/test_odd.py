@@ -307,3 +307,10 @@ def test_a_model_that_cannot_list_its_parameters(tmp_path: Path) -> None:
     )
     shown = script_run(file)({"seed": 0}).shown().values
     assert (shown["parameters"], shown["fault"]["line"]) == ([], 5)
+
+
+def test_the_step_that_breaks_a_parameter_is_shown() -> None:
+    path = Path(__file__).parent / "scripts" / "faulty" / "nan_of_an_early_step.py"
+    broken = record_script(str(path))
+    assert broken.notes == ["Shown is step 1: it leaves parameters that are not finite, and later ones carry them on."]
+    assert record_script(str(path), step=3).notes == []

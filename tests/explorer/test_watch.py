@@ -92,8 +92,19 @@ def test_looks_come_as_seldom_as_they_must(monkeypatch: pytest.MonkeyPatch) -> N
             now += took
             looked.append(step)
             pace.done(step, took)
-    assert looked[:3] == [1, 200, 8200]
-    assert set(np.diff(looked[1:])) == {8000}
+    assert looked[:2] == [1, 2]
+    assert 7990 < looked[2] < 8000
+    assert set(np.diff(looked[3:])) == {8000}
+
+
+def test_slow_trainings_are_looked_at_early() -> None:
+    pace = Pace(200, 0.01)
+    looked = []
+    for step in range(1, 801):
+        if pace.is_due(step):
+            looked.append(step)
+            pace.done(step, 0.0)
+    assert looked == [1, 2, 4, 8, 16, 32, 64, 128, 256, 400, 600, 800]
 
 
 def test_looks_come_as_often_as_was_said() -> None:

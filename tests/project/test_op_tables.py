@@ -40,7 +40,6 @@ HOMONYMS = {
     "__init__.py: partial_scan ...": "which module declares ops that are loaded when first used",
     "core/graph/closed.py: NodeKind": "kinds of nodes",
     "core/ops/facets.py: over_parts": "values of a facet",
-    "distribute/placing/rules.py: sum ...": "values of a facet",
     "execute/native/run/guard.py: input ...": "kinds of buffers",
     "execute/native/scalar/math/library.py: __all__": "functions of the module",
     "explain/gradients/flow.py: _LEAVES": "kinds of nodes",
@@ -57,6 +56,7 @@ HOMONYMS = {
     "interop/tensorboard.py: min ...": "fields of a record",
     "nn/layers/attention.py: _ACTIVATIONS": "values of an argument, which are PyTorch's",
     "optim/lr_scheduler.py: levels": "fields of a schedule",
+    "passes/strategies.py: sum ...": "values of a facet",
     "special.py: __all__": "functions of the module",
 }
 

@@ -14,8 +14,8 @@ import numpy as np
 from .errors import GraphError, fail
 from .spec import DType, Shape, Spec
 
-# What arrays are asked first, by compiled calls: the flags of a contiguous array.
-_FLAGS = SimpleNamespace(num=0x0501)
+# What arrays are asked first, by compiled calls and optimisers: the flags of a contiguous array.
+_FLAGS = SimpleNamespace(num=0x0501, writeable=True)
 
 
 class Elsewhere:

@@ -136,9 +136,11 @@ class Series:
 
 
 class Pace:
-    """The steps in which something is done now and then: every so many, and more seldom where it takes too long.
+    """The steps in which something is done now and then.
 
-    `share` is the part of the processor's time that it may take; None for any.
+    With a `share` of the processor's time, it comes in steps 1, 2, 4, 8 ... until these are `every` apart, so that slow
+    trainings are seen early, and more seldom where it takes more. Without one it comes in the first step and in every
+    so many.
     """
 
     def __init__(self, every: int, share: float | None) -> None:
@@ -156,13 +158,12 @@ class Pace:
         """Take note of how long it took in this step."""
         now = time.process_time()
         self._took.append(seconds)
-        gap = self._every
+        least = gap = self._every if self._share is None else min(self._every, step)
         if self._share is not None and self._last is not None and step > self._last[0]:
             a_step = max(1e-9, (now - self._last[1] - seconds) / (step - self._last[0]))
             gap = max(gap, math.ceil(min(self._took) / (self._share * a_step)))
         self._last = step, now
-        # Whole multiples of the least distance.
-        self._next = (step // self._every + -(-gap // self._every)) * self._every
+        self._next = (step // least + -(-gap // least)) * least
 
 
 class Watched:
@@ -614,7 +615,7 @@ def watch(
         `loss` among them, or a tuple that begins with the loss.
     parameters: a module or named tensors, whose updates are looked at.
     every: the parameters are looked at in every so many steps: copies of them are made and compared. By default in
-        every 200th, or as seldom as it takes less than 1 % of the time.
+        steps 1, 2, 4, 8 ... and at last in every 200th, or as seldom as it takes less than 1 % of the time.
     port: of this machine; 0 takes a free one.
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.

@@ -258,7 +258,7 @@ def test_the_process_grows_by_no_more(tmp_path: Path) -> None:
     import numpy as np
     import wengert as wg
 
-    def chain(x):
+    def chain(x, w):
         for _ in range(20):
             x = wg.tanh(x @ w)
         return x.sum()
@@ -270,9 +270,9 @@ def test_the_process_grows_by_no_more(tmp_path: Path) -> None:
     w = np.eye(8, dtype=np.float32)
     x = np.zeros((1 << 17, 8), np.float32)
     f = wg.jit(wg.grad(chain), memory=int(sys.argv[1]) or None, spill=sys.argv[2] or False)
-    f.lower(wg.spec(x.shape)).compile().plan
+    f.lower(wg.spec(x.shape), wg.spec(w.shape)).compile().plan
     before = rss()
-    f(x)
+    f(x, w)
     print(f.memory.growth, rss() - before)
     """
     if not sys.platform.startswith("linux"):

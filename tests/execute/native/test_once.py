@@ -65,6 +65,23 @@ def test_the_arrays_of_constants_may_go() -> None:
     assert [b.nbytes for b in plan.constants] == [b.nbytes for b in plan.prepared]
 
 
+@pytest.mark.parametrize("columns", [24, 300])
+@pytest.mark.parametrize("level", ["host", "sse2"])
+def test_weights_of_matrices_that_lie_apart_are_packed_once(columns: int, level: str) -> None:
+    """Steps first, then examples, of rows that lie the other way round; rows of many columns make one matrix of all."""
+    x, w, b = normal(16, 9, 40), normal(40, columns), normal(columns)
+
+    def f(x: Any) -> Any:
+        return wg.tanh(wg.permute_dims(x, (1, 0, 2)) @ wg.asarray(w) + wg.asarray(b))
+
+    graph = wg.graph(f)(wg.tensor(x))
+    made = compile_graph(graph, target=None if level == "host" else machine.level(level))
+    np.testing.assert_allclose(made.run([x])[0], np.tanh(x.transpose(1, 0, 2) @ w + b), rtol=1e-4, atol=1e-5)
+    packed = max(buffer.nbytes for buffer in made.plan.prepared)
+    assert packed < 2 * w.nbytes
+    assert any("gemm 144x" in label for label in labels(made.plan)) == (columns == 300)
+
+
 def test_results_that_are_constants_and_parts_that_calls_write() -> None:
     def f(x: Any) -> Any:
         table = wg.asarray(W) * 2.0 + 1.0

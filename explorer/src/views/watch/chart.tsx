@@ -71,7 +71,7 @@ function Drawing({ curves, band, log, label, size: { width, height } }: ChartPro
               {Array.from(curve.y, (y, i) => usable(y) && <circle key={i} cx={across(curve.x[i] as number)} cy={up(y)} r={3.2} />)}
             </g>
           ) : (
-            <path key={curve.label} class={`wg-watch-curve is-${curve.look}`} d={path(curve, across, up, usable)} />
+            <path key={curve.label} class={`wg-watch-curve is-${curve.look} ${curve.y.length === 1 ? "is-point" : ""}`} d={path(curve, across, up, usable)} />
           ),
         )}
       </g>
@@ -79,7 +79,7 @@ function Drawing({ curves, band, log, label, size: { width, height } }: ChartPro
   );
 }
 
-/** A line with a gap where a value is no number. */
+/** A line with a gap where a value is no number; a point where there is one value. */
 function path({ x, y }: Curve, across: Scale, up: Scale, usable: (value: number) => boolean): string {
   let [text, pen] = ["", "M"];
   for (let i = 0; i < y.length; i++) {
@@ -91,6 +91,7 @@ function path({ x, y }: Curve, across: Scale, up: Scale, usable: (value: number)
     text += `${pen}${across(x[i] as number).toFixed(1)} ${up(value).toFixed(1)}`;
     pen = "L";
   }
+  if (y.length === 1 && text !== "") text += "h0.01";
   return text;
 }
 

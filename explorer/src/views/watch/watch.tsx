@@ -364,7 +364,7 @@ const share = (ratio: number) => Math.min(1, Math.max(0, (Math.log10(ratio) + 6)
 function Parameters({ welcome, frame }: { welcome: Welcome; frame: Frame }) {
   const total = welcome.parameters.reduce((n, { size }) => n + size, 0);
   return (
-    <section class="wg-watch-card is-table">
+    <section class="wg-watch-card is-table is-parameters">
       <h2>
         Parameters <small>{frame.sampled > 0 ? `as they were in step ${frame.sampled.toLocaleString("en")}` : "no sample yet"}</small>
       </h2>

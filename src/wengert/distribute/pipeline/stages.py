@@ -19,7 +19,7 @@ from ...core.ops.facets import VIEWS
 from ...core.ops.record import OUTPUT
 from ...core.spec import Spec
 from ...explain.cost import cost
-from ..placing.rules import specs_of_results
+from ...passes.strategies import specs_of_results
 
 # A processor's operations and bytes for a second, of which only the ratio counts.
 FLOPS, BYTES = 4e10, 1e10

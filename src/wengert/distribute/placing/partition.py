@@ -26,11 +26,11 @@ from ...core.ops.record import OUTPUT, SCALARS
 from ...core.spec import Shape, Spec, show, spec_of
 from ...ops.collective import definitions as collective
 from ...ops.collective.finding import collectives
+from ...passes.strategies import PARTIAL, Entry, Strategy, local_attrs, operand_shapes, specs_of_results, strategies
 from ...transforms.tracing.trace import graph as trace
 from ..mesh import Mesh
 from .buckets import bucketed
-from .placement import PARTIAL, Entry, Placement, local_shape, local_spec, span
-from .rules import Strategy, local_attrs, operand_shapes, specs_of_results, strategies
+from .placement import Placement, local_shape, local_spec, span
 
 _NEVER = 1 << 100
 # As many parts are named where an error says what a rank has.

@@ -10,12 +10,10 @@ from typing import Any
 
 from ...core.errors import GraphError, ShapeError, fail
 from ...core.spec import Shape, Spec, show, spec_of
+from ...passes.strategies import PARTIAL, Entry
 from ..mesh import Mesh
 
-# Along one mesh axis: None for R, the dimension (from the left) for V, PARTIAL for P.
-Entry = int | None
-PARTIAL = -1
-Placement = tuple[Entry, ...]  # an entry for each axis of the mesh
+Placement = tuple[Entry, ...]  # an entry for each axis of the mesh: None for R, the dimension for V, PARTIAL for P
 
 
 class PartitionSpec:

@@ -24,6 +24,7 @@ from .plan.format import Unwritable, dump, load
 from .plan.once import prepare
 from .plan.plan import Plan
 from .rewrite.activations import in_8_bits
+from .rewrite.by_parts import by_parts
 from .rewrite.canonical import canonical
 from .rewrite.checks import checked
 from .run import threads
@@ -91,6 +92,7 @@ class Compiled:
         with recording(self.graph.nodes) as origins:
             kept = self.limit is not None and self.limit.in_8_bits
             optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
+            optimized = by_parts(optimized) if self.limit is None else optimized
         extended, checks = checked(optimized)
         lowering = GraphLowering(
             extended,

@@ -277,22 +277,28 @@ class GraphLowering(Lowering):
                 if isinstance(piece, Node) and piece not in self._pieces and piece not in self._outputs:
                     self._pieces[piece] = (node, i)
 
-    def _container(self, node: Node) -> View:
-        """Return the array that a stack or a concatenation fills."""
+    def _container(self, node: Node, order: Sequence[int] | None) -> View:
+        """Return the array that a stack or a concatenation fills.
+
+        It lies in memory as the piece that is made first would, with its axes in `order` (None: in their own), so that
+        images with channels last stay so.
+        """
         found = self._containers.get(node)
         if found is None:
-            found = self._destination(node)
+            order = order if order is not None and len(order) == node.spec.ndim else None
+            found = self._destination(node, order)
             if found is None:
                 found = self._places.get(node)
             if found is None:
-                found = self.temp(node.spec.shape, node.spec.dtype)
+                order = None if node in self._outputs else order
+                found = self._laid(node.spec.shape, node.spec.dtype, order or range(node.spec.ndim))
             self._containers[node] = found
         return found
 
-    def _destination(self, node: Node) -> View | None:
-        """Return the place of a result that is a piece of another array; None for other results."""
-        place = self._pieces.get(node)
-        return None if place is None else self._piece(*place).reshape(node.spec.shape)
+    def _laid(self, shape: Sequence[int], dtype: Any, order: Sequence[int]) -> View:
+        """Return new memory, its axes in `order` there."""
+        back = sorted(range(len(shape)), key=order.__getitem__)
+        return self.temp([shape[i] for i in order], dtype).permute(back)
 
     def place(self, node: Node, shape: Sequence[int]) -> View:
         found = self._destination(node)
@@ -300,9 +306,16 @@ class GraphLowering(Lowering):
         is_in_rows = seen is not None and (seen.strides[-1] == 1 or seen.shape[-1] == 1)
         return seen if seen is not None and is_in_rows else self.temp(shape, node.spec.dtype)
 
-    def _piece(self, node: Node, index: int) -> View:
+    def _destination(self, node: Node, order: Sequence[int] | None = None) -> View | None:
+        """Return the place of a result that is a piece of another array, made as `order` says where it is not there
+        yet; None for other results.
+        """
+        place = self._pieces.get(node)
+        return None if place is None else self._piece(*place, order).reshape(node.spec.shape)
+
+    def _piece(self, node: Node, index: int, order: Sequence[int] | None = None) -> View:
         """Return the part of a stack's or concatenation's array that its operand `index` fills."""
-        whole, axis = self._container(node), node.attrs["axis"] % node.spec.ndim
+        whole, axis = self._container(node, order), node.attrs["axis"] % node.spec.ndim
         if node.op.name == "stack":
             keep = [a for a in range(node.spec.ndim) if a != axis]
             part = whole._replace(offset=whole.offset + index * whole.strides[axis])
@@ -315,12 +328,14 @@ class GraphLowering(Lowering):
 
     def _side_by_side(self, node: Node) -> View:
         """Lower a stack or a concatenation: pieces that are not stored in place yet are copied."""
-        for i, piece in enumerate(node.inputs):
-            target, source = self._piece(node, i), self.base_view(piece)
+        sources = [self.base_view(piece) for piece in node.inputs]
+        order = next((found for found in (x.memory_order for x in sources) if found is not None), None)
+        for i, source in enumerate(sources):
+            target = self._piece(node, i, order)
             if not source.lies_as(target):
                 copy_step(self, source, target)
-        self.note_joined([self.base_view(piece) for piece in node.inputs], self._container(node))
-        return self._container(node)
+        self.note_joined(sources, self._container(node, order))
+        return self._container(node, order)
 
     def twin(self, node: Node, name: str) -> Node | None:
         for other in self.graph.consumers(node.inputs[0]):
@@ -385,13 +400,10 @@ class GraphLowering(Lowering):
         outputs = []
         for n in (*wanted, *results):
             given = self._in_place(n, group) if n is not product and memory_order is None else None
-            if given is None and memory_order is None:
-                out: View | None = self.place(n, shape)
-            else:
-                out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
-            assert out is not None
-            outputs.append(out)
             named = group.result_axes(n) if n is not product else own
+            out = given.reshape(shape) if given is not None else self._as_piece(n, named, axes, full, shape)
+            out = out if out is not None else self.temp(shape, n.spec.dtype)
+            outputs.append(out)
             flat = out.reshape(full)
             assert flat is not None
             place = dict(zip(axes, flat.strides, strict=True))
@@ -403,6 +415,33 @@ class GraphLowering(Lowering):
 
         emit = emitter(product, nodes, edges, refs, stored, operands)
         return Epilogue(key, operands, kinds, outputs, emit, nodes)
+
+    def only_reader(self, node: Node, epilogue: Epilogue) -> Node | None:
+        if self._given:  # whose memory others may take meanwhile
+            return None
+        stored = [n for n in epilogue.nodes if n in self.views and self.view(n).buffer in (epilogue.outputs[0].buffer,)]
+        result = stored[0] if stored else node
+        readers = self.graph.consumers(result)
+        alone = len(epilogue.outputs) == 1 and len(readers) == 1 and result not in self._outputs
+        return readers[0] if alone and readers[0].inputs.count(result) == 1 else None
+
+    def _as_piece(
+        self, node: Node, named: Sequence[int], axes: Sequence[int], full: Sequence[int], shape: Sequence[int]
+    ) -> View | None:
+        """Return the place where a result of an epilogue is wanted, in the product's `shape`.
+
+        None where it is no piece of another array, and wanted nowhere, or where columns do not lie side by side there.
+        `named` are the dimensions of its axes, `axes` those of the product's, of the sizes `full`.
+        """
+        place = {d: i for i, d in enumerate(axes) if d >= 0}
+        order = sorted(range(len(named)), key=lambda a: place.get(named[a], -1))
+        given = self._places.get(node) if node in self._outputs else self._destination(node, order)
+        if given is None:
+            return None
+        strides = dict(zip(named, given.strides, strict=True))
+        seen = given._replace(shape=tuple(full), strides=tuple(strides[d] if d >= 0 else 0 for d in axes))
+        out = seen.reshape(shape)
+        return out if out is not None and (out.strides[-1] == 1 or out.shape[-1] == 1) else None
 
     def is_better_turned(self, node: Node, rows: int) -> bool:
         """Return whether loops reduce along a short last axis: by vectors, where columns lie side by side."""
@@ -460,18 +499,14 @@ class GraphLowering(Lowering):
         shape = node.spec.shape
         given = self._in_place(node, self.grouping.group[node])
         if given is None:
-            given = self._destination(node)
+            given = self._destination(node, order)
         if given is not None:
             return given
         if node in self._places:
             return self._places[node]
         if node in self._outputs:
             return self.temp(shape, node.spec.dtype)
-        laid = self.temp([shape[i] for i in order], node.spec.dtype)
-        back = [0] * len(shape)
-        for at, axis in enumerate(order):
-            back[axis] = at
-        return laid.permute(back)
+        return self._laid(shape, node.spec.dtype, order)
 
     def _node(self, node: Node) -> None:
         if node in self.views:

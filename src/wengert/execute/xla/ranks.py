@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -15,6 +14,7 @@ import numpy as np
 
 from ...core.graph.graph import Graph
 from ...core.spec import Spec
+from ...core.state import locks
 from .api import jax, jnp, lax
 from .lower import lower
 from .lowerings.collectives import part_of
@@ -24,7 +24,7 @@ from .rules import Trace
 
 # Devices of one processor are threads that wait for each other: of two programs at once neither might get enough of
 # them.
-_TURN = threading.Lock()
+_TURN = locks.lock()
 # The programs in whose first run processes have met.
 _MET: WeakSet[Any] = WeakSet()
 

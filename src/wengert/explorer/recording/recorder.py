@@ -6,7 +6,8 @@ Values are kept by reference, which is safe since tensors are values and an opti
 into arrays that nobody else holds.
 
 Of a training run one step is kept. A step ends with the optimiser's step; without one, where another backward pass
-shares no node with the last and does not add to its gradients. What lies before the last whole step is let go.
+shares no node with the last and does not add to its gradients. What lies before the last whole step is let go. A step
+whose update leaves parameters that are not finite is the last: later ones only carry on what was born there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ...core.ops.op import Op
 from ...core.state import locks
 from ...core.state.observer import OVER, Observer, observing_all
 from ...core.tensor import Tensor
+from ...explain.finite import all_finite
 from ...optim.optimizer import Optimizer
 
 # Code whose frames are entered again from other places: what calls them is looked up every time.
@@ -288,6 +290,7 @@ class Recorder:
         self.learned: set[Node] = set()  # the leaves that gradients came to, in steps let go too
         self.variables: dict[str, Any] = {}  # what functions' variables held at the last backward pass
         self._stopped = False
+        self._is_broken = False  # whether an update left parameters that are not finite
         self._passed: set[Node] | None = None  # the nodes of the backward passes of this step
         self._passes = 1  # how many, where several add up
         self._pass_end: Moment | None = None
@@ -310,6 +313,10 @@ class Recorder:
 
     def notes(self) -> list[str]:
         """Return what a reader of the recording should know of the step that was kept."""
+        if self._is_broken and self.steps:
+            return [
+                f"Shown is step {self.steps}: it leaves parameters that are not finite, and later ones carry them on."
+            ]
         if self.wanted is None or self._stopped or self.steps == self.wanted:
             return []
         return [f"There is no step {self.wanted}: shown is the last one, step {self.steps}."]
@@ -356,7 +363,7 @@ class Recorder:
         """Record that an optimiser's step has ended."""
         if self._passed is not None:
             self._updated = self._here()
-            if self.wanted == self.steps:
+            if self._is_wanted():
                 self._stop()
 
     def settle(self, failed: bool) -> None:
@@ -371,12 +378,17 @@ class Recorder:
     def _here(self) -> Moment:
         return Moment(perf_counter(), [len(tape.entries) for tape in self.tapes])
 
+    def _is_wanted(self) -> bool:
+        """Return whether the step that ends now is the one to keep."""
+        self._is_broken = self.wanted is None and not _are_finite(self.learned)
+        return self._is_broken or self.wanted == self.steps
+
     def _step_ends(self, moment: Moment, needed: Collection[Node] = ()) -> None:
         """End a step, at this moment; if it is not the one to keep it is let go.
 
         What made the nodes that are `needed` stays: a generator's forward pass may be older than the critic's step.
         """
-        if self.wanted == self.steps:
+        if self._is_wanted():
             self._keep_until(moment)
             self._stop()
             return
@@ -440,6 +452,12 @@ def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
     """Return those of the leaves that have a gradient other than 0, before what came to them now is added."""
     grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
     return frozenset(leaf for leaf, grad in grads if grad is not None and grad._data is not None and grad._data.any())
+
+
+def _are_finite(leaves: Iterable[Node]) -> bool:
+    """Return whether no parameter among the leaves holds a NaN or an infinity."""
+    owners = (leaf.variable for leaf in leaves if leaf.op.name == "leaf")
+    return all(owner is None or owner._data is None or all_finite(owner._data) for owner in owners)
 
 
 def _variables(tape: Tape) -> dict[str, Any]:

@@ -16,8 +16,8 @@ class Watch(Callback):
     Parameters
     ----------
     every: gradients and updates are looked at in the first step and in every so many: there gradients and update are
-        two programs, and the weights are copied. By default in every 200th, or as seldom as it takes less than 1 % of
-        the time.
+        two programs, and the weights are copied. By default in steps 1, 2, 4, 8 ... and at last in every 200th, or as
+        seldom as it takes less than 1 % of the time.
     port: of this machine; 0 takes a free one.
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.

@@ -29,8 +29,10 @@ from .program import PathProgram, Register
 from .writer import numbers_of
 
 # Arrays of at most so many bytes are used again when nobody has them any more: making one takes longer than
-# computing what is in it.
+# computing what is in it. So are large ones, up to a limit: the system gives memory of that size anew each time, and
+# clears it page by page. As many are kept as were needed at once.
 _POOLED = 1 << 12
+_LARGE = range(1 << 20, 1 << 28)
 
 
 class Unsupported(Exception):
@@ -268,7 +270,7 @@ class NativePath:
             self.out.place(fresh)
         strides = np.array([s * view.dtype.itemsize for s in view.strides], np.int64)
         by = 0 if view.is_contiguous else Memory(strides)
-        if view.buffer.nbytes > _POOLED:
+        if view.buffer.nbytes > _POOLED and view.buffer.nbytes not in _LARGE:
             self.do("fresh", *kinds, by, place, word)
         elif cls is not None:
             pool, again = Object([None, None]), self.out.hold()

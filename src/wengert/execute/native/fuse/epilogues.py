@@ -11,7 +11,7 @@ from ..plan.lowering import FOLLOWED
 from ..plan.plan import View
 from ..scalar import emitters
 from .groups import Group, Grouping
-from .loop_nodes import Edge
+from .loop_nodes import Edge, edge
 from .schedule import literal_dtype
 
 Edges = dict[Node, tuple[Edge | None, ...]]
@@ -25,12 +25,22 @@ def follow(graph: Graph, grouping: Grouping) -> None:
     for node in graph.nodes:
         if node.op.name not in FOLLOWED or isinstance(node.spec, tuple):
             continue
-        for consumer in graph.consumers(node):
-            group = grouping.group.get(consumer)
-            if group is None or group.anchor is not None:
-                continue
-            if _may_follow(node, group, grouping) and grouping.follow(node, group):
+        for group in _readers(node, graph, grouping):
+            if group.anchor is None and _may_follow(node, group, grouping) and grouping.follow(node, group):
                 break
+
+
+def _readers(node: Node, graph: Graph, grouping: Grouping) -> list[Group]:
+    """Return the groups that read a value, also through views that cost nothing."""
+    found: dict[Group, None] = {}
+    stack = [node]
+    while stack:
+        for consumer in graph.consumers(stack.pop()):
+            if consumer in grouping.group:
+                found[grouping.group[consumer]] = None
+            elif not isinstance(consumer.spec, tuple) and edge(consumer).base is not consumer:
+                stack.append(consumer)
+    return list(found)
 
 
 def _may_follow(product: Node, group: Group, grouping: Grouping) -> bool:
@@ -72,8 +82,13 @@ def epilogue_key(
     numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
     parts = [str(product.spec.dtype), *(str(v.dtype) for v in operands)]
     for n in nodes:
+        # Of a number more is known than of what an array holds, and the code relies on it.
         args = [
-            f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
+            f"{'#' if e is None else 'o'}{refs[n, i]}"
+            if (n, i) in refs
+            else repr(n.inputs[i])
+            if e is None
+            else numbers[e.base]
             for i, e in enumerate(edges[n])
         ]
         parts.append(f"{n.op.name} {emitters.code_attrs(n) or ''} {args} {n.spec.dtype}")

@@ -95,6 +95,8 @@ class Lowering:
         self._packed: dict[tuple[View, Any], Any] = {}
         self._in_range: set[tuple[View, int]] = set()
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
+        # Steps that wait for the reader of what they fill.
+        self._put_off: dict[Buffer, tuple[Any, Callable[[], None]]] = {}
 
     def view(self, entry: Any) -> View:
         """Return the array of a node that is already computed, as it lies in memory (any strides)."""
@@ -134,6 +136,10 @@ class Lowering:
     def step(self, kernel: Kernel | HostCall | Jump | Exchange, words: Sequence[int | View], **rest: Any) -> None:
         """Add a step; the arguments are those of :class:`Step`."""
         step = Step(kernel, words, **rest)
+        for buffer in step.reads:
+            _, fill = self._put_off.pop(buffer, (None, None))
+            if fill is not None:
+                fill()
         self.plan.steps.append(step)
         lowering: Lowering | None = self
         while lowering is not None:
@@ -172,6 +178,19 @@ class Lowering:
         if len(self._packed) > PACKED:
             del self._packed[next(iter(self._packed))]
         return found
+
+    def put_off(self, made: View, what: Any, steps: Callable[[], None]) -> None:
+        """Put off the steps that fill an array until another step reads it, or whoever reads it takes over `what`."""
+        self._put_off[made.buffer] = what, steps
+
+    def taken_over(self, x: View) -> Any:
+        """Return `what` of the steps that fill an array, if they were put off, and are now the caller's; else None."""
+        what, _ = self._put_off.pop(x.buffer, (None, None))
+        return what
+
+    def only_reader(self, node: Node, epilogue: Epilogue) -> Node | None:
+        """Return the one node that reads what the kernel of a product stores, as it is; None where there are others."""
+        return None
 
     def is_free_to_pack(self, x: View) -> bool:
         """Return whether an array is packed once for all calls: a constant, also where a loop reads it."""

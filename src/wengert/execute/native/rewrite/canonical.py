@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 
 from ....core.graph.graph import Graph
-from ....core.graph.snapshot import constant_node, located
+from ....core.graph.snapshot import CONSTANT, constant_node, located
 from ....core.node import Node
 from ....core.ops.facets import Role
 from ....core.ops.op import TABLE
@@ -222,6 +222,19 @@ def _new_axes(node: Node) -> Node | None:
     return build("reshape", (node.inputs[0],), node, shape=node.spec.shape)
 
 
+def _bound(node: Node) -> Node | None:
+    """Rewrite a bound that is an array of one number as that number: less code does for what is known to be no NaN."""
+    x, bound = node.inputs
+    source = bound.inputs[0] if isinstance(bound, Node) and bound.op.name == "broadcast" else bound
+    if not isinstance(source, Node) or source.op is not CONSTANT or source.spec.size != 1:
+        return None
+    value = source.attrs["value"]
+    if not isinstance(x, Node) or x.spec != node.spec or value.dtype != x.spec.dtype or not _float32_or_64(x):
+        return None
+    number = float(value.item())
+    return build(node.op.name, (x, number), node) if number == number else None
+
+
 def _square(node: Node) -> Node | None:
     """Rewrite the second power as a product, to which it rounds alike."""
     x, exponent = node.inputs
@@ -230,18 +243,30 @@ def _square(node: Node) -> Node | None:
     return build("multiply", (x, x), node) if _float32_or_64(x) else None
 
 
-def _one_number(node: Node) -> Node | None:
-    """Rewrite an array of one number as that number, broadcast: no memory is read, and rules about numbers apply."""
+def _repeated(node: Node) -> Node | None:
+    """Rewrite an array that is the same all along some axes as one that lacks them, broadcast.
+
+    Less memory is read, none where it is one number, about which there are rules of their own; and what is a row of
+    numbers for every pixel of an image, say, is seen to be one.
+    """
     value = node.attrs["value"]
     if value.size < 2 or value.dtype.kind == "V" or value.dtype.kind == "c":
         return None
-    first = value.flat[0]
     # As bits, so that NaNs are equal and zeros of different signs are not.
-    same = np.ascontiguousarray(value).view(f"u{value.itemsize}") == np.asarray(first).view(f"u{value.itemsize}")
-    return build("broadcast", (constant_node(np.asarray(first)),), node, shape=node.spec.shape) if same.all() else None
+    bits = np.ascontiguousarray(value).view(f"u{value.itemsize}")
+    kept = bits
+    for axis in range(bits.ndim):
+        first = kept.take([0], axis)
+        if (first == kept.take([-1], axis)).all() and (first == kept).all():
+            kept = first
+    if kept.shape == bits.shape:
+        return None
+    lead = next((axis for axis, size in enumerate(kept.shape) if size > 1), kept.ndim)
+    smaller = constant_node(kept.reshape(kept.shape[lead:]).view(value.dtype))
+    return build("broadcast", (smaller,), node, shape=node.spec.shape)
 
 
-_UNIFORM = RuleSet([Rule("one number", frozenset({"constant"}), _one_number)])
+_UNIFORM = RuleSet([Rule("repeated numbers", frozenset({"constant"}), _repeated)])
 
 _SOFTMAX = RuleSet([Rule("softmax in the open", frozenset({"softmax"}), _softmax)])
 
@@ -256,6 +281,7 @@ _RULES = RuleSet(
         *PICKS,
         Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
         Rule("square as product", frozenset({"pow"}), _square),
+        Rule("bound as number", frozenset({"maximum", "minimum"}), _bound),
         Rule("mean as sum", frozenset({"mean"}), _mean),
         Rule("logsumexp in the open", frozenset({"logsumexp"}), _logsumexp),
         Rule("variance in the open", frozenset({"var"}), _var),

@@ -322,6 +322,9 @@ def _first_of_equals(dtype: DType) -> bool:
 def _extreme(b: Builder, node: Node, x: Value, y: Value, literal: float | int | None, larger: bool) -> Value:
     """Return the larger or smaller; NaN where either is, and of equal ones that which NumPy takes."""
     if x.type.is_float:
+        if literal is not None and literal == literal and literal != 0:
+            # One instruction of processors, whose second operand is the result where nothing compares.
+            return b.select(b.fcmp("ogt" if larger else "olt", y, x), y, x)
         how = ("ug" if larger else "ul") + ("e" if _first_of_equals(_operand_dtype(node)) else "t")
         out = b.select(b.fcmp(how, x, y), x, y)
         if literal is not None and literal == literal:

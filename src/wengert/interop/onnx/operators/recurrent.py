@@ -65,6 +65,7 @@ def _recur(
     gates: int,
     w: Any,
     r: Any,
+    shifts: Sequence[Any],
     lengths: Any,
     starts: Sequence[Any],
     hidden_size: int | None,
@@ -72,7 +73,10 @@ def _recur(
     layout: int,
     step: Step,
 ) -> tuple[Any, list[Any]]:
-    """Run a cell over the steps in each direction, and return all hidden states and the last states."""
+    """Run a cell over the steps in each direction, and return all hidden states and the last states.
+
+    `shifts` are what every step adds to the operand's part of the gates, one for each direction, or nothing.
+    """
     ways = {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}.get(direction)
     if ways is None or layout not in (0, 1):
         refuse(f"direction is {direction!r} and layout {layout}")
@@ -93,8 +97,9 @@ def _recur(
     for d, back in enumerate(ways):
         first = tuple(wg.zeros((batch, size), dtype=x.dtype) if s is None else s[d] for s in starts)
         # The operand's part of the gates is one product for all steps.
-        rows: Any = _turned(x, ends, at) if back and ends is not None else wg.flip(x, 0) if back else x
+        rows: Any = _turned(x, ends, at) if back and ends is not None else x
         parts = wg.matmul(rows, w[d].mT)
+        parts = parts + shifts[d] if shifts else parts
 
         def always(state: tuple[Any, ...], part: Any, d: int = d) -> Any:
             new = step(d, part, state)
@@ -107,11 +112,11 @@ def _recur(
             return kept, wg.where(alive, new[0], wg.zeros_like(new[0]))
 
         if ends is None:
-            end, ys = wg.scan(always, first, parts)
+            end, ys = wg.scan(always, first, parts, reverse=bool(back))
         else:
             end, ys = wg.scan(while_alive, first, (parts, wg.less(at, ends)))
-        if back:
-            ys = _turned(ys, ends, at) if ends is not None else wg.flip(ys, 0)
+        if back and ends is not None:
+            ys = _turned(ys, ends, at)
         hidden.append(ys)
         last.append(end)
     y = wg.stack(hidden, 1)
@@ -131,6 +136,11 @@ def _turned(x: Any, ends: Any, at: Any) -> Any:
 def _split(x: Any, count: int) -> list[Any]:
     size = x.shape[-1] // count
     return [x[..., i * size : (i + 1) * size] for i in range(count)]
+
+
+def _both(b: Any) -> list[Any]:
+    """Return for each direction the sum of the biases of the operand's products and of the state's; none without."""
+    return [] if b is None else [wg.add(*_split(b[d], 2)) for d in range(b.shape[0])]
 
 
 def _names(given: Any, default: tuple[str, ...], direction: str) -> tuple[str, ...]:
@@ -162,13 +172,9 @@ def _rnn(
     f = _activations(_names(activations, ("Tanh",), direction), activation_alpha, activation_beta, clip)
 
     def step(d: int, part: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        sums = part + wg.matmul(state[0], r[d].mT)
-        if b is not None:
-            one, other = _split(b[d], 2)
-            sums = sums + one + other
-        return (f[d](sums),)
+        return (f[d](part + wg.matmul(state[0], r[d].mT)),)
 
-    y, states = _recur(x, 1, w, r, lengths, [start], hidden_size, direction, layout, step)
+    y, states = _recur(x, 1, w, r, _both(b), lengths, [start], hidden_size, direction, layout, step)
     return (y, *states)
 
 
@@ -196,21 +202,23 @@ def _gru(
     def step(d: int, part: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         (h,) = state
         size = h.shape[-1]
-        if b is not None:
-            part = part + b[d][: 3 * size]
-        own = wg.zeros((3 * size,), dtype=h.dtype) if b is None else b[d][3 * size :]
         pz, pr, ph = _split(part, 3)
-        bz, br, bh = _split(own, 3)
         weights = r[d]
         sums = wg.matmul(h, weights[: 2 * size].mT)
         sz, sr = _split(sums, 2)
-        z, reset = f[2 * d](pz + sz + bz), f[2 * d](pr + sr + br)
+        z, reset = f[2 * d](pz + sz), f[2 * d](pr + sr)
         last = weights[2 * size :].mT
-        inner = reset * (wg.matmul(h, last) + bh) if linear_before_reset else wg.matmul(reset * h, last) + bh
-        new = f[2 * d + 1](ph + inner)
+        inner = wg.matmul(h, last) + inside[d] if inside else wg.matmul(h if linear_before_reset else reset * h, last)
+        new = f[2 * d + 1](ph + (reset * inner if linear_before_reset else inner))
         return ((1 - z) * new + z * h,)
 
-    y, states = _recur(x, 3, w, r, lengths, [start], hidden_size, direction, layout, step)
+    shifts, inside = _both(b), []
+    if b is not None and linear_before_reset:
+        # The last gate's own bias is scaled by the reset gate.
+        own = r.shape[-1]
+        inside = [b[d][5 * own :] for d in range(b.shape[0])]
+        shifts = [wg.concat([s[: 2 * own], b[d][2 * own : 3 * own]]) for d, s in enumerate(shifts)]
+    y, states = _recur(x, 3, w, r, shifts, lengths, [start], hidden_size, direction, layout, step)
     return (y, *states)
 
 
@@ -240,11 +248,7 @@ def _lstm(
 
     def step(d: int, part: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         h, c = state
-        sums = part + wg.matmul(h, r[d].mT)
-        if b is not None:
-            one, other = _split(b[d], 2)
-            sums = sums + one + other
-        i, o, forget, new = _split(sums, 4)
+        i, o, forget, new = _split(part + wg.matmul(h, r[d].mT), 4)
         pi, po, pf = (0, 0, 0) if peepholes is None else _split(peepholes[d], 3)
         gate, other_gate, last = f[3 * d], f[3 * d + 1], f[3 * d + 2]
         i = gate(i + pi * c if peepholes is not None else i)
@@ -253,5 +257,5 @@ def _lstm(
         o = gate(o + po * c if peepholes is not None else o)
         return o * last(c), c
 
-    y, states = _recur(x, 4, w, r, lengths, [start, cell], hidden_size, direction, layout, step)
+    y, states = _recur(x, 4, w, r, _both(b), lengths, [start, cell], hidden_size, direction, layout, step)
     return (y, *states)

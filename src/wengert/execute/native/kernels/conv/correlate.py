@@ -13,6 +13,7 @@ Of bfloat16 a step takes pairs of input channels where the processor has an inst
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -30,10 +31,10 @@ from ..gemm.finish import Finish
 from ..gemm.magnitudes import smallest_of_words
 from ..gemm.pack import Panels
 from ..gemm.plan import compute_type
-from .depthwise import block_width, depthwise
+from .depthwise import block_width, depthwise, is_depthwise, side_by_side
 from .finish import Spot, Store
-from .geometry import Axes, tap_runs
-from .region import Held, Part, fields, placed, reading
+from .geometry import POINT, Axes, tap_runs
+from .region import Held, Part, fields, layout_of, placed, reading
 from .tile import Rows, Split, most_rows, products, sizes_of, split_two, tile_start, vectors, zero_sums
 
 # The most bytes of an image that a piece of work copies to scratch memory: they are to stay in the second cache.
@@ -44,6 +45,12 @@ PIECES = 16
 # and some panels, of about so many bytes together, but more than one, for which its image is copied.
 KERNEL_BYTES = 256 << 10
 LEAST_PANELS = 2
+# Panels of so many bytes together stay in the first cache beside a tile's images: every tile takes all of them, one
+# after the other, so that its outputs are written from end to end.
+TILE_BYTES = 16 << 10
+# Images of at most so many channels are read as they lie, where these lie apart: laying them together, number by
+# number, takes longer than the shorter runs of taps.
+PLANES = 4
 
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
@@ -95,6 +102,15 @@ def _pack(b: Builder, type: Type, width: int, per: int) -> None:
 
 def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int = 1) -> Panels:
     """Return the part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
+    taken = tuple((a.taps, a.tap, a.tap_step) for a in axes)
+    fill = partial(_packed, low, w, axes, width, node, per)
+    # A loop would pack a constant anew in every turn.
+    found: Panels = low.packed(w, (taken, width, per), fill) if low.is_free_to_pack(w) else fill()
+    return found
+
+
+def _packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int) -> Panels:
+    """Add the step that packs a kernel, and return the panels."""
     groups, channels, depth = w.shape[:3]
     panels = -(-channels // width)
     out = low.temp((groups * panels, axes.taps, -(-depth // per) * per, width), w.dtype)
@@ -137,8 +153,8 @@ _CORRELATE = Record(
     fields("x") + " *panels step_y step_x "
     # The order of summation: runs of taps, elements of each; panels, those of a group; a group's channels.
     "runs run panels_all panels_each group_in group_out "
-    # The panels of a piece; the images, times planes, times pieces of a plane.
-    "panels_piece places "
+    # The panels of a piece, those that a tile takes at once; the images, times planes, times pieces of a plane.
+    "panels_piece panels_tile places "
     # The outputs: planes, tiles along y and x, tiles of a piece, pieces of a plane; their rows in the result.
     "planes tiles_y larger_y tiles_x larger_x tiles_piece pieces row row_n row_z row_y row_x"
 )
@@ -197,36 +213,43 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
         row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
         from_panel = b.mul(panels, r["panels_piece"])
         to_panel = b.imin(b.add(from_panel, r["panels_piece"]), r["panels_all"])
-        with b.loop(from_panel, to_panel) as each:
-            group, block = b.udiv(each.index, r["panels_each"]), b.urem(each.index, r["panels_each"])
-            weights = b.offset(r["panels"], b.mul(each.index, panel), arithmetic.b)
+        # The panel after a piece's last one: the next piece's first.
+        next_first = b.select(b.icmp("eq", r["places"], one), to_panel, from_panel)
+
+        def tile(number: Value, ty: Value, tx: Value, careful: Careful | None = careful) -> None:
+            group, block = b.udiv(number, r["panels_each"]), b.urem(number, r["panels_each"])
+            weights = b.offset(r["panels"], b.mul(number, panel), arithmetic.b)
             inputs = b.offset(region.at, b.mul(group, r["group_in"]), held.type)
             skipped = b.mul(block, b.index(width))
             channel = b.add(b.mul(group, r["group_out"]), skipped)
-            with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx:
-                y = tile_start(b, ty.index, shape.rows, r["larger_y"])
-                x = tile_start(b, tx.index, shape.columns, r["larger_x"])
-                base = b.offset(inputs, b.add(b.mul(b.sub(y, y0), r["step_y"]), b.mul(x, r["step_x"])), I8)
-                row = b.add(b.add(row_n, b.mul(y, r["row_y"])), b.mul(x, r["row_x"]))
-                along, larger = (ty, r["larger_y"]) if shape.rows > 1 else (tx, r["larger_x"])
+            y = tile_start(b, ty, shape.rows, r["larger_y"])
+            x = tile_start(b, tx, shape.columns, r["larger_x"])
+            base = b.offset(inputs, b.add(b.mul(b.sub(y, y0), r["step_y"]), b.mul(x, r["step_x"])), I8)
+            row = b.add(b.add(row_n, b.mul(y, r["row_y"])), b.mul(x, r["row_x"]))
+            along, larger = (ty, r["larger_y"]) if shape.rows > 1 else (tx, r["larger_x"])
+            spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
+            # Each of the first tiles asks for a vector of every step of the following panel.
+            turn = b.add(b.mul(b.sub(ty, first), r["tiles_x"]), tx)
+            following = b.add(number, one)
+            following = b.select(b.icmp("slt", following, to_panel), following, next_first)
+            asked = b.offset(r["panels"], b.mul(following, panel), arithmetic.b)
+            part = b.mul(b.imin(turn, b.index(shape.nv - 1)), b.index(width // shape.nv * arithmetic.per))
+            ahead = b.offset(asked, part, arithmetic.b)
 
-                spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
+            def body(size: int) -> None:
+                rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
+                taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
+                store.sums(_sums(b, shape, taken, weights, runs, ahead, careful), rows, columns, spot)
 
-                def body(
-                    size: int,
-                    base: Value = base,
-                    weights: Value = weights,
-                    spot: Spot = spot,
-                    careful: Careful | None = careful,
-                ) -> None:
-                    rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
-                    taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
-                    store.sums(_sums(b, shape, taken, weights, runs, careful), rows, columns, spot)
+            sizes_of(b, shape.larger, along, larger, shape.is_even, body)
+            rows = b.sub(tile_start(b, b.add(ty, one), shape.rows, r["larger_y"]), y)
+            columns = b.sub(tile_start(b, b.add(tx, one), shape.columns, r["larger_x"]), x)
+            store.rest(rows, columns, spot)
 
-                sizes_of(b, shape.larger, along.index, larger, shape.is_even, body)
-                rows = b.sub(tile_start(b, b.add(ty.index, one), shape.rows, r["larger_y"]), y)
-                columns = b.sub(tile_start(b, b.add(tx.index, one), shape.columns, r["larger_x"]), x)
-                store.rest(rows, columns, spot)
+        with b.loop(from_panel, to_panel, r["panels_tile"]) as some:
+            end = b.imin(b.add(some.index, r["panels_tile"]), to_panel)
+            with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx, b.loop(some.index, end) as each:
+                tile(each.index, ty.index, tx.index)
 
 
 class Runs(NamedTuple):
@@ -248,34 +271,39 @@ class Careful(NamedTuple):
 
 
 def _sums(
-    b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, careful: Careful | None
+    b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, ahead: Value, careful: Careful | None
 ) -> Sequence[Value]:
-    """Return the products of a tile, summed over all taps: its rows, columns and vectors of channels."""
-    added = lambda: _added(b, shape.arithmetic, shape.nv, taken, weights, runs)
+    """Return the products of a tile, summed over all taps: its rows, columns and vectors of channels.
+
+    Meanwhile a vector of every step of another panel, `ahead`, is prefetched.
+    """
+    added = lambda: _added(b, shape.arithmetic, shape.nv, taken, weights, runs, ahead)
     if careful is None:
         return added()
     return b.either(careful.wanted, lambda: _carefully(b, shape, taken, weights, runs, careful.sums), added)
 
 
-def _added(b: Builder, arithmetic: Arithmetic, nv: int, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
+def _added(
+    b: Builder, arithmetic: Arithmetic, nv: int, taken: Rows, weights: Value, runs: Runs, ahead: Value
+) -> Sequence[Value]:
     type, lanes = arithmetic.type, b.target.lanes(arithmetic.type)
     start = zero_sums(b, type, taken.rows * taken.columns * nv)
     table = b.offset(b.rec, runs.at, I64)
     pointers = taken.pointers(b)
     per = arithmetic.per
-    with b.loop(0, runs.number, carried=[weights, *start]) as run:
+    with b.loop(0, runs.number, carried=[weights, ahead, *start]) as run:
         away = b.load(I64, b.offset(table, run.index, I64))
-        ahead = [b.offset(p, away, I8) for p in pointers]
-        with b.loop(0, runs.length, carried=[*ahead, *run.values]) as loop:
-            at, (w, *sums) = loop.values[: len(ahead)], loop.values[len(ahead) :]
+        begin = [b.offset(p, away, I8) for p in pointers]
+        with b.loop(0, runs.length, carried=[*begin, *run.values]) as loop:
+            at, (w, asked, *sums) = loop.values[: len(begin)], loop.values[len(begin) :]
             places = [b.offset(w, lanes * j * per, arithmetic.b) for j in range(nv)]
             others = [arithmetic.columns(b, p, lanes, None) for p in places]
+            b.prefetch(asked, level=2)
             sums = products(b, arithmetic, taken.numbers(b, arithmetic, at), others, sums)
-            loop.carry(
-                *(b.offset(p, per, arithmetic.a) for p in at), b.offset(w, nv * lanes * per, arithmetic.b), *sums
-            )
-        run.carry(*loop.results[len(ahead) :])
-    return run.results[1:]
+            on = [b.offset(p, nv * lanes * per, arithmetic.b) for p in (w, asked)]
+            loop.carry(*(b.offset(p, per, arithmetic.a) for p in at), *on, *sums)
+        run.carry(*loop.results[len(begin) :])
+    return run.results[2:]
 
 
 def _carefully(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, memory: Value) -> list[Value]:
@@ -285,7 +313,7 @@ def _carefully(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs
     few = 2 - taken.columns % 2
     with b.loop(0, taken.rows) as y, b.loop(0, taken.columns, few) as x:
         base = b.offset(b.offset(taken.base, b.mul(y.index, taken.row_step), I8), b.mul(x.index, taken.column_step), I8)
-        sums = _added(b, widened, nv, taken._replace(base=base, rows=1, columns=few), weights, runs)
+        sums = _added(b, widened, nv, taken._replace(base=base, rows=1, columns=few), weights, runs, weights)
         first = b.mul(b.add(b.mul(y.index, b.index(taken.columns)), x.index), b.index(nv * lanes))
         for i, total in enumerate(sums):
             b.store(total, b.offset(memory, b.add(first, b.index(i * lanes)), arithmetic.type))
@@ -307,12 +335,13 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     count = x.shape[0]
     if not count * channels * groups * prod(axes.outputs):
         return
-    if channels == depth == 1 and groups > 1:
-        # The channels of all groups side by side.
-        every = w._replace(shape=(1, groups, 1, *w.shape[3:]), strides=(0, w.strides[0], 0, *w.strides[3:]))
+    if is_depthwise(w):
         width = block_width(target.lanes(type), groups)
-        depthwise(low, x, packed(low, every, axes, width, node).view, axes, epilogue, size, node)
+        depthwise(low, x, packed(low, side_by_side(w), axes, width, node).view, axes, epilogue, size, node)
         return
+    if depth <= PLANES and groups == 1 and axes.z == POINT and layout_of(x) == "planes":
+        x, w, axes = _as_planes(x, w, axes)
+        depth = 1
     nv = vectors(target, type, channels)
     arithmetic, held = Arithmetic(type, type, w.type), Held(x.type, type)
     # A lone channel would have a 0 beside it, and pairs of groups could not begin anywhere; a phase may have no taps.
@@ -340,6 +369,7 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         group_in=depth,
         group_out=channels,
         panels_piece=panels_piece,
+        panels_tile=max(1, min(panels_piece, TILE_BYTES // max(1, prod(panels.shape[1:]) * type.size))),
         places=places,
         planes=axes.z.outputs,
         tiles_y=tiles_y.tiles,
@@ -367,6 +397,16 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         nodes=[node, *epilogue.nodes],
         label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
     )
+
+
+def _as_planes(x: View, w: View, axes: Axes) -> tuple[View, View, Axes]:
+    """Return images of few channels, each of which lies by itself, as one channel of as many planes."""
+
+    def moved(v: View, at: int) -> View:
+        return v.permute([*range(at), at + 1, at, *range(at + 2, len(v.shape))])
+
+    count = x.shape[1]
+    return moved(x, 1), moved(w, 2), axes._replace(z=POINT._replace(size=count, taps=count))
 
 
 def _shares(x: View, axes: Axes, tiles_y: Split, panels: View, pixel: int) -> tuple[int, int]:

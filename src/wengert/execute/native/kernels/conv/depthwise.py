@@ -45,7 +45,7 @@ _RECORD = Record(
 )
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """The structure of a kernel: all that its code depends on, besides the epilogue.
 
     Sums are of `type`, images of `source`, the kernel of `weights`. `width` channels make a block; `taps` are those of
@@ -71,14 +71,14 @@ class _Shape(NamedTuple):
         return f"depthwise {types} {self.layout} {self.columns}{less} of {self.width}: {window}"
 
 
-def _depthwise(b: Builder, shape: _Shape, finish: Finish) -> None:
+def _depthwise(b: Builder, shape: Shape, finish: Finish) -> None:
     r = _RECORD.load(b)
     type, lanes = shape.type, b.target.lanes(shape.type)
     one, width = b.index(1), b.index(shape.width)
     pixel = shape.width * type.size
     store = Store(b, finish, _RECORD.end, type, 1, shape.columns, 1)
     pitch = b.mul(r["region_x"], b.index(pixel))
-    steps = _Steps(
+    steps = Steps(
         b.mul(b.mul(r["dilation_z"], r["region_y"]), pitch), b.mul(r["dilation_y"], pitch), r["taps_z"], r["taps_y"]
     )
     down = b.mul(r["stride_y"], pitch)
@@ -108,14 +108,14 @@ def _depthwise(b: Builder, shape: _Shape, finish: Finish) -> None:
             spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["channels"], channel))
 
             def body(size: int, base: Value = base, weights: Value = weights, spot: Spot = spot) -> None:
-                store.sums(_sums(b, shape, base, size, weights, steps), 1, size, spot)
+                store.sums(window_sums(b, shape, base, size, weights, steps), 1, size, spot)
 
             sizes_of(b, shape.columns, tx.index, r["larger_x"], shape.is_even, body)
             after = tile_start(b, b.add(tx.index, one), shape.columns, r["larger_x"])
             store.rest(one, b.sub(after, x), spot)
 
 
-class _Steps(NamedTuple):
+class Steps(NamedTuple):
     """The bytes from a tap to the next along z and y, and how many taps there are."""
 
     z: Value
@@ -124,7 +124,7 @@ class _Steps(NamedTuple):
     taps_y: Value
 
 
-def _sums(b: Builder, shape: _Shape, base: Value, size: int, weights: Value, steps: _Steps) -> Sequence[Value]:
+def window_sums(b: Builder, shape: Shape, base: Value, size: int, weights: Value, steps: Steps) -> Sequence[Value]:
     """Return the sums over the taps of `size` outputs, a vector of channels each."""
     type, pixel = shape.type, shape.width * shape.type.size
     vector = type.vector(b.target.lanes(type))
@@ -156,7 +156,7 @@ def _sums(b: Builder, shape: _Shape, base: Value, size: int, weights: Value, ste
 
 def _fill(
     b: Builder,
-    shape: _Shape,
+    shape: Shape,
     r: Mapping[str, Value],
     image: Value,
     where: tuple[Value, Value, Value],
@@ -183,7 +183,7 @@ def _fill(
 
 
 def _copy_pixels(
-    b: Builder, shape: _Shape, source: tuple[Value, Value, Value], to: Value, count: Value, channels: Value
+    b: Builder, shape: Shape, source: tuple[Value, Value, Value], to: Value, count: Value, channels: Value
 ) -> None:
     """Copy a line's pixels: `source` is where they are, and the strides from pixel to pixel and channel to channel."""
     type, lanes, width = shape.type, b.target.lanes(shape.type), b.index(shape.width)
@@ -273,7 +273,7 @@ def depthwise(
     )
     layout = "pixels" if layout_of(x) in ("rows", "pixels") else "strided"
     window = (axes.x.taps, axes.x.stride, axes.x.dilation)
-    shape = _Shape(type, x.type, panels.type, layout, tiles.tile, tiles.is_even, width, *window)
+    shape = Shape(type, x.type, panels.type, layout, tiles.tile, tiles.is_even, width, *window)
     finish = Finish(epilogue, 0)
     low.step(
         low.kernel(f"{shape.key} {finish.key}", lambda b: _depthwise(b, shape, finish)),
@@ -286,6 +286,16 @@ def depthwise(
         nodes=[node, *epilogue.nodes],
         label=f"{node.op.name} depthwise 1x{tiles.tile}",
     )
+
+
+def is_depthwise(w: View) -> bool:
+    """Return whether every channel has a kernel of its own; `w` is (group, channel, inner, Z, Y, X)."""
+    return w.shape[0] > 1 and w.shape[1] == w.shape[2] == 1
+
+
+def side_by_side(w: View) -> View:
+    """Return the kernels of a depthwise correlation as one group's channels."""
+    return w._replace(shape=(1, w.shape[0], 1, *w.shape[3:]), strides=(0, w.strides[0], 0, *w.strides[3:]))
 
 
 def block_width(lanes: int, channels: int) -> int:

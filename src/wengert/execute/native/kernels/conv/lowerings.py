@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 from .....core.node import Node
 from ...codegen.types import storage_type
-from ...plan.lowering import Lowering, lowers
+from ...plan.lowering import Epilogue, Lowering, lowers
 from ...plan.plan import View
 from ..gemm.finish import plain_store
-from .correlate import correlate
+from .correlate import correlate, packed
+from .depthwise import is_depthwise, side_by_side
 from .geometry import SPATIAL, Axes, forward_axes, transpose_axes
 from .weight import weight_gradient
+from .widened import Widening, is_widening, reads_widened, widened
 
 Result = View | tuple[View, ...] | None
 
@@ -66,21 +69,61 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
         made = low.temp([shape[i] for i in order], x.dtype)
         result = made.permute((*range(lead), len(shape) - 1, *range(lead, len(shape) - 1)))
         epilogue = plain_store(made._replace(shape=pixels, strides=(pixels[1], 1)))
+    if len(each) == 1:
+        _correlate_once(low, x, w, each[0], epilogue, _padded_size(size), node)
+        return result
     for axes in each:
         correlate(low, x, w, axes, epilogue, _padded_size(size), node)
     return result
+
+
+def _correlate_once(
+    low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node
+) -> None:
+    """Add the steps of a correlation that is all of a result: with one that waits for it, or later, with its reader."""
+    width = low.target.lanes(x.type)
+    waiting = low.taken_over(x) if is_depthwise(w) else None
+    if waiting is not None:
+        kernels = (waiting.w, waiting.axes, waiting.node), (side_by_side(w), axes, node)
+        panels = [packed(low, kernel, along, width, of).view for kernel, along, of in kernels]
+        widened(low, waiting, (panels[0], panels[1]), axes, epilogue, size, node)
+        return
+    steps = partial(correlate, low, x, w, axes, epilogue, size, node)
+    reader = low.only_reader(node, epilogue) if is_widening(x, w, axes, epilogue) else None
+    if reader is not None and _reads_widened(reader, node, epilogue):
+        low.put_off(epilogue.outputs[0], Widening(x, w, axes, epilogue, node), steps)
+        return
+    steps()
+
+
+def _reads_widened(reader: Node, node: Node, epilogue: Epilogue) -> bool:
+    """Return whether the reader of a correlation's result is a depthwise one that can read it from scratch memory."""
+    if reader.op is not node.op or reader.spec.dtype != node.spec.dtype or not isinstance(reader.inputs[1], Node):
+        return False
+    x, w = (e.spec.shape for e in reader.inputs)
+    groups, spatial = reader.attrs["groups"], len(reader.attrs["stride"])
+    is_each = groups > 1 and w[0] == groups and w[1] == 1 and epilogue.outputs[0].shape[-1] == groups
+    return is_each and x[-spatial:] == node.spec.shape[-spatial:] and reads_widened(_axes(reader))
+
+
+def _axes(node: Node) -> Axes:
+    """Return the axes of a convolution."""
+    x, w = (e.spec.shape for e in node.inputs)
+    spatial = len(node.attrs["stride"])
+    attrs = (node.attrs["stride"], node.attrs["padding"], node.attrs["dilation"])
+    return forward_axes(x[-spatial:], node.spec.shape[-spatial:], w[2:], attrs)
 
 
 @lowers("convolve", followed=True)
 def convolve(low: Lowering, node: Node) -> Result:
     """Lower a convolution."""
     x, w = (low.view(i) for i in node.inputs)
-    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     if not _is_supported(node, x, w):
         return None
-    size = node.spec.shape[-len(stride) :]
-    axes = forward_axes(x.shape[-len(stride) :], size, w.shape[2:], (stride, padding, dilation))
-    return _product(low, node, _images(low, x, len(stride)), _by_groups(w, groups), size, [axes])
+    spatial = len(node.attrs["stride"])
+    size = node.spec.shape[-spatial:]
+    kernel = _by_groups(w, node.attrs["groups"])
+    return _product(low, node, _images(low, x, spatial), kernel, size, [_axes(node)])
 
 
 @lowers("convolve_transpose", followed=True)

@@ -116,19 +116,56 @@ class Finish:
             for kind, v, p in zip(self.kinds, self.arrays, places)
         ]
 
-    def row(self, b: Builder, places: Sequence[Place], product: Sequence[Value], masks: Sequence[Value] | None) -> None:
-        """Compute and store one row of a tile, given as vectors; `masks` say which columns there are."""
+    def held(
+        self, b: Builder, places: Sequence[Place], count: int, lanes: int, masks: Sequence[Value] | None
+    ) -> list[dict[int, Value]]:
+        """Load what is the same in every row, once for all of them: for each of `count` vectors, by operand."""
+        scalars = {
+            i: b.splat(b.load(view.type, places[i].pointer), lanes)
+            for i, (kind, view) in enumerate(zip(self.kinds, self.epilogue.operands))
+            if kind == "scalar"
+        }
+        found = []
+        for c in range(count):
+            rows = {
+                i: self._vector(b, view, places[i], c, lanes, masks)
+                for i, (kind, view) in enumerate(zip(self.kinds, self.epilogue.operands))
+                if kind == "column"
+            }
+            found.append(scalars | rows)
+        return found
+
+    def _vector(
+        self, b: Builder, view: View, place: Place, number: int, lanes: int, masks: Sequence[Value] | None
+    ) -> Value:
+        pointer = b.offset(place.pointer, number * max(lanes, 1), view.type)
+        type = view.type.vector(lanes)
+        return b.masked_load(type, pointer, masks[number]) if masks else b.load(type, pointer)
+
+    def row(
+        self,
+        b: Builder,
+        places: Sequence[Place],
+        product: Sequence[Value],
+        masks: Sequence[Value] | None,
+        held: Sequence[dict[int, Value]] | None = None,
+    ) -> None:
+        """Compute and store one row of a tile, given as vectors; `masks` say which columns there are.
+
+        `held` are the operands that are the same in every row, where they are loaded already.
+        """
         lanes = product[0].type.lanes
         given = len(self.epilogue.operands)
+        held = held if held is not None else self.held(b, places, len(product), lanes, masks)
         for c, x in enumerate(product):
             operands = []
-            for kind, view, place in zip(self.kinds, self.epilogue.operands, places):
-                if kind in ("scalar", "row"):
+            for i, (kind, view, place) in enumerate(zip(self.kinds, self.epilogue.operands, places)):
+                if i in held[c]:
+                    operands.append(held[c][i])
+                elif kind == "row":
                     operands.append(b.splat(b.load(view.type, place.pointer), lanes))
                 else:
-                    pointer = b.offset(place.pointer, c * max(lanes, 1), view.type)
-                    type = view.type.vector(lanes)
-                    operands.append(b.masked_load(type, pointer, masks[c]) if masks else b.load(type, pointer))
+                    operands.append(self._vector(b, view, place, c, lanes, masks))
             for view, place in zip(self.arrays, places):
                 if place.ahead is not None:
                     # A vector's last element lies in a line that no vector before it touches.
@@ -147,5 +184,8 @@ class Finish:
         probe = Builder("probe", target)
         stride = probe.index(0)
         places = [Place(probe.ptrs, stride) for _ in self.arrays]
-        self.row(probe, places, [Value("zeroinitializer", type.vector(target.lanes(type)))], None)
-        return probe.length <= INLINE
+        lanes = target.lanes(type)
+        held = self.held(probe, places, 1, lanes, None)
+        before = probe.length
+        self.row(probe, places, [Value("zeroinitializer", type.vector(lanes))], None, held)
+        return probe.length - before <= INLINE

@@ -2,7 +2,8 @@
 
 The result is a row: y[n] = sum over k of x[k] * b[k, n]. Where columns lie side by side, several
 vectors of them are summed at once down the inner axis; where the inner axis does, several columns
-are, each in lanes of its own which are added up at the end as a tree. A long inner axis of few
+are, each in lanes of its own which are added up at the end as a tree. A constant matrix is packed, once for all
+calls, so that what is summed at once is one stretch of memory. A long inner axis of few
 columns is cut into chunks, summed apart and then together: how it is cut follows from the sizes
 alone, so sums have the same bits on any number of threads.
 """
@@ -31,8 +32,11 @@ from .tiles import CHAINS, is_masked, numpy_dtype
 COLUMNS = 4
 # Elements of the matrix that one unit reads at least, where a long inner axis is cut.
 CHUNK = 1 << 15
-# It is cut where there are fewer units than this without.
+# A constant matrix of more bytes is in no second-level cache when it is wanted: it is asked for so many bytes ahead.
+FAR, AHEAD = 1 << 21, 1 << 13
+# It is cut where there are fewer units than this without; of a packed matrix units have fewer columns instead.
 UNITS = 16
+PACKED_UNITS, LEAST_BLOCK = 8, 4
 
 
 def block_of(target: Target) -> int:
@@ -43,7 +47,7 @@ def block_of(target: Target) -> int:
     return target.registers // 2
 
 
-RECORD = Record("*x *b inner columns x_step b_step b_column chunk chunks blocks")
+RECORD = Record("*x *b inner columns x_step b_step b_column b_block chunk chunks blocks")
 
 
 def turned(epilogue: Epilogue) -> Epilogue | None:
@@ -57,30 +61,60 @@ def turned(epilogue: Epilogue) -> Epilogue | None:
     return Epilogue(epilogue.key, operands, [kinds[k] for k in epilogue.kinds], outputs, epilogue.emit, epilogue.nodes)
 
 
+class _Matrix(NamedTuple):
+    """A matrix as the kernel reads it: the steps along its axes, and from one block of so many vectors to the next."""
+
+    view: View
+    inner: int
+    columns: int
+    step: int
+    column: int
+    block: int
+    next_block: int
+    is_packed: bool
+
+
+def _matrix(low: Lowering, y: View, type: Type) -> _Matrix:
+    """Return a matrix of shape (batch..., k, n), packed where it is a constant.
+
+    Packed it has so many blocks, where that is possible, that the inner axis need not be cut.
+    """
+    (inner, columns), (step, column) = y.shape[-2:], y.strides[-2:]
+    lanes, block = low.target.lanes(type), block_of(low.target)
+    if not low.is_free_to_pack(y) or y.type != type or min(inner, columns) < 2:
+        return _Matrix(y, inner, columns, step, column, block, block * lanes * column, False)
+    while block > LEAST_BLOCK and -(-columns // (block * lanes)) < PACKED_UNITS:
+        block //= 2
+    width = min(block, -(-columns // lanes)) * lanes
+    panels = pack(low, y.permute((*range(len(y.shape) - 2), -1, -2)), type, (width,), (-(-columns // width),)).view
+    return _Matrix(panels, inner, columns, width, 1, block, width * inner, True)
+
+
 def row_product(low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue, nodes: Sequence[Node]) -> None:
     """Add the steps of x @ y, of shapes (batch..., 1, k) and (batch..., k, n)."""
     *batch, _, inner = x.shape
-    columns = y.shape[-1]
-    width = block_of(low.target) * low.target.lanes(type)
+    matrix = _matrix(low, y, type)
+    columns, width = matrix.columns, matrix.block * low.target.lanes(type)
     per = CHUNK // max(1, min(columns, width))
     units = math.prod(batch) * -(-columns // width)
-    chunks = -(-inner // per) if inner >= 2 * per and units < UNITS else 1
+    enough = PACKED_UNITS if matrix.is_packed else UNITS
+    chunks = -(-inner // per) if inner >= 2 * per and units < enough else 1
     if chunks == 1:
-        _step(low, x, y, type, Finish(epilogue, len(batch)), inner, 1, nodes)
+        _step(low, x, matrix, type, Finish(epilogue, len(batch)), inner, 1, nodes)
         return
     per = -(-inner // chunks)  # no small piece is left over
     parts = low.temp((*batch, chunks, 1, columns), numpy_dtype(type))
-    _step(low, x, y, type, Finish(plain_store(parts), len(batch) + 1), per, chunks, nodes)
+    _step(low, x, matrix, type, Finish(plain_store(parts), len(batch) + 1), per, chunks, nodes)
     ones = low.constant(np.ones(chunks, numpy_dtype(type))).broadcast((*batch, 1, chunks))
     summed = parts.reshape((*batch, chunks, columns))
     assert summed is not None
-    _step(low, ones, summed, type, Finish(epilogue, len(batch)), chunks, 1, nodes)
+    _step(low, ones, _matrix(low, summed, type), type, Finish(epilogue, len(batch)), chunks, 1, nodes)
 
 
 def _step(
     low: Lowering,
     x: View,
-    y: View,
+    matrix: _Matrix,
     type: Type,
     finish: Finish,
     chunk: int,
@@ -88,16 +122,16 @@ def _step(
     nodes: Sequence[Node],
 ) -> None:
     *batch, _, inner = x.shape
-    columns = y.shape[-1]
-    b_step, b_column = y.strides[-2:]
-    how = "columns" if b_column == 1 or columns == 1 else "any"
-    if b_step == 1 and inner > 1 and not (b_column == 1 and columns > 1):
+    columns, y = matrix.columns, matrix.view
+    how = "columns" if matrix.column == 1 or columns == 1 else "any"
+    if matrix.step == 1 and inner > 1 and not (matrix.column == 1 and columns > 1):
         how = "inner"
         if x.strides[-1] != 1:
             packed = pack(low, x, type, (1,), (1,)).view
             x = packed._replace(shape=x.shape, strides=(*packed.strides[:-1], 0, 1))
-    shape = _Shape(type, x.type, y.type, how, len(batch), chunks > 1)
-    blocks = -(-columns // (block_of(low.target) * low.target.lanes(type)))
+    asks_ahead = matrix.is_packed and y.size * y.type.size > FAR
+    shape = _Shape(type, x.type, y.type, how, matrix.block, len(batch), chunks > 1, asks_ahead)
+    blocks = -(-columns // (matrix.block * low.target.lanes(type)))
     axes = zip(batch, x.strides, y.strides)
     words = RECORD.words(
         x=x,
@@ -105,8 +139,9 @@ def _step(
         inner=inner,
         columns=columns,
         x_step=x.strides[-1],
-        b_step=b_step,
-        b_column=b_column,
+        b_step=matrix.step,
+        b_column=matrix.column,
+        b_block=matrix.next_block,
         chunk=chunk,
         chunks=chunks,
         blocks=blocks,
@@ -134,12 +169,14 @@ class _Shape(NamedTuple):
     x: Type
     b: Type
     how: str
+    block: int
     batch_axes: int
     is_cut: bool
+    asks_ahead: bool
 
     def __str__(self) -> str:
-        cut = " cut" if self.is_cut else ""
-        return f"{self.type.text} {self.x.text} {self.b.text} {self.how} {self.batch_axes}{cut}"
+        way = f"{' cut' if self.is_cut else ''}{' ahead' if self.asks_ahead else ''}"
+        return f"{self.type.text} {self.x.text} {self.b.text} {self.how} {self.block} {self.batch_axes}{way}"
 
 
 class RowProduct:
@@ -148,7 +185,7 @@ class RowProduct:
     def __init__(self, b: Builder, shape: _Shape, finish: Finish) -> None:
         self.b, self.shape, self.finish = b, shape, finish
         self.type = shape.type
-        self.lanes, self.block = b.target.lanes(shape.type), block_of(b.target)
+        self.lanes, self.block = b.target.lanes(shape.type), shape.block
         self.words = RECORD.load(b)
         self.sums = b.local(shape.type, self.block * self.lanes)
 
@@ -171,7 +208,7 @@ class RowProduct:
             x = b.offset(x, b.mul(start, w["x_step"]), shape.x)
             matrix = b.offset(matrix, b.mul(start, w["b_step"]), shape.b)
             column = b.mul(block, b.index(self.block * self.lanes))
-            matrix = b.offset(matrix, b.mul(column, w["b_column"]), shape.b)
+            matrix = b.offset(matrix, b.mul(block, w["b_block"]), shape.b)
             left = b.imin(b.sub(w["columns"], column), b.index(self.block * self.lanes))
             {"columns": self._down, "inner": self._along, "any": self._gathered}[shape.how](x, matrix, inner, left)
             places = self.finish.places(b, RECORD.end + 3 * shape.batch_axes, [*batch, *[chunk] * shape.is_cut])
@@ -225,6 +262,8 @@ class RowProduct:
 
         def step(sums: Sequence[Value], x_at: Value, b_at: Value) -> tuple[list[Value], Value, Value]:
             factor = b.splat(convert(b, b.load(shape.x, x_at), self.type), self.lanes)
+            for c in range(len(sums) if shape.asks_ahead else 0):
+                b.prefetch(b.offset(b_at, c * self.lanes + AHEAD // shape.b.size, shape.b), level=2)
             made = [self._add(factor, convert(b, load(b_at, c), self.type), s) for c, s in enumerate(sums)]
             return made, b.offset(x_at, x_step, shape.x), b.offset(b_at, b_step, shape.b)
 

@@ -104,7 +104,10 @@ class Widened(NamedTuple):
 
 
 class Product:
-    """The writer of the kernel of a product of one arithmetic, number of batch axes and epilogue, in slabs or not."""
+    """The writer of the kernel of a product of one arithmetic, number of batch axes and epilogue, in slabs or not.
+
+    With `ends_early`, B's last panel has no memory for columns that are not there: vectors are loaded under masks.
+    """
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class Product:
         finish: Finish,
         *,
         in_slabs: bool = False,
+        ends_early: bool = True,
         widened: Widened | None = None,
     ) -> None:
         self.b = b
@@ -120,6 +124,7 @@ class Product:
         self.arithmetic = arithmetic
         type = self.type = arithmetic.type
         self.in_slabs = in_slabs
+        self.ends_early = ends_early
         self.finish = finish
         self.lanes = b.target.lanes(type)
         self.heights = heights(b.target)
@@ -400,7 +405,9 @@ class Product:
         sums = list(starts)
 
         def step(sums: Sequence[Value], groups: Sequence[Value], b_at: Value) -> list[Value]:
-            loaded = [self._columns(arithmetic, b_at, c, masks) for c in range(tile.vectors)]
+            loaded = [
+                self._columns(arithmetic, b_at, c, masks if self.ends_early else None) for c in range(tile.vectors)
+            ]
             made = []
             for r in range(tile.rows):
                 if r % 3 == 0:
@@ -465,8 +472,9 @@ class Product:
         b, finish = self.b, self.finish
         rows = len(sums) // vectors
         if self.tile is None:
+            held = finish.held(b, places, vectors, self.lanes, masks)
             for r in range(rows):
-                finish.row(b, places, sums[r * vectors : (r + 1) * vectors], masks)
+                finish.row(b, places, sums[r * vectors : (r + 1) * vectors], masks, held)
                 places = finish.next_row(b, places)
             return
         for i, x in enumerate(sums):
@@ -485,12 +493,13 @@ class Product:
         b = self.b
         assert self.tile is not None
         pointers = [p.pointer for p in places]
+        held = self.finish.held(b, places, vectors, self.lanes, masks)
         with b.loop(0, rows, 1, [self.tile, *pointers]) as loop:
             at = loop.values[0]
             here = [place._replace(pointer=p) for p, place in zip(loop.values[1:], places)]
             sums = [
                 b.load(self.type.vector(self.lanes), b.offset(at, c * self.lanes, self.type)) for c in range(vectors)
             ]
-            self.finish.row(b, here, sums, masks)
+            self.finish.row(b, here, sums, masks, held)
             following = self.finish.next_row(b, here)
             loop.carry(b.offset(at, vectors * self.lanes, self.type), *(p.pointer for p in following))

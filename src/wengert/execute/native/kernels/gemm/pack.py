@@ -51,11 +51,14 @@ class Panels(NamedTuple):
 def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int], per: int = 1) -> Panels:
     """Return the panels of x, of shape (batch..., rows, inner): `counts` of them of each of `heights`, in order.
 
-    Their numbers are of `type`, `per` of them (1 or 2) side by side.
+    Their numbers are of `type`, `per` of them (1 or 2) side by side. A matrix that is repeated along an axis of the
+    batch is packed once.
     """
+    *batch, rows, inner = x.shape
+    once = x._replace(shape=(*(1 if s == 0 else n for n, s in zip(batch, x.strides)), rows, inner))
     layout = (type.text, tuple(heights), tuple(counts), per)
-    found: Panels = low.packed(x, layout, lambda: _pack(low, x, type, heights, counts, per))
-    return found
+    panels, smallest = low.packed(once, layout, lambda: _pack(low, once, type, heights, counts, per))
+    return Panels(panels.broadcast((*batch, panels.shape[-1])), smallest)
 
 
 def _pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int], per: int) -> Panels:

@@ -164,15 +164,16 @@ def _gemm(
     smallest = [view for view in (a_smallest, b_smallest) if view is not None]
     words += [word for view in smallest for word in (view, view.size)]
     scratch = blocks.tiles * blocks.panels * kinds[0] * width * type.size if slabs > 1 else 0
-    key = f"gemm {arithmetic.key} {layout.batch_axes} {finish.key} {finish.ahead}{' in slabs' if slabs > 1 else ''}"
+    ways = {"in_slabs": slabs > 1, "ends_early": b is y and is_masked(target) and columns % target.lanes(type) != 0}
+    key = (
+        f"gemm {arithmetic.key} {layout.batch_axes} {finish.key} {finish.ahead} {' '.join(w for w in ways if ways[w])}"
+    )
     if widened:
         words.append(x.strides[-1])
         scratch += blocks.tiles * kinds[0] * slab * type.size
         key = f"{key} widens {widened.type.text} {widened.how}"
     low.step(
-        low.kernel(
-            key, lambda builder: Product(builder, arithmetic, finish, in_slabs=slabs > 1, widened=widened).write()
-        ),
+        low.kernel(key, lambda builder: Product(builder, arithmetic, finish, widened=widened, **ways).write()),
         words,
         reads=[a, b, tail, *smallest, *epilogue.operands],
         writes=epilogue.outputs,

@@ -13,7 +13,7 @@ from ...plan.plan import View
 from ...rewrite.small_products import TINY
 from ...scalar.fp16 import convert
 from .finish import plain_store
-from .plan import compute_type, product
+from .plan import REUSE, compute_type, product
 
 Result = View | tuple[View, ...] | None
 
@@ -63,6 +63,10 @@ def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Resul
     batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     assert batch is not None
     rows = x.reshape((math.prod(x.shape[:-1]), x.shape[-1])) if len(y.shape) == 2 else None
+    if rows is None and len(y.shape) == 2 and y.shape[-1] >= REUSE:
+        # Laying the rows one after the other takes little beside so many columns; matrix by matrix, all of y would be
+        # read again for a few rows.
+        rows = low.contiguous(x).reshape((math.prod(x.shape[:-1]), x.shape[-1]))
     if rows is not None:
         x = rows
     else:

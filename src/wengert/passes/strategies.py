@@ -1,7 +1,8 @@
-"""The rules of placement: for an op, which placements of its operands along one mesh axis give which of its results.
+"""Strategies: for an op, which parts of its operands give which parts of its results.
 
-Each rule lists *strategies*. What follows from an op's declaration alone (its kind, role, layout, the axes that it
-reduces) is a default; an op that has no strategy runs on whole values, which is right for every op.
+The parts are those of ranks along one axis of a mesh, or those that a loop takes one after the other. Each rule lists
+*strategies*. What follows from an op's declaration alone (its kind, role, layout, the axes that it reduces) is a
+default; an op that has no strategy runs on whole values, which is right for every op.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...core.node import Node
-from ...core.ops.facets import Role
-from ...core.ops.op import Linear, Partial, Route, spec_of_input
-from ...core.ops.record import OUTPUT, SCALARS
-from ...core.spec import Shape, Spec, category
-from .placement import PARTIAL, Entry
+from ..core.node import Node
+from ..core.ops.facets import Role
+from ..core.ops.op import Linear, Partial, Route, spec_of_input
+from ..core.ops.record import OUTPUT, SCALARS
+from ..core.spec import Shape, Spec, category
+
+# What each has of a value: None for all of it, the dimension (from the left) of which it has a part, PARTIAL for a
+# summand.
+Entry = int | None
+PARTIAL = -1
 
 
 class Strategy(NamedTuple):

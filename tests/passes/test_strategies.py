@@ -19,7 +19,7 @@ from wengert.distribute.engines.lockstep import run_lockstep
 from wengert.distribute.mesh import Mesh
 from wengert.distribute.placing.partition import Partition, Partitioned
 from wengert.distribute.placing.placement import PARTIAL, local_part
-from wengert.distribute.placing.rules import Strategy, specs_of_results, strategies
+from wengert.passes.strategies import Strategy, specs_of_results, strategies
 
 NAMES = [name for name, op in OPS.items() if op.kind not in ("control", "collective")]
 
