@@ -33,8 +33,9 @@ TESTS = ROOT / "tests" / "torch"
 AT_SIZE = ROOT / "benchmarks" / "at_size"
 CONTENDERS = ("pytorch eager", "pytorch compiled", "wengert eager", "wengert compiled")
 USUAL = tuple(sorted(p.stem for p in AT_SIZE.glob("*.py") if p.stem != "common"))
-# How far timed losses may be from PyTorch's, the first and the mean of all: programs draw random numbers.
-FIRST, MEAN = 0.1, 0.2
+# How far timed losses may be from PyTorch's, the first and the mean of all: programs draw random numbers. By its
+# dropout alone the first loss of the MNIST CNN has a standard deviation of 5 %, under either library.
+FIRST, MEAN = 0.25, 0.2
 # The steps of the comparison in float64, and how far its losses may be from PyTorch's.
 CHECKED, EXACT = 6, 1e-8
 
