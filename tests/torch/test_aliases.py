@@ -391,3 +391,71 @@ def test_a_donated_argument_comes_back_as_another_tensor() -> None:
         assert given.tolist() == [1, 1]
         assert total.tolist() == [2, 2]
         x = given
+
+
+# -- places that are known when a program runs
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile. .* runs eagerly")
+@pytest.mark.parametrize("number", [int, torch.tensor], ids=["int", "tensor"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda b, k: b[k].add_(1.0),
+        lambda b, k: b[k].copy_(torch.ones(2)),
+        lambda b, k: b[k, :].fill_(1.0),
+        lambda b, k: b.t()[:, k].add_(1.0),
+    ],
+)
+def test_a_write_at_a_place_that_differs_from_call_to_call(number: Any, write: Any) -> None:
+    b = torch.zeros(3, 2)
+    compiled = torch.compile(lambda k: write(b, k))
+    for k in (0, 1, 2):
+        compiled(number(k))
+    equal(b, np.ones((3, 2)))
+
+
+def test_what_is_read_at_such_a_place_is_no_view_and_says_so() -> None:
+    b = torch.zeros(3, 2)
+    row = torch.compile(lambda k: b[k])
+    for k in (0, 1, 2):
+        found = row(torch.tensor(k))
+        equal(found, np.zeros(2))
+    with pytest.raises(wg.WriteError, match="would not reach"):
+        found.add_(1.0)
+
+
+@either
+def test_copy_without_a_history_has_none(compiled: Compile) -> None:
+    b, w = torch.zeros(1), torch.tensor([2.0], requires_grad=True)
+
+    @compiled
+    def step(x: Any) -> Any:
+        h = w * x
+        with torch.no_grad():
+            b.copy_(h)
+        (b * w).sum().backward()
+        return h.detach()
+
+    for i in range(CALLS):
+        w.grad = None
+        step(torch.tensor([1.0 + i]))
+        equal(w.grad, [2.0 * (i + 1)])
+        assert not b.requires_grad
+
+
+def test_a_copy_of_a_leaf_is_no_leaf() -> None:
+    w = torch.ones(2, requires_grad=True)
+    b = torch.zeros(2).copy_(w)
+    assert not b.is_leaf
+    b.mul_(2.0)
+    b.sum().backward()
+    equal(w.grad, [2.0, 2.0])
+
+
+@pytest.mark.parametrize("take", [lambda x: x.unfold(-1, 2, 2), lambda x: x.as_strided((2, 2), (1, 2))])
+def test_windows_as_results(take: Any) -> None:
+    compiled = torch.compile(take)
+    for i in range(CALLS):
+        x = torch.arange(6.0).reshape(2, 3) + i
+        equal(compiled(x), take(x).numpy())

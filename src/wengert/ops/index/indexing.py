@@ -329,7 +329,26 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 if op.view:
                     out._base = (ref(x), code, offset, x._base)
                 return out
-    return _indexed(x, _parse(x, index))
+    out = _indexed(x, _parse(x, index))
+    if x.writes_through is not None and out._base is None and _is_traced_window(x, index):
+        # A view, whose place is known when a program runs: a write to it is refused, as it could not be carried.
+        frame = getframe(1)
+        out._base = base_of(x, frame.f_code, frame.f_lasti)
+    return out
+
+
+def _is_traced_window(x: Tensor, index: Any) -> bool:
+    """Return whether an index of whole numbers, some of them without a value yet, takes a view in a namespace of views.
+
+    In PyTorch's a tensor of no dimensions is such a number, in NumPy's an array of none is not.
+    """
+    items = index if type(index) is tuple else (index,)
+    numbers = [i for i in items if isinstance(i, Tensor)]
+    return (
+        any(i._data is None for i in numbers)
+        and all(type(i) in _BASIC for i in items if not isinstance(i, Tensor))
+        and all(i.ndim == 0 and i.dtype.kind in "iu" and (i.is_weak or x.read_index is not None) for i in numbers)
+    )
 
 
 def _shared(data: Any, index: Any) -> Any:

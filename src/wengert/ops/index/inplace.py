@@ -23,7 +23,7 @@ from ...core.mode import enable_grad, get_mode
 from ...core.ops.declare import METHODS, public
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.operands import elementwise_general
-from ...core.ops.record import caller, same_value
+from ...core.ops.record import another, caller, same_value
 from ...core.source import is_stored_back, resolve
 from ...core.spec import DType, broadcast_shapes, category, show
 from ...core.standins import replace
@@ -344,7 +344,9 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
             f"{what}: a value of shape {v.shape} for a tensor of {show(x.shape, x.dtype)}",
             "The value must broadcast to the tensor's shape.",
         )
-    out = old_version(v) if v.shape == x.shape else broadcast.front(v, shape=x.shape)
+    out = another(v) if v.shape == x.shape else broadcast.front(v, shape=x.shape)
+    if out.requires_grad and not get_mode().grad:  # in a trace, whose values are their nodes
+        out = TABLE["stop_gradient"].front(out)
     # State has memory of its own: what is written next may be a part of it.
     if out._data is not None and 0 in out._data.strides:
         out._data = np.array(out._data, order="C")

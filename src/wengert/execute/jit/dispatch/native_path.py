@@ -52,6 +52,8 @@ class NativePath:
         path = code.path
         if path.carries or not isinstance(path.executor, Compiled):
             raise Unsupported
+        if any(i.name == "taken" for i in code.code):  # the owner, which is no result, would have no place
+            raise Unsupported
         self.out, self.words, self.copied, self.code, self.path = out, words, numbers, code, path
         self.plan, self.do = path.executor.program.plan, out.do
         if path.writes and any(isinstance(s.kernel, HostCall) and s.kernel.when is None for s in self.plan.steps):
