@@ -71,6 +71,7 @@ UNTRACED = (
     "argwhere",
     ".view(torch",
     "resize",
+    "as_strided",
     "tolist",
     "item()",
     "[n > 3]",

@@ -10,7 +10,8 @@ import numpy as np
 
 import wengert as wg
 
-from ...core.errors import DTypeError, RangeError, ShapeError, fail
+from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ...core.graph.snapshot import LEAVES
 from ...core.ops.declare import PUBLIC
 from ...core.ops.record import bind
 from ...core.spec import int32, int64, show
@@ -630,6 +631,14 @@ def _fills_memory(x: Any, in_part: bool) -> bool:
     return x._base is None or whole.nbytes == lies.nbytes
 
 
+def _is_given(x: Any) -> bool:
+    """Return whether elements without a value yet lie in the memory of an input of a trace."""
+    if x._data is not None:
+        return False
+    root = ([x, *x.writes_through.owners(x)])[-1]
+    return root.node is None or root.node.op in LEAVES
+
+
 @function()
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Return the elements at steps in memory, the tensor's own in row-major order.
@@ -637,7 +646,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     `storage_offset` is counted from the beginning of the memory; where it is left out, from the tensor's own.
 
     A write to the result reaches the tensor, and the other way round. Raises RangeError beyond the tensor's elements,
-    ShapeError for a part of another tensor that lies in another order, or with an offset.
+    ShapeError for a part of another tensor that lies in another order, or with an offset, GraphError in a compiled
+    function for the memory of what that is given: `torch.compile` runs it eagerly then.
     """
     x = tensor_of(input)
     if not _fills_memory(x, storage_offset is None):
@@ -645,6 +655,12 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
             ShapeError,
             f"as_strided of {show(x.shape, x.dtype)}, which is part of a tensor or lies in another order",
             "Strides would be those of that tensor's memory. Take them from the tensor itself, or of x.contiguous().",
+        )
+    if _is_given(x):
+        fail(
+            GraphError,
+            f"as_strided of {show(x.shape, x.dtype)}, in the memory of what a compiled function is given",
+            "How that lies may differ from call to call. Take the strides outside, or of x.clone().",
         )
     at = _strided(tuple(x.shape), size, stride, storage_offset)
     out = as_torch(bind(index_op, (reshaped(x, (x.numel(),)), at), {"axis": -1}))
