@@ -52,7 +52,8 @@ class NativePath:
         path = code.path
         if path.carries or not isinstance(path.executor, Compiled):
             raise Unsupported
-        if any(i.name == "taken" for i in code.code):  # the owner, which is no result, would have no place
+        # Seen before anything is written: what such an instruction reads may have no place here, as a view's owner.
+        if any(getattr(type(self), f"on_{i.name}") is NativePath.by_python for i in code.code):
             raise Unsupported
         self.out, self.words, self.copied, self.code, self.path = out, words, numbers, code, path
         self.plan, self.do = path.executor.program.plan, out.do
