@@ -471,3 +471,30 @@ def test_strides_of_what_a_compiled_function_is_given_are_not_guessed() -> None:
             torch.compile(lambda x: x.as_strided((2, 2), (1, 2)), fullgraph=True)(given)
     with pytest.warns(UserWarning, match="runs eagerly"):
         equal(torch.compile(lambda x: x.as_strided((2, 2), (1, 2)))(x), [[0.0, 2.0], [1.0, 3.0]])
+
+
+@either
+@pytest.mark.parametrize("rule", ["SGD", "Adam"])
+def test_a_view_of_a_parameter_lives_while_the_optimiser_steps(compiled: Compile, rule: str) -> None:
+    """Afterwards it has the new value, and gradients go on to the parameter by it."""
+    w = torch.tensor([[1.0, -2.0]], dtype=torch.float64, requires_grad=True)
+    optimizer = getattr(torch.optim, rule)([w], lr=0.25)
+    alone = np.array([[1.0, -2.0]])
+
+    @compiled
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        row = w.squeeze()
+        (row @ x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        (row**2).sum().backward()
+        return row.detach() * 1
+
+    for i in range(CALLS):
+        row = step(torch.tensor([3.0 + i, 4.0], dtype=torch.float64))
+        if rule == "SGD":
+            alone = alone - 0.25 * np.array([[3.0 + i, 4.0]])
+            equal(w, alone)
+        equal(row, w.detach().numpy()[0])
+        equal(w.grad, 2 * w.detach().numpy())

@@ -384,7 +384,9 @@ class Through:
             owners, views = _inside(x, owners), _inside(x, views)
             if not owners and not views:
                 return False
-            past = [t for t in (x, *owners, *views) if _tracked(t) and (t.node is None or t.node.op is not LEAF)]
+            # Views of a leaf, in ways that are known, lead to it afterwards too.
+            carriers = [x] if x.node is not None and x.node.op is LEAF and not owners else [x, *owners, *views]
+            past = [t for t in carriers if _tracked(t) and (t.node is None or t.node.op is not LEAF)]
             if past or _tracked(new):
                 fail(
                     WriteError,
