@@ -466,11 +466,11 @@ def composite(
     """Declare a composite: a plain function of ops that stays one node in graphs.
 
     The decorated body takes the tensors in order (None for an absent optional one) and the
-    attributes by name. With `forward` (NumPy) and `facts` eager execution runs those, fused; without
-    them it runs the body, and its nodes are folded into one when a graph is closed. Where there are
-    kernels (see :mod:`wengert.core.ops.kernels`) they stand in for `forward`; `check` raises for the
-    values, given as to `forward`, that it refuses; `fits` for the specs that `forward` and kernels are not
-    written for, though the body would broadcast them.
+    attributes by name. With `forward` (NumPy; the body's formula where it is left out) or `facts` eager
+    execution runs those, fused; without both it runs the body, and its nodes are folded into one when a
+    graph is closed. Where there are kernels (see :mod:`wengert.core.ops.kernels`) they stand in for
+    `forward`; `check` raises for the values, given as to `forward`, that it refuses; `fits` for the specs
+    that `forward` and kernels are not written for, though the body would broadcast them.
     """
 
     def register(body: Callable[..., Any]) -> Op:
@@ -496,7 +496,7 @@ def composite(
         )
         _read_formulas(made)
         made.infer = _taking(made, infer)
-        made.front = _composite_front(made, forward is not None, check)
+        made.front = _composite_front(made, forward is not None or facts is not None, check)
         return made
 
     return register

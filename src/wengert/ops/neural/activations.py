@@ -466,6 +466,8 @@ hardswish_op = _elementwise(
     lambda v: v * min(max(v + 3, 0), 6) / 6,
     unary((-2.5, 2.5), (3.2, 5)),
     "HardSwish",
+    # At the kinks the derivatives outside: a product rule would take half a sum of both sides.
+    slope=lambda x: where_op(x <= -3.0, 0.0, where_op(x >= 3.0, 1.0, x / 3.0 + 0.5)),
     zero_gradient="clipped",
 )
 

@@ -353,7 +353,8 @@ broadcast: Op = linear(
 
 def _broadcasted(x: Tensor, shape: Shape) -> Tensor:
     if x.shape == shape:
-        return x
+        # Where nothing is recorded, what comes out has no history, be it of the same shape.
+        return x if x.node is None or get_mode().grad else reshaped(x, shape)
     out: Tensor = bind(broadcast, (x,), {"shape": shape})
     return out
 

@@ -311,7 +311,10 @@ def _copysign(x: Any, y: Any) -> Any:
 
 
 def _atan2(x: Any, y: Any) -> Any:
-    return wg.atan2(x, y)
+    """Return the angle of (y, x). At the origin PyTorch's derivative is 0, where :func:`wengert.atan2` has none."""
+    x, y = tensor_of(x), tensor_of(y)
+    origin = (x == 0) & (y == 0)
+    return wg.where(origin, wg.atan2(x.detach(), y.detach()), wg.atan2(x, wg.where(origin, 1.0, y)))
 
 
 declare(

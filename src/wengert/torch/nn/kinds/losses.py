@@ -325,6 +325,11 @@ def poisson_nll_loss(
 # -- margins
 
 
+def _missing(x: Tensor) -> Tensor:
+    """Return max(0, x), whose derivative where x is 0 is 1, as in PyTorch's losses that clamp; relu's is 0."""
+    return wg.clip(x, 0.0)
+
+
 @computed_in("float32", "torch")
 def hinge_embedding_loss(
     input: Any,
@@ -336,7 +341,7 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """Return `input` where the target is 1, and what it lacks to `margin` where the target is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
-    loss = wg.where(target != 1, wg.relu(margin - input), 0.0) + wg.where(target != -1, input, 0.0)
+    loss = wg.where(target != 1, _missing(margin - input), 0.0) + wg.where(target != -1, input, 0.0)
     return reduced(loss, reduction, "hinge_embedding_loss")
 
 
@@ -358,7 +363,7 @@ def margin_ranking_loss(
     if not input1.ndim == input2.ndim == target.ndim:
         shapes = ", ".join(str(tuple(t.shape)) for t in (input1, input2, target))
         fail(ShapeError, f"margin_ranking_loss of {shapes}", "All have one number of dimensions.")
-    return reduced(wg.relu(-target * (input1 - input2) + margin), reduction, "margin_ranking_loss")
+    return reduced(_missing(-target * (input1 - input2) + margin), reduction, "margin_ranking_loss")
 
 
 @computed_in("float32", "torch")
@@ -392,7 +397,7 @@ def cosine_embedding_loss(
         )
     squares = ((input1 * input1).sum(axis=-1) + 1e-12) * ((input2 * input2).sum(axis=-1) + 1e-12)
     cosine = (input1 * input2).sum(axis=-1) / wg.sqrt(squares)
-    loss = wg.where(target == 1, 1 - cosine, 0.0) + wg.where(target == -1, wg.relu(cosine - margin), 0.0)
+    loss = wg.where(target == 1, 1 - cosine, 0.0) + wg.where(target == -1, _missing(cosine - margin), 0.0)
     return reduced(loss, reduction, "cosine_embedding_loss")
 
 
@@ -426,7 +431,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = wg.minimum(far, distance(positive, negative))
-    return reduced(wg.relu(margin + near - far), reduction, "triplet_margin_loss")
+    return reduced(_missing(margin + near - far), reduction, "triplet_margin_loss")
 
 
 @computed_in("float32", "torch")
