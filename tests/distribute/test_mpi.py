@@ -46,7 +46,7 @@ def slow(*values: Any) -> Any:
 
 @pytest.mark.parametrize("ranks", [2, slow(3), slow(4)])
 def test_sums_have_the_bits_of_the_simulation(ranks: int) -> None:
-    """Native code adds up pieces as they come: in the order of the ranks."""
+    """Native code adds up pieces as they come, in one order of the ranks."""
     found = dist.run(meshes.sums, ranks, engine="mpi")
     for values, simulated in zip(found, dist.run(meshes.sums, ranks, engine="simulate"), strict=True):
         for name, value in values.items():

@@ -2,7 +2,8 @@
 
 Runs of several seeds may share a folder: they take each run that nobody disturbs from there.
 
-Each job trains on two ranks and saves a checkpoint after every step. One rank is sent SIGKILL or SIGSTOP somewhere
+Each job trains on two ranks and saves a checkpoint after every step; by the plan "blocks", which has the same bits on
+any number of ranks, it is on one, two or four. One rank is sent SIGKILL or SIGSTOP somewhere
 between the start and the exit. The job must end by itself, in bounded time, with a status that is not 0, and leave no
 process. The next job goes on from the last checkpoint. When training is done, its losses must be, bit for bit, those of
 a run that nobody disturbed.
@@ -62,7 +63,7 @@ def trained(folder: str, stop: int, plan: str) -> list[float]:
     mesh = dist.Mesh(data=dist.size())
     model = wg.nn.Sequential(wg.nn.Linear(6, 8), wg.nn.Tanh(), wg.nn.Linear(8, 4))
     optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
-    dist.shard(model, mesh, fsdp="data" if plan == "fsdp" else None)
+    dist.shard(model, mesh, fsdp="data" if plan in ("fsdp", "blocks") else None)
 
     def step(x: Any) -> Any:
         loss = (model(x) ** 2).mean()
@@ -71,7 +72,13 @@ def trained(folder: str, stop: int, plan: str) -> list[float]:
         optimizer.step()
         return loss
 
-    compiled = dist.jit(step, mesh=mesh, in_specs=("data",), zero="data" if plan == "zero" else None)
+    compiled = dist.jit(
+        step,
+        mesh=mesh,
+        in_specs=("data",),
+        zero="data" if plan == "zero" else None,
+        blocks={"data": 4} if plan == "blocks" else None,
+    )
     reached("restore")
     found = dist.load_checkpoint(folder, model=model, optimizer=optimizer)
     losses: list[float] = list(found["losses"]) if found is not None else []
@@ -89,8 +96,8 @@ def mark(folder: Path) -> Path:
     return folder.with_suffix(".sent")
 
 
-def job(folder: Path, plan: str, kill: str) -> tuple[int | None, str]:
-    """Run a job; return its exit status, None where it had to be ended, and what it printed of errors.
+def job(folder: Path, plan: str, kill: str, ranks: int = 2) -> tuple[int | None, str]:
+    """Run a job on so many ranks; return its exit status, None where it had to be ended, and what it printed of errors.
 
     The short watchdog is that of jobs which a signal may freeze: on a busy machine it may end any.
     """
@@ -98,7 +105,7 @@ def job(folder: Path, plan: str, kill: str) -> tuple[int | None, str]:
     env = {**os.environ, "KILLED_RANK": kill, "KILLED_MARK": str(mark(folder))}
     if kill:
         env["WENGERT_WATCHDOG"] = str(WATCHDOG)
-    command = [sys.executable, "-m", "wengert", "launch", "-n", "2", __file__, "rank", str(folder), plan]
+    command = [sys.executable, "-m", "wengert", "launch", "-n", str(ranks), __file__, "rank", str(folder), plan]
     started = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
     try:
         _, errors = started.communicate(timeout=LIMIT)
@@ -129,12 +136,12 @@ def losses_in(folder: Path) -> list[float]:
 def main(folder: str, kills: int, seed: int) -> Counter[str]:
     """Kill ranks of jobs until so many signals were sent; return how many by signal and phase."""
     rng, where, counts = random.Random(seed), Path(folder), Counter[str]()
-    plans = ("", "zero", "fsdp")
+    plans = ("", "zero", "fsdp", "blocks")
     expected = {}
     for plan in plans:
         alone = where / f"alone{plan}"
         if len(losses_in(alone)) < STEPS:
-            status, errors = job(alone, plan, "")
+            status, errors = job(alone, plan, "", 1 if plan == "blocks" else 2)
             assert status == 0, errors
         expected[plan] = losses_in(alone)
         assert len(expected[plan]) == STEPS
@@ -147,10 +154,11 @@ def main(folder: str, kills: int, seed: int) -> Counter[str]:
             phase, kind = rng.choice(PHASES), rng.choice(tuple(SIGNALS))
             at = 0 if phase in ("start", "restore", "exit") else rng.randrange(done, STEPS)
             delay = rng.choice((0.0, 0.0, rng.random() * 0.02, rng.random() * 0.3))
+            ranks = rng.choice((1, 2, 2, 4)) if plan == "blocks" else 2
             start = time.monotonic()
-            status, errors = job(disturbed, plan, f"{rng.randrange(2)}:{phase}:{at}:{kind}:{delay}")
+            status, errors = job(disturbed, plan, f"{rng.randrange(ranks)}:{phase}:{at}:{kind}:{delay}", ranks)
             taken = time.monotonic() - start
-            told = f"{kind} in {phase} {at} after {delay:.3f} s, plan {plan!r}"
+            told = f"{kind} in {phase} {at} after {delay:.3f} s, plan {plan!r} on {ranks} ranks"
             assert status is not None, f"{told}: the job did not end in {LIMIT} s"
             assert not (orphans := left(disturbed)), f"{told}: {orphans}"
             if status == 0:  # the phase was not reached, or the rank had ended before its signal

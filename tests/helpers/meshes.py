@@ -142,6 +142,9 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "zero accumulated": Mesh(data=2, pipe=1),
         "fsdp recomputed": Mesh(data=2),
         "fsdp budget": Mesh(data=2),
+        "data blocks": Mesh(data=2),
+        "zero blocks": Mesh(data=2),
+        "fsdp blocks": Mesh(data=2),
     },
     4: {
         "data": Mesh(data=4),
@@ -163,23 +166,28 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "fsdp tensor accumulated": Mesh(data=2, model=2, pipe=1),
         "sequence tensor pipeline": Mesh(pipe=2, model=2),
         "context pipeline": Mesh(context=2, pipe=2),
+        "fsdp tensor blocks": Mesh(data=2, model=2),
     },
 }
+# The blocks of plans in blocks: losses are the same on any number of ranks, bit for bit.
+BLOCKS = {"data": 4}
 
 
 def is_for(plan: str, kind: str, engine: str = "native") -> bool:
-    """Whether a plan can be followed with a model: experts need some, sequences positions, and a budget native code."""
-    if engine.startswith("xla") and "budget" in plan:
+    """Whether a plan can be followed with a model: experts need some, sequences positions, some plans native code."""
+    if engine.startswith("xla") and {"budget", "blocks"} & set(plan.split()):
         return False
     return (kind == "experts" or "expert" not in plan) and (
         kind in TOKENS or not {"context", "sequence"} & set(plan.split())
     )
 
 
-def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20, half: bool = False) -> list[float]:
+def losses(
+    kind: str, plan: str = "", ranks: int = 1, steps: int = 20, half: bool = False, mesh: Mesh | None = None
+) -> list[float]:
     """The losses of a training run in float64 by a plan; "" is one process, and no mesh.
 
-    With `half` products are in bfloat16.
+    With `half` products are in bfloat16; `mesh` is another one than the plan's.
     """
     wg.manual_seed(0)
     model = MODELS[kind]().to(wg.float32 if half else wg.float64)
@@ -198,7 +206,7 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20, half: boo
 
     train = step
     if plan:
-        mesh = PLANS[ranks][plan]
+        mesh = PLANS[ranks][plan] if mesh is None else mesh
         batch: Any = "data" if "data" in mesh.names else None
         rules = RULES[kind] if "tensor" in words else None
         if "expert" in words:
@@ -217,6 +225,7 @@ def losses(kind: str, plan: str = "", ranks: int = 1, steps: int = 20, half: boo
             sequence="model" if "sequence" in words else None,
             pipeline=pipeline,
             memory="1MB" if "budget" in words else None,
+            blocks=BLOCKS if "blocks" in words else None,
         )
     rng, shape = np.random.default_rng(1), SHAPES[kind]
     found = []

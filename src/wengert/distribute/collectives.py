@@ -26,7 +26,8 @@ def all_reduce(x: Any, over: str, op: str = "sum") -> Tensor:
     over: the mesh axis.
     op: "sum", "mean", "max" or "min", element by element.
 
-    Sums run in the order of the ranks, those of half precision in float32, so that every engine gives the same bits.
+    Sums are those of pairs of neighbours, of pairs of these and so on, in float32 for half precision: all engines but
+    XLA give the same bits.
     The result is counted once: its derivative moves nothing. Raises GraphError where there is no such axis.
 
     >>> import wengert as wg

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..transforms.tracing.trace import trace
 from .engines.engine import Engine, OnXLA, engine_for, run_placed
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
+from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, partition_spec, placement_of
 from .placing.sharded import Sharded, in_parts, of_tensor
@@ -83,11 +84,13 @@ class Program:
         gather: frozenset[str],
         pipeline: Pipeline | None = None,
         engine: str | None = None,
+        blocks: Mapping[str, int] | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._engine = None if engine is None else named(engine)
         self._fn, self.mesh, self._pipeline = fn, mesh, pipeline
         self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
+        self._blocks = dict(blocks or {})
         self._name = str(getattr(fn, "__name__", type(fn).__name__))
         self._made: dict[Any, Made] = {}
 
@@ -158,7 +161,9 @@ class Program:
         ]
         made: Partitioned | Pipelined
         if self._pipeline is None:
-            made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered)
+            for node, placement in zip(graph.inputs, inputs, strict=True):
+                check_cut(f"{self._name}: {graph.names[node]}", node.spec, placement, self.mesh, self._blocks)
+            made = partition_graph(cse(graph), self.mesh, inputs, wanted, gathered, blocks=self._blocks)
         else:
             cuts = [d for i, d in enumerate(self._pipeline.cuts(shapes)) if i not in graph.static]
             made = pipelined(cse(graph), self.mesh, inputs, wanted, gathered, cuts, self._pipeline)
@@ -180,6 +185,8 @@ class Program:
         engine = engines.get(key)
         if engine is None:
             on_xla = chosen(graph, name, "", self.mesh.size).name == XLA
+            if on_xla:
+                refuse_blocks_on_xla(self._name, self.mesh, self._blocks)
             engine = engines[key] = engine_for(made, None, on_xla)
         names = [graph.names[n] for n in graph.inputs]
         leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
@@ -214,6 +221,7 @@ def partition(
     gather: str | Sequence[str] = (),
     pipeline: Pipeline | None = None,
     engine: str | None = None,
+    blocks: Mapping[str, int] | None = None,
 ) -> Program:
     """Return a function of whole values as a program for the ranks of a mesh.
 
@@ -231,6 +239,7 @@ def partition(
         says which arguments are cut.
     engine: "native" or "xla", where each rank is a device of JAX's; "auto"; None for that of :class:`wengert.engine`,
         or native code.
+    blocks: the number of blocks by mesh axis, for numbers that do not depend on that of ranks: see :func:`jit`.
 
     What each rank runs follows: batches that are split over an axis make data parallelism (gradients are all_reduced),
     weights that are split make tensor parallelism, parameters and optimiser state that are split and gathered make
@@ -260,8 +269,9 @@ def partition(
                 f"a partition of {getattr(fn, '__name__', fn)} with {pipeline}, which does not say what the batch is",
                 "Give batch=, an entry for each argument: the dimension that is cut into microbatches, or None.",
             )
+    check_blocks("partition", mesh, blocks, pipeline is not None, engine)
     specs = checked_in_specs(in_specs, "partition")
-    return Program(fn, mesh, specs, out_specs, frozenset(axes), pipeline, engine)
+    return Program(fn, mesh, specs, out_specs, frozenset(axes), pipeline, engine, blocks)
 
 
 def place(x: Any, mesh: Mesh, spec: Any) -> Any:

@@ -32,6 +32,7 @@ from .engines.engine import Engine, OnXLA, engine_for, run_placed
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
+from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, placement_of, spec_of_placement
 from .placing.sharded import Sharded
@@ -105,6 +106,7 @@ class StepOnMesh(Jit):
         sequence: str | None = None,
         limit: Limit | None = None,
         engine: str | None = None,
+        blocks: Mapping[str, int] | None = None,
     ) -> None:
         named_engine = named(engine) if engine is not None else ""
         super().__init__(fn, Options(None, None, None, False, False, None, engine=named_engine))
@@ -112,6 +114,7 @@ class StepOnMesh(Jit):
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
         self.spread = frozenset(() if sequence is None else (sequence,))
         self.limit = limit
+        self.blocks = dict(blocks or {})
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
         # Where a tensor of the step's surroundings is, and along which axis it is gathered.
@@ -129,6 +132,8 @@ class StepOnMesh(Jit):
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Chosen) -> CompileGraph:
         if engine.name == XLA and self.limit is not None:
             fail(GraphError, f"{self._name} on {self.mesh} with memory= and the engine {engine}", _NATIVE_ONLY)
+        if engine.name == XLA:
+            refuse_blocks_on_xla(self._name, self.mesh, self.blocks)
         inputs, gathered, wanted = self._placements(traced, call, captures)
         of_trace = traced.graph.inputs
         kept = {w.output: captures.names[captures.cells[w.number].key] for w in traced.cell_writes}
@@ -152,7 +157,7 @@ class StepOnMesh(Jit):
             goals: list[Placement | None] = [placed.get(i, none) for i in range(len(graph.outputs))]
             if self.pipeline is None:
                 made: Partitioned | Pipelined = partition_graph(
-                    cse(graph), self.mesh, inputs, goals, gathered, spread=self.spread
+                    cse(graph), self.mesh, inputs, goals, gathered, spread=self.spread, blocks=self.blocks
                 )
             else:
                 cuts = self._cuts(self.pipeline, traced, call)
@@ -199,6 +204,9 @@ class StepOnMesh(Jit):
             placement_of(s, n.spec, mesh, f"{self._name}: {graph.names[n]}")
             for s, n in zip(specs, graph.inputs, strict=True)
         ]
+        for (kind, _), node, placement in zip(traced.sources, graph.inputs, placed, strict=True):
+            if kind == "argument":
+                check_cut(f"{self._name}: {graph.names[node]}", node.spec, placement, mesh, self.blocks)
         of_cell = {i: p for (kind, i), p in zip(traced.sources, placed, strict=True) if kind == "cell"}
         left: dict[int, set[Placement]] = {}
         for w in traced.cell_writes:
@@ -297,6 +305,7 @@ def jit(
     memory: Any = None,
     spill: bool | str = False,
     engine: str | None = None,
+    blocks: Mapping[str, int] | None = None,
 ) -> Any:
     """Compile a training step for the ranks of a mesh.
 
@@ -315,6 +324,10 @@ def jit(
         are computed again, or spilled to a file. Collectives are then waited for where they stand. Native code has it.
     engine: "native" or "xla", where each rank is a device of JAX's; "auto"; None for that of :class:`wengert.engine`,
         or native code.
+    blocks: the number of blocks, by mesh axis, that what is split over it is cut into, whatever the number of ranks: 1,
+        2, 4, 8, ... for each rank. Each rank computes its blocks one by one, and all sums over them are made in one
+        order: the numbers are, bit for bit, those of any other number of ranks that has the same blocks, and as many
+        threads each. Left out, sums are of one part for each rank.
 
     Parameters are where :func:`shard` says, and whole on every rank where it says nothing; so they are between steps.
     Batch norm sees the whole batch, dropout draws as one process would, and losses are those of one process but for the
@@ -347,6 +360,7 @@ def jit(
             memory=memory,
             spill=spill,
             engine=engine,
+            blocks=blocks,
         )
     if not callable(fn):
         fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
@@ -364,9 +378,10 @@ def jit(
             f"jit on {mesh} with a pipeline and memory={memory!r}",
             "Each task of a pipeline is a program of its own: leave memory out, and take more microbatches.",
         )
+    check_blocks("jit", mesh, blocks, pipeline is not None, engine)
     if spill and memory is None:
         fail(GraphError, f"jit on {mesh} with spill={spill!r} and no memory", 'Say how much: memory="2GB".')
     limit = None
     if memory is not None:
         limit = Limit(nbytes_of(memory, "memory"), 0, folder_of(spill) if spill else "", False)
-    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, sequence, limit, engine)
+    return StepOnMesh(fn, mesh, checked_in_specs(in_specs, "jit"), zero, pipeline, sequence, limit, engine, blocks)

@@ -1,6 +1,6 @@
 """MPI as the engine: one process for each rank, whose arrays mpi4py moves.
 
-Only bytes are moved: sums are made here, in the order of the ranks, from parts that everybody sends to everybody. That
+Only bytes are moved: sums are made here, in one order, from parts that everybody sends to everybody. That
 takes the bandwidth of a ring and gives the bits of the simulation, for every dtype and every implementation of MPI.
 
 Where native code calls MPI (`mpi_native`), it does so without Python, and programs go on while it does; what has no

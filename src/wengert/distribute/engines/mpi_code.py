@@ -131,6 +131,7 @@ class _Function:
 _DECLARED = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1 immarg)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)
 """
@@ -373,45 +374,115 @@ def _moves() -> str:
 
 
 def _add(kind: str) -> str:
-    """Return IR of `add_KIND`: the sum of rows, whose addresses are a table, in their order."""
-    lanes, size = 32 // KINDS[kind], KINDS[kind]
+    """Return IR of `add_KIND`: the sum of rows, whose addresses are a table, as `summed` of the collectives defines it.
+
+    Up to three rows are added one after another. Of more the sums of pairs, of fours and so on wait in a table, one of
+    each length, as the digits of a binary counter do: a row that comes carries as far as there are some.
+    """
+    size = KINDS[kind]
     add = "add" if kind[0] == "i" else "fadd"
 
-    def loop(name: str, t: str, step: int, first: str, last: str, after: str) -> str:
+    def start(name: str, t: str, first: str, last: str, after: str) -> str:
         return f"""{name}:
   %{name}.i = phi i64 [{first}], [%{name}.next, %{name}.stored]
   %{name}.go = icmp ult i64 %{name}.i, {last}
   br i1 %{name}.go, label %{name}.begin, label %{after}
-{name}.begin:
-  %{name}.row0 = load ptr, ptr %rows
-  %{name}.p0 = getelementptr {kind}, ptr %{name}.row0, i64 %{name}.i
-  %{name}.x0 = load {t}, ptr %{name}.p0, align {size}
-  br label %{name}.row
-{name}.row:
-  %{name}.r = phi i64 [1, %{name}.begin], [%{name}.r1, %{name}.row]
-  %{name}.s = phi {t} [%{name}.x0, %{name}.begin], [%{name}.s1, %{name}.row]
-  %{name}.rp = getelementptr ptr, ptr %rows, i64 %{name}.r
-  %{name}.rowr = load ptr, ptr %{name}.rp
-  %{name}.pr = getelementptr {kind}, ptr %{name}.rowr, i64 %{name}.i
-  %{name}.x = load {t}, ptr %{name}.pr, align {size}
-  %{name}.s1 = {add} {t} %{name}.s, %{name}.x
-  %{name}.r1 = add i64 %{name}.r, 1
-  %{name}.more = icmp ult i64 %{name}.r1, %ranks
-  br i1 %{name}.more, label %{name}.row, label %{name}.stored
-{name}.stored:
+"""
+
+    def load(name: str, t: str, value: str, row: str) -> str:
+        return f"""  %{value}.at = getelementptr ptr, ptr %rows, i64 {row}
+  %{value}.row = load ptr, ptr %{value}.at
+  %{value}.p = getelementptr {kind}, ptr %{value}.row, i64 %{name}.i
+  %{value} = load {t}, ptr %{value}.p, align {size}
+"""
+
+    def store(name: str, t: str, step: int, value: str) -> str:
+        return f"""{name}.stored:
   %{name}.to = getelementptr {kind}, ptr %out, i64 %{name}.i
-  store {t} %{name}.s1, ptr %{name}.to, align {size}
+  store {t} {value}, ptr %{name}.to, align {size}
   %{name}.next = add i64 %{name}.i, {step}
   br label %{name}
 """
 
+    def few(name: str, t: str, step: int, first: str, last: str, after: str) -> str:
+        return f"""{start(name, t, first, last, after)}{name}.begin:
+{load(name, t, f"{name}.x0", "0")}  br label %{name}.row
+{name}.row:
+  %{name}.r = phi i64 [1, %{name}.begin], [%{name}.r1, %{name}.row]
+  %{name}.s = phi {t} [%{name}.x0, %{name}.begin], [%{name}.s1, %{name}.row]
+{load(name, t, f"{name}.x", f"%{name}.r")}  %{name}.s1 = {add} {t} %{name}.s, %{name}.x
+  %{name}.r1 = add i64 %{name}.r, 1
+  %{name}.more = icmp ult i64 %{name}.r1, %ranks
+  br i1 %{name}.more, label %{name}.row, label %{name}.stored
+{store(name, t, step, f"%{name}.s1")}"""
+
+    def many(name: str, t: str, step: int, first: str, last: str, after: str) -> str:
+        def waiting(value: str, level: str) -> str:
+            return f"""  %{value}.at = getelementptr {t}, ptr %{name}.sums, i64 {level}
+  %{value} = load {t}, ptr %{value}.at, align {size}
+"""
+
+        n = name
+        return f"""{start(n, t, first, last, after)}{n}.begin:
+  br label %{n}.row
+{n}.row:
+  %{n}.r = phi i64 [0, %{n}.begin], [%{n}.r1, %{n}.kept]
+{load(n, t, f"{n}.x", f"%{n}.r")}  br label %{n}.carry
+{n}.carry:
+  %{n}.level = phi i64 [0, %{n}.row], [%{n}.level1, %{n}.carried]
+  %{n}.sum = phi {t} [%{n}.x, %{n}.row], [%{n}.sum1, %{n}.carried]
+  %{n}.bits = lshr i64 %{n}.r, %{n}.level
+  %{n}.bit = trunc i64 %{n}.bits to i1
+  br i1 %{n}.bit, label %{n}.carried, label %{n}.kept
+{n}.carried:
+{waiting(f"{n}.other", f"%{n}.level")}  %{n}.sum1 = {add} {t} %{n}.other, %{n}.sum
+  %{n}.level1 = add i64 %{n}.level, 1
+  br label %{n}.carry
+{n}.kept:
+  %{n}.slot = getelementptr {t}, ptr %{n}.sums, i64 %{n}.level
+  store {t} %{n}.sum, ptr %{n}.slot, align {size}
+  %{n}.r1 = add i64 %{n}.r, 1
+  %{n}.more = icmp ult i64 %{n}.r1, %ranks
+  br i1 %{n}.more, label %{n}.row, label %{n}.rest
+{n}.rest:
+  %{n}.least = call i64 @llvm.cttz.i64(i64 %ranks, i1 true)
+{waiting(f"{n}.last", f"%{n}.least")}  %{n}.above = add i64 %{n}.least, 1
+  br label %{n}.fold
+{n}.fold:
+  %{n}.l = phi i64 [%{n}.above, %{n}.rest], [%{n}.l1, %{n}.folded]
+  %{n}.total = phi {t} [%{n}.last, %{n}.rest], [%{n}.total2, %{n}.folded]
+  %{n}.left = lshr i64 %ranks, %{n}.l
+  %{n}.none = icmp eq i64 %{n}.left, 0
+  br i1 %{n}.none, label %{n}.stored, label %{n}.look
+{n}.look:
+  %{n}.has = trunc i64 %{n}.left to i1
+  br i1 %{n}.has, label %{n}.joined, label %{n}.folded
+{n}.joined:
+{waiting(f"{n}.longer", f"%{n}.l")}  %{n}.total1 = {add} {t} %{n}.longer, %{n}.total
+  br label %{n}.folded
+{n}.folded:
+  %{n}.total2 = phi {t} [%{n}.total, %{n}.look], [%{n}.total1, %{n}.joined]
+  %{n}.l1 = add i64 %{n}.l, 1
+  br label %{n}.fold
+{store(n, t, step, f"%{n}.total")}"""
+
+    # Vectors as registers have them for few rows; for many, which go through memory, eight times as long.
+    narrow, wide = 32 // size, 256 // size
+    short, long = f"<{narrow} x {kind}>", f"<{wide} x {kind}>"
+    levels = 32
     return f"""
 define internal void @add_{kind}(ptr %rows, i64 %ranks, ptr %out, i64 %count) {{
 entry:
-  %whole = and i64 %count, {-lanes}
-  br label %wide
-{loop("wide", f"<{lanes} x {kind}>", lanes, "0, %entry", "%whole", "one")}{
-        loop("one", kind, 1, "%whole, %wide", "%count", "end")
+  %long.sums = alloca [{levels} x {long}]
+  %single.sums = alloca [{levels} x {kind}]
+  %are.few = icmp ult i64 %ranks, 4
+  %in.short = and i64 %count, {-narrow}
+  %in.long = and i64 %count, {-wide}
+  br i1 %are.few, label %short, label %long
+{few("short", short, narrow, "0, %entry", "%in.short", "one")}{
+        few("one", kind, 1, "%in.short, %short", "%count", "end")
+    }{many("long", long, wide, "0, %entry", "%in.long", "single")}{
+        many("single", kind, 1, "%in.long, %long", "%count", "end")
     }end:
   ret void
 }}

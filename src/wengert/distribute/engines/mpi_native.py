@@ -4,8 +4,8 @@ A collective that has native code is laid out by what it moves alone (:func:`lay
 that it is among. Programs start flights and wait for them as steps of theirs (`Flights`), what calls a collective at
 once does both at once (`NativeLine.run`): the code is the same, and so are the bits. `mpi_code` has it.
 
-Only bytes move. Sums are made by each rank in the order of the ranks: small ones from what all send to all, large ones
-in parts, one for each rank, that all gather.
+Only bytes move. Sums are made by the ranks, as `summed` says: small ones from what all send to all, large ones in
+parts, one for each rank, that all gather.
 """
 
 from __future__ import annotations

@@ -130,9 +130,9 @@ class _Cutting:
         ahead: dict[Node, int] = {}
         leads: dict[Node, bool] = {}  # to work on a microbatch
         for node in reversed(nodes):
-            leads[node] = any(leads[n] or origin[n].micro is not None for n, _ in bumps[node])
+            leads[node] = any(leads[n] or origin[n].copy is not None for n, _ in bumps[node])
             ahead[node] = max(
-                (ahead[n] + (bump and (leads[n] or origin[n].micro is not None)) for n, bump in bumps[node]), default=0
+                (ahead[n] + (bump and (leads[n] or origin[n].copy is not None)) for n, bump in bumps[node]), default=0
             )
         keys: dict[Node, _Key] = {}
         for node in nodes:

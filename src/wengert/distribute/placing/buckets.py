@@ -34,7 +34,7 @@ def bucketed(graph: Graph, nbytes: int = BUCKET) -> Graph:
     """Return a rank's graph in which collectives over one axis, of one dtype, that need not wait for others are few.
 
     Sums, gathered parts, and parts of sums are joined, up to `nbytes` together. The bits are the same: each element is
-    the sum of the same numbers, in the order of the ranks. What is gathered again for the backward pass is not joined
+    the sum of the same numbers, in the same order. What is gathered again for the backward pass is not joined
     with what was gathered before. Parts are cut and joined along the first axis of what moves.
     """
     groups = [g for g in _groups(graph, nbytes) if len(g) > 1]

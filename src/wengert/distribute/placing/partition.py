@@ -30,6 +30,7 @@ from ...passes.strategies import PARTIAL, Entry, Strategy, local_attrs, operand_
 from ...transforms.tracing.trace import graph as trace
 from ..mesh import Mesh
 from .buckets import bucketed
+from .folding import Sides, folded, in_blocks, in_segments, sides
 from .placement import Placement, local_shape, local_spec, span
 
 _NEVER = 1 << 100
@@ -93,6 +94,7 @@ def partition_graph(
     *,
     in_stages: bool = False,
     spread: Iterable[str] = (),
+    blocks: Mapping[str, int] | None = None,
 ) -> Partitioned:
     """Return what each rank of a mesh runs of a graph.
 
@@ -105,6 +107,8 @@ def partition_graph(
     in_stages: whether the graph is to be cut into the stages of a pipeline: sums of several stages are not joined, and
         what is gathered once serves all microbatches.
     spread: mesh axes along which partial sums of activations may become parts, where they meet whole values.
+    blocks: mesh axes with the number of blocks along them: the program is that of as many ranks, of which each rank of
+        the mesh does what several would (see `folding`).
 
     Raises GraphError for sizes that are not known.
     """
@@ -121,7 +125,21 @@ def partition_graph(
         if any(has_dims(s.shape) for s in specs_of_results(node)):
             fail(GraphError, f"a partition of {graph!r}: {graph.names[node]} has a size that is not known, {node.spec}")
     gathers = gathered or [frozenset()] * len(inputs)
-    return Partition(graph, mesh, inputs, gathers, in_stages, spread).run(outputs)
+    fine = in_blocks(mesh, blocks or {}, graph.name or "a partition")
+    given = [sides(n.spec, p, fine) for n, p in zip(graph.inputs, inputs, strict=True)]
+    wanted = [None if p is None else sides(n.spec, p, fine) for n, p in zip(graph.outputs, outputs, strict=True)]
+    goals = [None if side is None else side.of_block for side in wanted]
+    made = Partition(graph, fine, [side.of_block for side in given], gathers, in_stages, spread).run(goals)
+    ends = [side or Sides(n.spec, p, p) for n, p, side in zip(graph.outputs, made.outputs, wanted, strict=True)]
+    local = made.graph
+    if blocks:
+        local = folded(in_segments(local, given, mesh, blocks), given, ends, fine, mesh)
+    return made._replace(
+        graph=local if in_stages else bucketed(local),
+        mesh=mesh,
+        inputs=tuple(inputs),
+        outputs=tuple(side.of_rank for side in ends),
+    )
 
 
 class Partition:
@@ -165,8 +183,7 @@ class Partition:
             outputs.append(goal)
         local = Graph(found, self.inputs, self.graph.name, out_structure=self.graph.out_structure)
         placements = {n: v.placement for n, v in self.values.items() if isinstance(v, Value)}
-        made = local if self.in_stages else bucketed(local)
-        return Partitioned(made, self.mesh, self.placed, tuple(outputs), placements)
+        return Partitioned(local, self.mesh, self.placed, tuple(outputs), placements)
 
     # -- one node
 

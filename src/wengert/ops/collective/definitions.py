@@ -100,15 +100,18 @@ def _part(name: str, x: Spec, axis: int, ranks: int, over: str) -> int:
 
 
 def summed(values: Sequence[Any]) -> Any:
-    """Return the sum of arrays in the order of the ranks, half precision in float32: the same bits on every engine."""
+    """Return the sum of arrays, half precision in float32: the same bits on every engine.
+
+    Neighbours are added, then their sums, and so on; one that is left over waits for the next round. So the sum of the
+    sums of equal runs of them, where these are 2, 4, 8, ... long, is that of all, bit for bit.
+    """
     first = values[0]
     narrow = first.dtype.itemsize == 2 and first.dtype.kind not in "iu"
-    if len(values) == 1:
-        return np.array(first)
-    total = first.astype(np.float32) if narrow else np.asarray(first + values[1])
-    for other in values[1:] if narrow else values[2:]:
-        total = np.add(total, other, out=total)
-    return np.asarray(total, first.dtype)
+    row = [np.asarray(v, np.float32) for v in values] if narrow else list(values)
+    while len(row) > 1:
+        pairs = [np.asarray(row[i] + row[i + 1]) for i in range(0, len(row) - 1, 2)]
+        row = pairs + row[2 * len(pairs) :]
+    return np.array(row[0], first.dtype)
 
 
 def greatest(values: Sequence[Any]) -> Any:
