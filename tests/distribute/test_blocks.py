@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import meshes
 import wengert as wg
 from wengert import distribute as dist
 from wengert.core.errors import GraphError, ShapeError
+from wengert.distribute.engines.job import lack
 from wengert.ops.collective.definitions import summed
 
 PLANS = ("data blocks", "zero blocks", "fsdp blocks")
@@ -20,9 +22,9 @@ CASES = [(kind, plan) for kind in meshes.MODELS for plan in PLANS]
 slow = pytest.mark.slow
 
 
-def losses_on(ranks: int, cases: list[tuple[str, str]], half: bool = False) -> list[list[float]]:
-    """The losses of training runs in blocks, on a mesh of so many ranks."""
-    return [meshes.losses(*case, steps=meshes.STEPS, mesh=dist.Mesh(data=ranks), half=half) for case in cases]
+@pytest.fixture
+def _helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1] / "helpers"), *sys.path]))
 
 
 @pytest.mark.parametrize("count", range(1, 18))
@@ -46,21 +48,20 @@ def test_sums_are_a_tree(count: int, dtype: str) -> None:
     ("kind", "plan"), [c if c[0] == "cnn" or c[1] == PLANS[-1] else pytest.param(*c, marks=slow) for c in CASES]
 )
 def test_losses_are_those_of_any_number_of_simulated_ranks(kind: str, plan: str) -> None:
-    (alone,), (two,), (four,) = (losses_on(n, [(kind, plan)]) for n in (1, 2, 4))
+    (alone,), (two,), (four,) = (meshes.losses_in_blocks(n, [(kind, plan)]) for n in (1, 2, 4))
     assert alone == two == four
     np.testing.assert_allclose(alone, meshes.losses(kind, steps=meshes.STEPS), rtol=1e-12)
 
 
 @pytest.mark.parametrize("half", [False, pytest.param(True, marks=slow)])
 @pytest.mark.parametrize("cases", [[("mlp", "fsdp blocks"), ("gpt", "data blocks")], pytest.param(CASES, marks=slow)])
-@pytest.mark.skipif(
-    importlib.util.find_spec("mpi4py") is None or shutil.which("mpiexec") is None, reason="needs MPI and mpi4py"
-)
+@pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
+@pytest.mark.usefixtures("_helpers")
 def test_native_losses_are_those_of_any_number_of_ranks(cases: list[tuple[str, str]], half: bool) -> None:
-    alone, two = (dist.run(losses_on, n, cases, half, engine="mpi") for n in (1, 2))
+    alone, two = (dist.run(meshes.losses_in_blocks, n, n, cases, half, engine="mpi") for n in (1, 2))
     assert alone[0] == two[0] == two[1]
     if len(cases) > 2:
-        assert dist.run(losses_on, 4, cases, half, engine="mpi") == [alone[0]] * 4
+        assert dist.run(meshes.losses_in_blocks, 4, 4, cases, half, engine="mpi") == [alone[0]] * 4
 
 
 def step_on(mesh: dist.Mesh, blocks: dict[str, int], size: int = 6) -> Any:

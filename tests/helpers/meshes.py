@@ -241,6 +241,11 @@ def all_losses(cases: list[tuple[str, str, int]], steps: int) -> list[list[float
     return [losses(*case, steps=steps) for case in cases]
 
 
+def losses_in_blocks(ranks: int, cases: list[tuple[str, str]], half: bool = False) -> list[list[float]]:
+    """The losses of a few steps by plans in blocks, on a mesh of so many ranks."""
+    return [losses(*case, steps=STEPS, mesh=Mesh(data=ranks), half=half) for case in cases]
+
+
 RING = ((0, 1), (1, 0))
 
 # By name: the function over an axis, and whether operand and result are replicated along it.
