@@ -151,10 +151,11 @@ def main(folder: str, kills: int, seed: int) -> Counter[str]:
         disturbed = where / f"run-{seed}-{run}"
         while sent < kills and len(losses_in(disturbed)) < STEPS:
             done = len(losses_in(disturbed))
-            phase, kind = rng.choice(PHASES), rng.choice(tuple(SIGNALS))
+            ranks = rng.choice((1, 2, 2, 4)) if plan == "blocks" else 2
+            # Nobody misses a rank that is frozen alone.
+            phase, kind = rng.choice(PHASES), rng.choice(tuple(SIGNALS)) if ranks > 1 else "KILL"
             at = 0 if phase in ("start", "restore", "exit") else rng.randrange(done, STEPS)
             delay = rng.choice((0.0, 0.0, rng.random() * 0.02, rng.random() * 0.3))
-            ranks = rng.choice((1, 2, 2, 4)) if plan == "blocks" else 2
             start = time.monotonic()
             status, errors = job(disturbed, plan, f"{rng.randrange(ranks)}:{phase}:{at}:{kind}:{delay}", ranks)
             taken = time.monotonic() - start

@@ -492,35 +492,47 @@ entry:
 def _sums(kind: str) -> str:
     """Return IR of the sums of one kind of numbers, which `count`, `part` and `piece` count.
 
-    `small` sends all to all. `reduce` lets each rank add up a part and send it to the others, in pieces, so that one is
-    added up while others are on their way; `scatter` leaves the parts where they were added up.
+    `whole` sends all to all. `reduce` lets each rank add up a part and send it to the others; `scatter` leaves parts
+    where they were added up. All move pieces, so that one is added up while others are on their way.
     """
     size = KINDS[kind]
     texts = []
 
-    f = _Function(f"void @wengert_mpi_begin_small_{kind}(ptr %f)")
+    f = _Function(f"void @wengert_mpi_begin_whole_{kind}(ptr %f)")
     line = f.flight("%f", "line", "ptr")
     own, ranks, tag = f.line(line, "own"), f.line(line, "ranks"), f.flight("%f", "tag")
     x, scratch = f.flight("%f", "x", "ptr"), f.flight("%f", "scratch", "ptr")
-    nbytes, others = f.mul(f.flight("%f", "count"), size), f.sub(ranks, "1")
-    with f.loop("0", ranks) as p, f.when(f.value(f"icmp ne i64 {p}, {own}")):
-        slot = f.slot(p, own)
-        into = f.offset(scratch, f.mul(slot, nbytes))
-        f.do(f"call void @receive(ptr %f, i64 {slot}, ptr {into}, i64 {nbytes}, i64 {p}, i64 {tag})")
-        f.do(f"call void @send(ptr %f, i64 {f.add(slot, others)}, ptr {x}, i64 {nbytes}, i64 {p}, i64 {tag})")
+    count, piece, pieces = (f.flight("%f", name) for name in ("count", "piece", "pieces"))
+    others = f.sub(ranks, "1")
+    room = f.mul(others, pieces)
+    with f.loop("0", pieces) as k, f.loop("0", ranks) as p, f.when(f.value(f"icmp ne i64 {p}, {own}")):
+        slot, at = f.slot(p, own), f.mul(k, piece)
+        nbytes = f.mul(f.length(count, at, piece), size)
+        number = f.add(f.mul(k, others), slot)
+        into = f.offset(scratch, f.mul(f.add(f.mul(slot, count), at), size))
+        f.do(f"call void @receive(ptr %f, i64 {number}, ptr {into}, i64 {nbytes}, i64 {p}, i64 {tag})")
+        sent = f.offset(x, f.mul(at, size))
+        f.do(f"call void @send(ptr %f, i64 {f.add(number, room)}, ptr {sent}, i64 {nbytes}, i64 {p}, i64 {tag})")
     f.do("ret void")
     texts.append(f.text())
 
-    f = _Function(f"i64 @wengert_mpi_advance_small_{kind}(ptr %f)")
+    f = _Function(f"i64 @wengert_mpi_advance_whole_{kind}(ptr %f)")
     line = f.flight("%f", "line", "ptr")
     own, ranks = f.line(line, "own"), f.line(line, "ranks")
-    told = f.value(f"call i64 @came(ptr %f, i64 0, i64 {f.mul(f.sub(ranks, '1'), 2)})")
-    with f.when(f.value(f"icmp ne i64 {told}, {DONE}"), f"i64 {told}"):
-        pass
-    count, scratch = f.flight("%f", "count"), f.flight("%f", "scratch", "ptr")
-    rows = _rows(f, scratch, f.mul(count, size), f.flight("%f", "x", "ptr"), ranks, own, line)
-    f.do(f"call void @add_{kind}(ptr {rows}, i64 {ranks}, ptr {f.flight('%f', 'out', 'ptr')}, i64 {count})")
-    f.do(f"ret i64 {DONE}")
+    x, out, scratch = (f.flight("%f", name, "ptr") for name in ("x", "out", "scratch"))
+    count, piece, pieces = (f.flight("%f", name) for name in ("count", "piece", "pieces"))
+    others = f.sub(ranks, "1")
+    room = f.mul(others, pieces)
+    with f.loop(f.flight("%f", "state"), pieces) as k:
+        told = f.value(f"call i64 @came(ptr %f, i64 {f.mul(k, others)}, i64 {others})")
+        with f.when(f.value(f"icmp ne i64 {told}, {DONE}"), f"i64 {told}"):
+            pass
+        at = f.mul(k, piece)
+        place, n = f.mul(at, size), f.length(count, at, piece)
+        rows = _rows(f, f.offset(scratch, place), f.mul(count, size), f.offset(x, place), ranks, own, line)
+        f.do(f"call void @add_{kind}(ptr {rows}, i64 {ranks}, ptr {f.offset(out, place)}, i64 {n})")
+        f.put("%f", "state", f.add(k, "1"))
+    f.do(f"ret i64 {f.value(f'call i64 @came(ptr %f, i64 {room}, i64 {room})')}")
     texts.append(f.text())
 
     for name in ("reduce", "scatter"):
@@ -588,6 +600,6 @@ def text(triple: str) -> str:
 
 def names() -> list[str]:
     """Return the module's functions, without what all of them begin with."""
-    kinds = ["share", "swap", "hand_on", *(f"{n}_{k}" for n in ("small", "reduce", "scatter") for k in KINDS)]
+    kinds = ["share", "swap", "hand_on", *(f"{n}_{k}" for n in ("whole", "reduce", "scatter") for k in KINDS)]
     common = ["begin", "finish", "start", "look", "wait", "nothing", "no_wait"]
     return [*common, *(f"{w}_{k}" for k in kinds for w in ("begin", "advance"))]

@@ -29,8 +29,9 @@ from ...ops.collective import definitions as c
 from . import mpi_code
 from .mpi_code import FIRST_TAG, FLIGHT, LINE
 
-# A sum of at most so many bytes is sent whole to all: one message instead of two.
-SMALL = 1 << 13
+# A sum of at most so many bytes is sent whole to all: one message instead of two. Two ranks send each other as much
+# either way, and do so while adding all of it up is no more than the second message costs.
+SMALL, OF_TWO = 1 << 13, 1 << 17
 # The bytes of a piece, which stays in a processor's cache until it is added up; larger where a part would be cut into
 # more pieces than that. A rank that is done may have to let others know of each message, and it goes on to compute: of
 # too many, MPI keeps what it could not tell until it is called again.
@@ -106,10 +107,13 @@ def _summed(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layo
         return None
     kind, width = _KINDS[dtype]
     count, item = size * width, mpi_code.KINDS[kind]
-    if count * item <= SMALL:
-        return Layout(f"small_{kind}", count, 0, 0, 0, 2 * (ranks - 1), (ranks - 1) * count * item)
-    whole = _ALIGN // item
-    part = -(-count // (ranks * whole)) * whole
+    if count * item <= (SMALL if ranks > 2 else OF_TWO):
+        piece = PIECE // item
+        pieces = -(-count // piece)
+        requests = 2 * pieces * (ranks - 1)
+        return Layout(f"whole_{kind}", count, 0, piece, pieces, requests, (ranks - 1) * count * item)
+    line = _ALIGN // item
+    part = -(-count // (ranks * line)) * line
     return _in_parts("reduce", 4, count, part, kind, ranks)
 
 
@@ -327,7 +331,11 @@ class Alone:
     Plans are those of :class:`Flights`, so that one rank can be timed by itself.
     """
 
-    identity = "mpi " + hashlib.sha256(mpi_code.text("").encode()).hexdigest()[:16]
+    # Plans that are kept hold what a collective's code is called, and the room that it needs.
+    identity = (
+        "mpi "
+        + hashlib.sha256(repr((mpi_code.text(""), SMALL, OF_TWO, PIECE, PIECES, _ALIGN)).encode()).hexdigest()[:16]
+    )
 
     def scratch(self, moved: Moved) -> int | None:
         """Return the bytes that a collective needs besides operand and result; None where it is Python's."""
