@@ -158,7 +158,8 @@ class Step:
 
     In `words` a View stands for two words (see `Builder.buffer`). `units` pieces of work may be
     run in any order and by any thread, at least `grain` at a time; `scratch` bytes are each thread's
-    own. `flops` and `nbytes` are the work of the whole step, from which its time is estimated.
+    own. `flops` and `nbytes` are the work of the whole step, from which its time is estimated; the bytes are those of
+    what is read and written, unless others are given.
     """
 
     __slots__ = ("kernel", "words", "units", "grain", "scratch", "reads", "writes", "flops", "nbytes", "nodes", "label")
@@ -174,6 +175,7 @@ class Step:
         grain: int = 1,
         scratch: int = 0,
         flops: float = 0.0,
+        nbytes: int | None = None,
         nodes: Sequence[Node] = (),
         label: str = "",
     ) -> None:
@@ -183,7 +185,7 @@ class Step:
         self.reads = tuple(dict.fromkeys(v.buffer for v in reads))
         self.writes = tuple(dict.fromkeys(v.buffer for v in writes))
         self.flops = flops
-        self.nbytes = sum(v.size * v.dtype.itemsize for v in (*reads, *writes))
+        self.nbytes = sum(v.size * v.dtype.itemsize for v in (*reads, *writes)) if nbytes is None else nbytes
         self.nodes = tuple(nodes)
         self.label = label or (kernel.key if isinstance(kernel, Kernel) else kernel.name)
 

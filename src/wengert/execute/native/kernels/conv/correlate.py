@@ -36,6 +36,7 @@ from .finish import Spot, Store
 from .geometry import POINT, Axes, tap_runs
 from .region import Held, Part, fields, layout_of, placed, reading
 from .tile import Rows, Split, most_rows, products, sizes_of, split_two, tile_start, vectors, zero_sums
+from .winograd import is_winograd, winograd
 
 # The most bytes of an image that a piece of work copies to scratch memory: they are to stay in the second cache.
 REGION_BYTES = 128 << 10
@@ -170,6 +171,7 @@ class Shape(NamedTuple):
     columns: int
     nv: int
     is_even: bool
+    may_be_done: bool = False  # by another step, of which words say whether it was enough
 
     @property
     def larger(self) -> int:
@@ -180,7 +182,8 @@ class Shape(NamedTuple):
     def key(self) -> str:
         less = "" if self.is_even else " or less"
         kinds = f"{self.arithmetic.key}; {self.held.key} {self.layout}"
-        return f"conv {kinds} {self.rows}x{self.columns}x{self.nv}{less}"
+        again = " again" if self.may_be_done else ""
+        return f"conv {kinds} {self.rows}x{self.columns}x{self.nv}{less}{again}"
 
 
 def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
@@ -195,9 +198,13 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
         of_weights = smallest_of_words(b, b.buffer(at), b.word(at + 2))
         sums = b.local(arithmetic.type, shape.rows * shape.columns * width)
         at += 3
+    end = b.hi
+    if shape.may_be_done:
+        end = b.select(_is_any(b, b.buffer(at), b.word(at + 2)), b.hi, b.lo)
+        at += 3
     runs = Runs(r["runs"], r["run"], at)
     panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width * arithmetic.per))
-    with b.loop(b.lo, b.hi) as unit:
+    with b.loop(b.lo, end) as unit:
         # Neighbouring pieces of work read the same panels.
         panels, place = b.udiv(unit.index, r["places"]), b.urem(unit.index, r["places"])
         t, piece = b.udiv(place, r["pieces"]), b.urem(place, r["pieces"])
@@ -250,6 +257,13 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
             end = b.imin(b.add(some.index, r["panels_tile"]), to_panel)
             with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx, b.loop(some.index, end) as each:
                 tile(each.index, ty.index, tx.index)
+
+
+def _is_any(b: Builder, words: Value, count: Value) -> Value:
+    """Return whether one of so many words is not 0."""
+    with b.loop(0, count, carried=[b.index(0)]) as loop:
+        loop.carry(b.or_(loop.values[0], b.load(I64, b.offset(words, loop.index, I64))))
+    return b.icmp("ne", loop.results[0], b.index(0))
 
 
 class Runs(NamedTuple):
@@ -339,6 +353,8 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         width = block_width(target.lanes(type), groups)
         depthwise(low, x, packed(low, side_by_side(w), axes, width, node).view, axes, epilogue, size, node)
         return
+    # Words, of which one is not 0 where there is anything left to do.
+    left = winograd(low, x, w, axes, epilogue, size, node) if is_winograd(low, x, w, axes) else None
     if depth <= PLANES and groups == 1 and axes.z == POINT and layout_of(x) == "planes":
         x, w, axes = _as_planes(x, w, axes)
         depth = 1
@@ -356,7 +372,8 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     pieces = -(-tiles_y.tiles // per_piece)
     places = count * axes.z.outputs * pieces
     varying = tiles_y if tiles_y.tile > 1 else tiles_x
-    shape = Shape(arithmetic, held, source.layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
+    tile = (tiles_y.tile, tiles_x.tile, nv, varying.is_even)
+    shape = Shape(arithmetic, held, source.layout, *tile, may_be_done=left is not None)
     given = _CORRELATE.words(
         **source.words,
         panels=panels,
@@ -385,17 +402,19 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         row_x=axes.x.step,
     )
     finish = Finish(epilogue, 0)
-    of_smallest: list[int | View] = [] if smallest is None else [smallest, smallest.size]
+    watched = [words for words in (smallest, left) if words is not None]
+    asked: list[int | View] = [word for words in watched for word in (words, words.size)]
     low.step(
         low.kernel(f"{shape.key} {finish.key}", lambda b: _correlate(b, shape, finish)),
-        [*given, *finish.words(), *of_smallest, *(o * held.type.size for o in offsets)],
-        reads=[x, panels, *([] if smallest is None else [smallest]), *epilogue.operands],
+        [*given, *finish.words(), *asked, *(o * held.type.size for o in offsets)],
+        reads=[x, panels, *watched, *epilogue.operands],
         writes=epilogue.outputs,
         units=places * -(-panels.shape[0] // panels_piece),
         scratch=source.nbytes,
-        flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * groups * channels,
+        flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * groups * channels if left is None else 0.0,
+        nbytes=None if left is None else 0,
         nodes=[node, *epilogue.nodes],
-        label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
+        label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}{'' if left is None else ', if not finite'}",
     )
 
 
