@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert as wg
-import wengert.execute.native.kernels.conv.lowerings  # noqa: F401
+import wengert.execute.native.kernels.conv.lowerings
 from processors import on_processors
 from stepping import Bench, node_of
 from wengert.core.node import Node

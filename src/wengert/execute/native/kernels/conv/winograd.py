@@ -7,9 +7,10 @@ complexity of computations; Lavin & Gray 2016, Fast algorithms for convolutional
 transformed once, so it has to be a constant. Of numbers of one size the result is as exact as the sum over the taps:
 the factors are 1/2 and 1/4, and there are fewer additions.
 
-But an output then hangs on inputs that its window does not hold: an infinity or a NaN there would reach it, and so would
-an overflow that the sum over the taps does not have. So every unit says whether what it stored is finite, and where
-something is not, the whole correlation is computed again, tap by tap.
+But an output then depends on inputs that its window does not hold: an infinity or a NaN there would reach it, and so
+would an overflow that the sum over the taps does not have. So every unit says whether what it stored is finite, and
+where something is not, the whole correlation is computed again, tap by tap. What is finite is rounded relative to the
+largest inputs of the tile, not of the window.
 
 A piece of work is some tiles, of any rows and images, and some panels of the kernel. It transforms the tiles to scratch
 memory, [position][tile][channel]; there follow, for a few panels at a time, the 16 products, [panel][position][tile]
@@ -225,7 +226,7 @@ class _Writer:
     def _inputs(self, tile: _Tile, tiles: Value, zeros: Value) -> None:
         """Transform the inputs of a tile."""
         b, r, type = self.b, self.r, self.type
-        y, x = (b.add(b.mul(at, b.index(OUTPUTS)), r[first]) for at, first in ((tile.y, "first_y"), (tile.x, "first_x")))
+        y, x = (b.add(b.mul(n, b.index(OUTPUTS)), r[first]) for n, first in ((tile.y, "first_y"), (tile.x, "first_x")))
         at = b.add(b.add(b.mul(tile.image, r["x_n"]), b.mul(y, r["x_y"])), b.mul(x, r["x_x"]))
         base = b.offset(r["x"], at, type)
         rows = [b.offset(base, b.mul(r["x_y"], b.index(i)), type) for i in range(INPUTS)]
@@ -253,10 +254,10 @@ class _Writer:
             lines = [b.offset(row, k.index, type) for row in rows]
             put(k.index, [[b.load(vector, b.offset(line, c, type)) for c in columns] for line in lines])
         with b.when(b.not_(is_inside)):
-            places = [
-                [b.select(b.and_(has_y[i], has_x[j]), b.offset(rows[i], columns[j], type), zeros) for j in range(INPUTS)]
-                for i in range(INPUTS)
-            ]
+            places = []
+            for row, has_row in zip(rows, has_y):
+                there = [(b.and_(has_row, has), b.offset(row, column, type)) for has, column in zip(has_x, columns)]
+                places.append([b.select(has, at, zeros) for has, at in there])
             with b.loop(0, r["depth"], self.lanes) as k:
                 put(k.index, [[b.load(vector, b.offset(p, k.index, type)) for p in line] for line in places])
 
@@ -372,9 +373,7 @@ def is_winograd(low: Lowering, x: View, w: View, axes: Axes) -> bool:
     return tiles >= LEAST_TILES and cost <= (1 - LEAST_SAVED) * taps
 
 
-def winograd(
-    low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node
-) -> View:
+def winograd(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node) -> View:
     """Add the steps of a correlation by transformed tiles; the arguments are those of :func:`~.correlate.correlate`.
 
     Return words, of which one is not 0 where a result is not finite: then it is to be computed tap by tap.
