@@ -47,11 +47,12 @@ POSITIONS = INPUTS * INPUTS
 # What both transforms of a channel of a tile cost, in multiplications; what has to be saved of the sum over the taps.
 TRANSFORM, LEAST_SAVED = 80, 0.2
 # Of fewer tiles the kernel, of which there is more than before, is not read from memory as fast as it is used.
-LEAST_TILES = 32
+LEAST_TILES = 16
 # Bytes of a piece's transformed tiles, and of its products: both are to stay in the second cache.
 TILES_BYTES, PRODUCTS_BYTES = 512 << 10, 256 << 10
-# The least number of pieces of work, where tiles and panels allow it; the least tiles that read a panel.
-PIECES, LEAST_READERS = 16, 2
+# The least number of pieces of work, where tiles and panels allow it: so many runs of tiles read a panel at least, and
+# so many panels a tile, which every piece transforms anew.
+PIECES, LEAST_RUNS, LEAST_PANELS = 16, 2, 2
 
 _TRANSFORM = Record("*w *out channel inner y x channels depth")
 
@@ -452,8 +453,8 @@ def _apart(elements: int, type: Type) -> int:
 
 def _shares(runs: int, run: int, pixel: int, panels: int) -> tuple[int, int]:
     """Return how many runs of tiles, and how many panels, make a piece; a tile's channels take `pixel` bytes."""
-    most = min(runs, max(LEAST_READERS, TILES_BYTES // (POSITIONS * run * pixel)))
-    most = min(most, max(LEAST_READERS, -(-runs // PIECES)))
+    most = min(runs, max(LEAST_RUNS, TILES_BYTES // (POSITIONS * run * pixel)))
+    most = min(most, max(LEAST_RUNS, -(-runs // PIECES)))
     pieces = -(-runs // most)
-    parts = min(panels, -(-PIECES // pieces))
+    parts = min(-(-panels // LEAST_PANELS), -(-PIECES // pieces))
     return -(-runs // pieces), -(-panels // parts)
