@@ -136,6 +136,26 @@ def test_variables_that_the_density_does_not_depend_on() -> None:
     assert made.shapes == {"x": (2, 3), "free": (), "double": (2, 3)}
 
 
+def test_first_points_take_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a model's random variables nor the graphs that some of them are become C for a draw of each chain."""
+    pymc = pytest.importorskip("pymc", reason="pymc is an extra")
+    from pytensor.link.c.basic import CLinker
+
+    from wengert.interop import pymc as ours
+
+    with pymc.Model() as model:
+        pymc.LKJCholeskyCov("chol", n=3, eta=2, sd_dist=pymc.Exponential.dist(1.0))
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("C is compiled")
+
+    monkeypatch.setattr(CLinker, "make_thunk", refused)
+    with model:
+        (point,) = ours._initial_point(model, jitter=True)(0)
+    assert np.isfinite(point).all()
+    assert point.shape == (6,)
+
+
 def test_pymc_samples_with_the_backend(eight_schools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import pymc
 

@@ -110,7 +110,8 @@ def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
 
     It is called once for each chain, so it is made without the rewrites that would cost more than its calls.
     """
-    with pytensor.config.change_flags(mode=Mode("py", RewriteDatabaseQuery(include=["minimum_compile"]))):
+    plain = Mode("py", RewriteDatabaseQuery(include=["minimum_compile"]))
+    with pytensor.config.change_flags(mode=plain):
         values = make_initial_point_expression(
             free_rvs=model.free_RVs,
             rvs_to_transforms=model.rvs_to_transforms,
@@ -125,7 +126,9 @@ def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
 
     def at(seed: Any) -> list[Any]:
         pymc.pytensorf.reseed_rngs(generators, seed)
-        found: list[Any] = function()
+        # Ops that are graphs themselves compile these when they first run.
+        with pytensor.config.change_flags(mode=plain):
+            found: list[Any] = function()
         return found
 
     return at
