@@ -11,6 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ML = "ai.onnx.ml"
 TRAINING = "ai.onnx.preview.training"
+MICROSOFT = "com.microsoft"
 
 
 @dataclass(frozen=True, slots=True)

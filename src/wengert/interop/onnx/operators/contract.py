@@ -336,7 +336,7 @@ def _max_pool(
 
 
 @operator("AveragePool")
-def _average_pool(
+def average_pool(
     x: Any,
     *,
     auto_pad: str = "NOTSET",
@@ -391,7 +391,7 @@ def _global_axes(x: Any) -> tuple[int, ...]:
 
 
 @operator("GlobalAveragePool")
-def _global_average_pool(x: Any) -> Any:
+def global_average_pool(x: Any) -> Any:
     return wg.mean(x, _global_axes(x), True)
 
 

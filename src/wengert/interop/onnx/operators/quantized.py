@@ -57,7 +57,7 @@ def _per(scale: Any, x: Any, axis: int, block_size: int) -> Any:
 
 
 @operator("QuantizeLinear", raw=True)
-def _quantize(
+def quantized(
     x: Any,
     scale: Any,
     zero: Any = None,
@@ -102,7 +102,7 @@ def _quantize(
 
 
 @operator("DequantizeLinear", raw=True)
-def _dequantize(
+def dequantized(
     x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Any:
     given = _numbers(scale)
@@ -122,7 +122,7 @@ def _dequantize(
 # -- products of integers
 
 
-def _centred(x: Any, zero: Any, axis: int | None = None) -> Any:
+def centred(x: Any, zero: Any, axis: int | None = None) -> Any:
     wide = x.astype(wg.int32)
     if zero is None:
         return wide
@@ -136,10 +136,10 @@ def _centred(x: Any, zero: Any, axis: int | None = None) -> Any:
 
 @operator("MatMulInteger")
 def _matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
-    return wg.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1))
+    return wg.matmul(centred(a, a_zero, -2), centred(b, b_zero, -1))
 
 
-def _rounded(x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
+def rounded(x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
     low, high = _range(zero.dtype)
     shift = zero.astype(x.dtype)
     if shift.ndim == 1 and shift.shape[0] == 1:
@@ -147,7 +147,7 @@ def _rounded(x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
     return wg.clip(wg.round(x / scale) + shift, low, high).astype(zero.dtype)
 
 
-def _one(x: Any) -> Any:
+def one(x: Any) -> Any:
     return x.reshape(()) if x.ndim == 1 and x.shape[0] == 1 else x
 
 
@@ -158,12 +158,12 @@ def _qlinear_matmul(
     if not holds(y_zero.dtype) or not all(holds(v.dtype) for v in (a, b)):
         refuse(f"products of {a.dtype.name} and {b.dtype.name} are not supported")
     a, b, a_zero, b_zero, y_zero = (tensor(v) for v in (a, b, a_zero, b_zero, y_zero))
-    scales = [_one(tensor(v).astype(wg.float32)) for v in (a_scale, b_scale, y_scale)]
-    product = wg.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype(wg.float64)
+    scales = [one(tensor(v).astype(wg.float32)) for v in (a_scale, b_scale, y_scale)]
+    product = wg.matmul(centred(a, a_zero, -2), centred(b, b_zero, -1)).astype(wg.float64)
     rows = scales[0].reshape((-1, 1)) if scales[0].ndim == 1 else scales[0]
     factor = (rows * scales[1] / scales[2]).astype(wg.float64)
     low, high = _range(y_zero.dtype)
-    return wg.clip(wg.round(product * factor) + _one(y_zero).astype(wg.float64), low, high).astype(y_zero.dtype)
+    return wg.clip(wg.round(product * factor) + one(y_zero).astype(wg.float64), low, high).astype(y_zero.dtype)
 
 
 def _integer_convolution(x: Any, w: Any, attributes: dict[str, Any], context: Any) -> Any:
@@ -192,7 +192,7 @@ def _conv_integer(
     context: Any,
 ) -> Any:
     given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    return _integer_convolution(_centred(x, x_zero), _centred(w, w_zero, 0), given, context).astype(wg.int32)
+    return _integer_convolution(centred(x, x_zero), centred(w, w_zero, 0), given, context).astype(wg.int32)
 
 
 @operator("QLinearConv")
@@ -216,12 +216,12 @@ def _qlinear_conv(
     context: Any,
 ) -> Any:
     given = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads, "strides": strides}
-    sums = _integer_convolution(_centred(x, x_zero), _centred(w, w_zero, 0), given, context)
+    sums = _integer_convolution(centred(x, x_zero), centred(w, w_zero, 0), given, context)
     lead = (-1, *(1,) * (x.ndim - 2))
     if b is not None:
         sums = sums + b.astype(wg.float64).reshape(lead)
-    weights = _one(w_scale)
+    weights = one(w_scale)
     weights = weights.reshape(lead) if weights.ndim else weights
-    factor = (_one(x_scale) * weights / _one(y_scale)).astype(wg.float64)
+    factor = (one(x_scale) * weights / one(y_scale)).astype(wg.float64)
     low, high = _range(y_zero.dtype)
-    return wg.clip(wg.round(sums * factor) + _one(y_zero).astype(wg.float64), low, high).astype(y_zero.dtype)
+    return wg.clip(wg.round(sums * factor) + one(y_zero).astype(wg.float64), low, high).astype(y_zero.dtype)

@@ -243,12 +243,34 @@ def _lstm(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> Any:
-    names = _names(activations, ("Sigmoid", "Tanh", "Tanh"), direction)
-    f = _activations(names, activation_alpha, activation_beta, clip)
+    functions = (activations, activation_alpha, activation_beta, clip)
+    ways = (hidden_size, direction, layout)
+    return lstm((x, w, r, b), lengths, (start, cell), peepholes, functions, ways, bool(input_forget))
+
+
+def lstm(
+    operands: tuple[Any, Any, Any, Any],
+    lengths: Any,
+    starts: Sequence[Any],
+    peepholes: Any,
+    functions: tuple[Any, Any, Any, float | None],
+    ways: tuple[int | None, str, int],
+    input_forget: bool,
+    seen: Function = lambda h: h,
+) -> Any:
+    """Return what LSTM gives; `seen` is what of a hidden state the next step's product takes.
+
+    `operands` are x, w, r and b; `functions` are the activations, their alphas and betas and the bound of what they
+    take; `ways` are hidden_size, direction and layout.
+    """
+    x, w, r, b = operands
+    activations, alphas, betas, clip = functions
+    names = _names(activations, ("Sigmoid", "Tanh", "Tanh"), ways[1])
+    f = _activations(names, alphas, betas, clip)
 
     def step(d: int, part: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         h, c = state
-        i, o, forget, new = _split(part + wg.matmul(h, r[d].mT), 4)
+        i, o, forget, new = _split(part + wg.matmul(seen(h), r[d].mT), 4)
         pi, po, pf = (0, 0, 0) if peepholes is None else _split(peepholes[d], 3)
         gate, other_gate, last = f[3 * d], f[3 * d + 1], f[3 * d + 2]
         i = gate(i + pi * c if peepholes is not None else i)
@@ -257,5 +279,5 @@ def _lstm(
         o = gate(o + po * c if peepholes is not None else o)
         return o * last(c), c
 
-    y, states = _recur(x, 4, w, r, _both(b), lengths, [start, cell], hidden_size, direction, layout, step)
+    y, states = _recur(x, 4, w, r, _both(b), lengths, starts, *ways, step)
     return (y, *states)
