@@ -56,12 +56,22 @@ PLANES = 4
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
 
-def _pack(b: Builder, type: Type, width: int, per: int) -> None:
+def _unless_done(b: Builder, at: int) -> Value:
+    """Return where a kernel's units end: at once, where all of so many words are 0; they are named at `at`."""
+    words = b.buffer(at)
+    with b.loop(0, b.word(at + 2), carried=[b.index(0)]) as loop:
+        loop.carry(b.or_(loop.values[0], b.load(I64, b.offset(words, loop.index, I64))))
+    return b.select(b.icmp("eq", loop.results[0], b.index(0)), b.lo, b.hi)
+
+
+def _pack(b: Builder, type: Type, width: int, per: int, may_be_done: bool) -> None:
     """Write the packing kernel: a unit is a tap of a panel, `depth` input channels times `width` output channels.
 
-    With `per` 2 the channels lie in pairs, and words say which the smallest numbers are.
+    With `per` 2 the channels lie in pairs, and words say which the smallest numbers are. What `may_be_done` has words
+    that say whether it is (see :class:`Shape`).
     """
     r = _PACK.load(b)
+    end = _unless_done(b, _PACK.end) if may_be_done else b.hi
     type = as_bits(type)
     taps = b.mul(b.mul(r["taps_z"], r["taps_y"]), r["taps_x"])
     depth = r["depth"]
@@ -74,7 +84,7 @@ def _pack(b: Builder, type: Type, width: int, per: int) -> None:
         pair = b.add(b.mul(b.lshr(k, b.index(1)), b.index(width)), channel)
         return b.add(b.add(pair, pair), b.and_(k, b.index(1)))
 
-    with b.loop(b.lo, b.hi) as unit:
+    with b.loop(b.lo, end) as unit:
         panel, tap = b.udiv(unit.index, taps), b.urem(unit.index, taps)
         group, block = b.udiv(panel, r["per_panel"]), b.urem(panel, r["per_panel"])
         line, x = b.udiv(tap, r["taps_x"]), b.urem(tap, r["taps_x"])
@@ -101,8 +111,15 @@ def _pack(b: Builder, type: Type, width: int, per: int) -> None:
             b.store(smallest_of_lanes(b, channel.results[0]), b.offset(words, unit.index, I64))
 
 
-def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int = 1) -> Panels:
-    """Return the part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
+def packed(
+    low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int = 1, left: View | None = None
+) -> Panels:
+    """Return the part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X).
+
+    Panels that are seldom wanted are packed where one of the words `left` is not 0, and not kept.
+    """
+    if left is not None:
+        return _packed(low, w, axes, width, node, per, left)
     taken = tuple((a.taps, a.tap, a.tap_step) for a in axes)
     fill = partial(_packed, low, w, axes, width, node, per)
     # A loop would pack a constant anew in every turn.
@@ -110,7 +127,7 @@ def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int 
     return found
 
 
-def _packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int) -> Panels:
+def _packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int, left: View | None = None) -> Panels:
     """Add the step that packs a kernel, and return the panels."""
     groups, channels, depth = w.shape[:3]
     panels = -(-channels // width)
@@ -137,14 +154,17 @@ def _packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int
         return Panels(out)
     type, units = w.type, groups * panels * axes.taps
     found = low.temp((units,), np.int64) if per == 2 else None
+    key, again = f"conv.pack {type.text} {width} {per}", left is not None
+    asked: list[int | View] = [v for v in (found,) if v is not None]
     low.step(
-        low.kernel(f"conv.pack {type.text} {width} {per}", lambda b: _pack(b, type, width, per)),
-        words if found is None else [*words, found],
-        reads=[w],
+        low.kernel(f"{key}{' again' if again else ''}", lambda b: _pack(b, type, width, per, again)),
+        [*words, *asked, *([] if left is None else [left, left.size])],
+        reads=[w] if left is None else [w, left],
         writes=[out] if found is None else [out, found],
         units=units,
+        nbytes=0 if again else None,
         nodes=[node],
-        label="conv.pack",
+        label=f"conv.pack{', if not finite' if again else ''}",
     )
     return Panels(out, found)
 
@@ -171,7 +191,8 @@ class Shape(NamedTuple):
     columns: int
     nv: int
     is_even: bool
-    may_be_done: bool = False  # by another step, of which words say whether it was enough
+    # By another step: words say what it left, and where they are all 0 there is nothing to do.
+    may_be_done: bool = False
 
     @property
     def larger(self) -> int:
@@ -200,7 +221,7 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
         at += 3
     end = b.hi
     if shape.may_be_done:
-        end = b.select(_is_any(b, b.buffer(at), b.word(at + 2)), b.hi, b.lo)
+        end = _unless_done(b, at)
         at += 3
     runs = Runs(r["runs"], r["run"], at)
     panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width * arithmetic.per))
@@ -257,13 +278,6 @@ def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
             end = b.imin(b.add(some.index, r["panels_tile"]), to_panel)
             with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx, b.loop(some.index, end) as each:
                 tile(each.index, ty.index, tx.index)
-
-
-def _is_any(b: Builder, words: Value, count: Value) -> Value:
-    """Return whether one of so many words is not 0."""
-    with b.loop(0, count, carried=[b.index(0)]) as loop:
-        loop.carry(b.or_(loop.values[0], b.load(I64, b.offset(words, loop.index, I64))))
-    return b.icmp("ne", loop.results[0], b.index(0))
 
 
 class Runs(NamedTuple):
@@ -363,7 +377,7 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     # A lone channel would have a 0 beside it, and pairs of groups could not begin anywhere; a phase may have no taps.
     if takes_pairs(target, x.type, w.type) and axes.taps and depth > 1 and (groups == 1 or depth % 2 == 0):
         arithmetic, held = PAIRS, Held(x.type, I16, "channels")
-    panels, smallest = packed(low, w, axes, nv * target.lanes(type), node, arithmetic.per)
+    panels, smallest = packed(low, w, axes, nv * target.lanes(type), node, arithmetic.per, left)
     depth_held = panels.shape[2]
     tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
     per_piece, panels_piece = _shares(x, axes, tiles_y, panels, held.elements(x.shape[1]) * held.type.size)
