@@ -112,6 +112,7 @@ FAST: dict[str, tuple[str, ...]] = {
     ),
     "execute/native/test_cache": (),
     "execute/native/test_callers": ("test_arrays_of_any_dtype[bool]",),
+    "execute/native/test_winograd": ("test_a_network_of_constants_uses_it",),
     "execute/native/test_conv": (
         "test_epilogue_of_phases",
         "test_layouts",
