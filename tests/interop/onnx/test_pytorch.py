@@ -67,6 +67,10 @@ def padded(x: Any) -> Any:
     return (*kinds, F.pixel_shuffle(x, 2), F.unfold(x, 3))
 
 
+def sampled(x: Any, at: Any) -> Any:
+    return F.grid_sample(x, at.tanh(), align_corners=False)
+
+
 def statistics(x: Any) -> Any:
     return torch.norm(x, dim=-1), x.std(-1), torch.logsumexp(x, 0), x.var((0, 1)), torch.tril(x), x.clamp(-1.0, 0.5)
 
