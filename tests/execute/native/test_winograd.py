@@ -113,6 +113,21 @@ def test_errors_are_no_larger_than_those_of_sums_over_taps() -> None:
     assert np.linalg.norm(got - want) < 1.2 * np.linalg.norm(taps - want)
 
 
+@pytest.mark.parametrize("place", [(4, 5), (5, 5), (4, 4), (0, 9)])
+def test_outputs_depend_on_their_window_alone(place: tuple[int, int]) -> None:
+    rng = np.random.default_rng(6)
+    case = Case((1, 32, 9, 10), 40)
+    x = rng.standard_normal(case.x).astype(np.float32)
+    w = rng.standard_normal((40, 32, 3, 3)).astype(np.float32)
+    before = run("convolve", x, w, attrs_of(case))
+    x[0, 3, place[0], place[1]] = 1e20
+    after = run("convolve", x, w, attrs_of(case))
+    window = tuple(slice(max(0, p - 1), p + 2) for p in place)
+    assert (before[0, :, *window] != after[0, :, *window]).all()
+    before[0, :, *window] = after[0, :, *window]
+    np.testing.assert_array_equal(before, after)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
 def test_what_is_not_finite_reaches_no_other_outputs(value: float) -> None:
     """NaN, infinities and what only overflows in a transformed tile: each output has what its window gives."""
