@@ -4,13 +4,13 @@ A tile of 2x2 outputs depends on 4x4 inputs. Inputs and kernel are transformed b
 tile is, at each of its 16 positions, a product of matrices over the channels, and sums and differences of these are the
 outputs: 16 multiplications for each pair of channels where the sum over the taps takes 36 (Winograd 1980, Arithmetic
 complexity of computations; Lavin & Gray 2016, Fast algorithms for convolutional neural networks). The kernel is
-transformed once, so it has to be a constant. An output depends on the inputs of its own window alone, and is as exact as
-the sum over the taps, relative to the largest of them and the largest tap: the factors are 1/2 and 1/4, and there are
-fewer additions.
+transformed once, so it has to be a constant. An output depends on the inputs of its own window alone, and is as exact
+as the sum over the taps, relative to the largest of them and the largest tap: the factors are 1/2 and 1/4, and there
+are fewer additions.
 
-But an input enters several products, which cancel where it has no part in an output: an infinity would become a NaN, and
-so would what overflows on the way. So every unit says whether what it stored is finite, and where something is not, the
-whole correlation is computed again, tap by tap.
+But an input enters several products, which cancel where it has no part in an output: an infinity would become a NaN,
+and so would what overflows on the way. So every unit says whether what it stored is finite, and where something is not,
+the whole correlation is computed again, tap by tap.
 
 A piece of work is some tiles, of any rows and images, and some panels of the kernel. It transforms the tiles to scratch
 memory, [position][tile][channel]; there follow, for a few panels at a time, the 16 products, [panel][position][tile]
