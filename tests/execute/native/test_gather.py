@@ -13,9 +13,11 @@ import ml_dtypes
 
 import wengert as wg
 from processors import on_processors
-from stepping import TARGETS, check, node_of, numbers, strided
+from stepping import TARGETS, Bench, check, node_of, numbers, strided
 from wengert.core.errors import RangeError
 from wengert.execute.native.compile import compile_graph
+from wengert.execute.native.plan.lowering import RULES
+from wengert.execute.native.plan.plan import View
 
 # Shape, shapes of the index arrays, the first of their axes.
 CASES: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...], int]] = [
@@ -61,6 +63,37 @@ def test_index(case: Any, dtype: str, target: str) -> None:
         check("index_is_last", indices, {"sizes": sizes}, target)
         if dtype != "?":
             check("index_transpose", [ct, *indices], {"axis": axis, "sizes": sizes}, target)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_places_of_constants_are_known(case: Any) -> None:
+    """Of index arrays that are constants no call computes places; those out of range are errors of every call."""
+    shape, shapes, axis = case
+    rng = np.random.default_rng(7)
+    x = numbers(rng, shape, "f4")
+    for itype in ("i8", "u1", "u8"):
+        indices = [strided(i, rng) for i in indices_for(rng, shape, shapes, axis, itype)]
+        held = [wg.asarray(i) for i in indices]
+        at = len(shape) + axis
+        compiled = wg.jit(lambda x: x[(slice(None),) * at + tuple(held)])  # noqa: B023
+        graph = wg.graph(lambda x: x[(slice(None),) * at + tuple(wg.asarray(i) for i in indices)])(wg.spec(x.shape))  # noqa: B023
+        made = compile_graph(graph)
+        assert not any(s.label.startswith(("places", "range")) for s in made.plan.steps)
+        want = x[(slice(None),) * at + tuple(indices)]
+        np.testing.assert_array_equal(compiled(wg.tensor(x)).numpy(), want)
+        np.testing.assert_array_equal(made.program.run([x])[0], want)
+
+
+@pytest.mark.parametrize("wrong", [3, -4])
+def test_constants_out_of_range_are_errors_of_calls(wrong: int) -> None:
+    x, index = np.ones((3, 4)), np.array([0, wrong])
+    node = node_of("index", [x, index], {"axis": -2})
+    low = Bench()
+    low.views.update({node.inputs[0]: low.given(x), node.inputs[1]: low.constant(index)})
+    result = RULES["index"](low, node)
+    assert isinstance(result, View)
+    with pytest.raises(RangeError, match="out of range"):
+        low.run(result)
 
 
 def test_index_update_of_a_broadcast_value() -> None:

@@ -88,6 +88,10 @@ def places(
     if 0 in sizes:
         add_check(low, node, indices, sizes, axis, None)
         return None
+    if all(i.buffer.kind == "constant" for i in indices):
+        known = _known_places(indices, sizes, strides)
+        if known is not None:
+            return low.made(("places", tuple(indices), tuple(sizes), tuple(strides)), lambda: known)
     units = min(PIECES, -(-out.size // 4096))
     flags = low.temp((units,), np.int64)
     shape, steps = joined(common, *(i.broadcast(common).strides for i in indices))
@@ -137,6 +141,22 @@ def places(
     low.step(kernel, words, reads=indices, writes=[out, flags], units=units, nodes=[node])
     add_check(low, node, indices, sizes, axis, flags)
     return out
+
+
+def _known_places(
+    indices: Sequence[View], sizes: Sequence[int], strides: Sequence[int]
+) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """Return the offsets that constant index arrays mean; None where one is out of range, which every call says."""
+    total: Any = np.zeros((), np.int64)
+    for view, size, stride in zip(indices, sizes, strides, strict=True):
+        elements = np.ascontiguousarray(view.buffer.array).reshape(-1).view(view.dtype)[view.offset :]
+        steps = [s * view.dtype.itemsize for s in view.strides]
+        index = np.lib.stride_tricks.as_strided(elements, view.shape, steps)
+        if int(index.min()) < -size or int(index.max()) >= size:
+            return None
+        wide = index.astype(np.int64)
+        total = total + np.where(wide < 0, wide + size, wide) * stride
+    return np.ascontiguousarray(total).reshape(-1)
 
 
 def piece_bounds(b: Builder, unit: Value, total: Value, units: Value) -> tuple[Value, Value]:
@@ -297,6 +317,8 @@ def _scatter(
     axes = axis_words([math.prod(lead), blocks], [flat.strides[0], block], [math.prod(sizes) * run, block], [0, block])
     words: list[int | View] = [flat, target, where, where.size, flat.strides[1], run, block, *axes]
     type = target.type
+    # Elements need no loop over a row's columns.
+    is_one = run == 1
 
     def build(b: Builder) -> None:
         source, target, where = b.buffer(0), b.buffer(2), b.buffer(4)
@@ -315,9 +337,12 @@ def _scatter(
                     x = b.load(type.vector(n), b.offset(new, j, type), type.size)
                     accumulate(b, how, type, b.offset(old, j, type), x)
 
-                partition(b, columns, b.target.lanes(type), piece)
+                if is_one:
+                    piece(b.index(0), 1)
+                else:
+                    partition(b, columns, b.target.lanes(type), piece)
 
-    kernel = low.kernel(f"scatter {how} {type.text}", build)
+    kernel = low.kernel(f"scatter {how} {type.text}{' one' if is_one else ''}", build)
     units = math.prod(lead) * blocks
     low.step(kernel, words, units=units, reads=[flat, where, target], writes=[target], nodes=[node])
 

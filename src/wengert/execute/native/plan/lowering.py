@@ -124,9 +124,12 @@ class Lowering:
 
     def number(self, value: Any, dtype: Any) -> View:
         """Return a 0-d array of a number."""
-        key = (repr(value), np.dtype(dtype))
+        return self.made((repr(value), np.dtype(dtype)), lambda: np.asarray(value, dtype))
+
+    def made(self, key: Any, make: Callable[[], Any]) -> View:
+        """Return the array that `make` gives, which is part of the program once; the key names it."""
         if key not in self._numbers:
-            self._numbers[key] = self.constant(np.asarray(value, dtype))
+            self._numbers[key] = self.constant(make())
         return self._numbers[key]
 
     def kernel(self, key: str, build: Build) -> Kernel:
