@@ -19,7 +19,7 @@ from opchecks import calls, checked_ops  # noqa: E402
 from wengert.core.ops.facets import Role  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
 from wengert.execute.xla import lower as _lower  # noqa: E402, F401 (declares the rules)
-from wengert.execute.xla.rules import ON_HOST, RULES  # noqa: E402
+from wengert.execute.xla.rules import RULES  # noqa: E402
 from wengert.symbolic.bridge import sympy_of  # noqa: E402
 from wengert.transforms.batch import rules as batch_rules  # noqa: E402
 from wengert.transforms.batch import vmap as batch  # noqa: E402
@@ -108,9 +108,7 @@ def complex_numbers(op: Op) -> str:
 
 def on_xla(op: Op) -> str:
     if "collective" in op.facets:
-        return "refused: ranks meet in native programs"
-    if op.name in ON_HOST:
-        return f"on the host: {ON_HOST[op.name]}"
+        return "on a mesh: its ranks are devices"
     return YES if op.name in RULES else "by its parts"
 
 

@@ -24,12 +24,17 @@ from .lowerings import (
     products,
     random_numbers,
     reductions,
+    rejection,
+    special,
     structure,
 )
-from .rules import ON_HOST, Trace, once, rule_of
+from .rules import Trace, once, rule_of
 
 # The modules that declare rules.
-RULED = (collectives, control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, structure)
+RULED = (
+    collectives, control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, rejection, special,
+    structure,
+)  # fmt: skip
 
 
 def lower(graph: Graph, args: Sequence[Any], trace: Trace) -> list[Any]:
@@ -78,15 +83,19 @@ def _leads_to(source: Node, target: Node, graph: Graph) -> bool:
 def _value(trace: Trace, node: Node, operands: list[Any]) -> Any:
     if node.op is CONSTANT:
         return jnp.asarray(np.asarray(node.attrs["value"]))
-    rule = rule_of(node.op)
+    rule, why = rule_of(node.op), "it is no op of the library's table"
     if rule is not None:
+        why = "XLA does not take its operands' dtype"
         try:
             found = rule(trace, node, *operands)
-        except (TypeError, NotImplementedError):
-            pass  # a dtype that XLA does not take
+        except TypeError:
+            pass
+        except NotImplementedError as e:
+            why = str(e)
         else:
             if node.op is OUTPUT or _fits(node, found):
                 return found
+    trace.on_host[node.op.name] = why
     return _called_back(trace, node, operands)
 
 
@@ -127,7 +136,6 @@ def _called_back(trace: Trace, node: Node, operands: list[Any]) -> Any:
         for s in specs
     ]
     result = (*shapes, jax.ShapeDtypeStruct((), np.bool_))
-    trace.on_host[op.name] = ON_HOST.get(op.name, "it is no op of the library's table")
     words = [_to_words(x) for x in arrays.values()]
     if op is SHOW:
         *found, failed = experimental.io_callback(run, result, *words, ordered=True)

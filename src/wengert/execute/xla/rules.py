@@ -21,8 +21,6 @@ from .api import jnp, lax
 # arrays; what the node holds as a Python number is one.
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
-# Why ops run on the host, by their names: in Python, called back from the compiled program.
-ON_HOST: dict[str, str] = {}
 
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
@@ -35,14 +33,9 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def on_host(*names: str, why: str) -> None:
-    """Declare that ops run by their NumPy forward, called back from the compiled program."""
-    ON_HOST.update(dict.fromkeys(names, why))
-
-
 def rule_of(op: Op) -> Rule | None:
     """Return the rule of an op of the library's table; None for others, which run on the host."""
-    return None if "declaration" in op.facets or op.name in ON_HOST else RULES.get(op.name)
+    return None if "declaration" in op.facets else RULES.get(op.name)
 
 
 class Known(NamedTuple):
@@ -71,13 +64,17 @@ class Trace:
 
     `axes` are those of the mesh whose ranks run the graph, by name, with the number of ranks along each; none for a
     program of one device. On a mesh nothing is looked at before a call: ranks, each of which has its part, would not
-    find the same.
+    find the same. Without `looks` nothing is, either: what the program is given is on the device.
     """
 
     def __init__(
-        self, lower: Callable[[Graph, Sequence[Any], Trace], list[Any]], axes: Mapping[str, int] | None = None
+        self,
+        lower: Callable[[Graph, Sequence[Any], Trace], list[Any]],
+        axes: Mapping[str, int] | None = None,
+        looks: bool = True,
     ) -> None:
         self.axes = dict(axes or {})
+        self.looks = looks and not self.axes
         self.wrong: list[Any] = []
         self.known: list[Known] = []
         # The ops that the host is called back for, with the reasons: what they raise comes in the midst of a run.
@@ -91,7 +88,7 @@ class Trace:
     def begin(self, inputs: Sequence[Node]) -> None:
         """Begin anew, with the inputs of the graph that a call is fed."""
         self.wrong, self.known, self.on_host = [], [], {}
-        self.origins = {n: i for i, n in enumerate(inputs)} if not self.axes else {}
+        self.origins = {n: i for i, n in enumerate(inputs)} if self.looks else {}
 
     def follow(self, node: Node) -> None:
         """Note where a node's elements come from, if all of them are an input's."""

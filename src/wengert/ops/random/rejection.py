@@ -34,7 +34,7 @@ from .keys import keyed
 from .philox import BLOCK, Key, words64
 
 _CHUNK = 1 << 15
-_BY_INVERSION = 10.0  # below this mean counts are found by walking up the distribution
+BY_INVERSION = 10.0  # below this mean counts are found by walking up the distribution
 
 Propose = Callable[..., tuple[Array, Array]]
 
@@ -191,7 +191,7 @@ def _propose_poisson(words: Array, attempt: int, rate: Array) -> tuple[Array, Ar
     u, v = _half_open(words[:, 1]), _open(words[:, 0])
     fixed = ~((rate >= 0.0) & (rate < np.inf))
     out, accept = np.where(rate == np.inf, np.inf, np.nan), fixed.copy()
-    small = ~fixed & (rate < _BY_INVERSION)
+    small = ~fixed & (rate < BY_INVERSION)
     if small.any():
         lam = rate[small]
         out[small] = _walk(u[small], np.exp(-lam), lambda k: lam / (k + 1.0), np.inf)
@@ -220,7 +220,7 @@ def _propose_binomial(words: Array, attempt: int, total: Array, probs: Array) ->
     p = np.minimum(probs, 1.0 - probs)
     valid = (total >= 0.0) & (total < np.inf) & (p >= 0.0)
     out, accept = np.full_like(total, np.nan), ~valid
-    small = valid & (total * p < _BY_INVERSION)
+    small = valid & (total * p < BY_INVERSION)
     if small.any():
         n, q = total[small], p[small]
         odds = q / (1.0 - q)

@@ -32,7 +32,7 @@ _BLOCK = 2048
 _SQRT_PI = math.sqrt(math.pi)
 
 # B_2k for k = 1 .. 10.
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 
 
 def _in_float64(fn: Callable[[Array], Array], narrow: Callable[[Array], Array] | None = None) -> Callable[[Any], Any]:
@@ -187,7 +187,7 @@ _LGAMMA = (
     5.339625498454325e-10, -1.2481294697143873e-10, 2.924893264533834e-11, -6.566215046625873e-12,
     1.5405403077263189e-12, -5.117684453811745e-13, 1.2348124407415191e-13,
 )  # fmt: skip
-_STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:8], 1))
+STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:8], 1))
 
 
 def _lgamma_2_plus(s: Array) -> Array:
@@ -212,7 +212,7 @@ def _lgamma_below_8(x: Array) -> Array:
 def _lgamma_large(x: Array) -> Array:
     """Return lgamma by Stirling's series."""
     inverse = 1.0 / x
-    series = inverse * _polynomial(inverse * inverse, _STIRLING)
+    series = inverse * _polynomial(inverse * inverse, STIRLING)
     return (x - 0.5) * (np.log(x) - 1.0) + (0.5 * math.log(2.0 * math.pi) - 0.5) + series
 
 
@@ -270,7 +270,7 @@ _DIGAMMA = (
     -5.588819531087905e-09, 5.687036453977521e-09, -2.6237321953380285e-09, -6.646004953212231e-10,
     3.469759814563021e-10, 4.2379335360964846e-10, -1.908325511670712e-10,
 )  # fmt: skip
-_DIGAMMA_SERIES = tuple(b / (2 * k) for k, b in enumerate(_BERNOULLI[:8], 1))
+_DIGAMMA_SERIES = tuple(b / (2 * k) for k, b in enumerate(BERNOULLI[:8], 1))
 
 
 def _digamma_middle(x: Array) -> Array:
@@ -349,14 +349,14 @@ def _polygamma_positive(x: Array, n: int) -> Array:
     square = 1.0 / (a * a)
     coefficients = [1.0 / n]
     ratio = 1.0 / n  # (n + 2k - 1)! / (n! (2k)!)
-    for k in range(1, len(_BERNOULLI) + 1):
+    for k in range(1, len(BERNOULLI) + 1):
         ratio *= (n + 2 * k - 2) * (n + 2 * k - 1) / ((2 * k - 1) * (2 * k))
-        coefficients.append(_BERNOULLI[k - 1] * ratio)
+        coefficients.append(BERNOULLI[k - 1] * ratio)
     total += tail * (_polynomial(square, tuple(coefficients)) + 0.5 / a)
     return (-1.0) ** (n + 1) * math.factorial(n) * total
 
 
-def _cot_derivative(n: int) -> tuple[float, ...]:
+def cot_derivative(n: int) -> tuple[float, ...]:
     """Return the n-th derivative of cot as a polynomial in cot, from cot' = -(1 + cot**2)."""
     coefficients = [0, 1]
     for _ in range(n):
@@ -368,7 +368,7 @@ def _cot_derivative(n: int) -> tuple[float, ...]:
 def _polygamma_negative(x: Array, n: int) -> Array:
     """Return polygamma by reflection; at the poles +inf for odd n, NaN for even n, whose two sides disagree."""
     sine_pole = x == np.rint(x)
-    reflected = math.pi ** (n + 1) * _polynomial(_cot_pi(x), _cot_derivative(n))
+    reflected = math.pi ** (n + 1) * _polynomial(_cot_pi(x), cot_derivative(n))
     value = (-1.0) ** n * _polygamma_positive(1.0 - x, n) - reflected
     return np.where(sine_pole, np.inf if n % 2 else np.nan, value)
 

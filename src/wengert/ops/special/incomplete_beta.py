@@ -13,6 +13,7 @@ logarithm of its base.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -24,11 +25,12 @@ from ...core.ops.sampling import binary
 from ..pointwise.arithmetic import exp, log, log1p
 from ..pointwise.selection import where
 from ..pointwise.xlogy import xlog1py, xlogy
-from .gamma import _STIRLING, _lgamma, digamma, polygamma_op
+from .gamma import STIRLING, _lgamma, digamma, polygamma_op
 from .incomplete_gamma import as_wide_as, wider
 from .wide import Array, choose, horner, in_float64, log_remainder, together
 
-_POINTS = 160
+# Of the trapezoidal rule: how many points, and the first one.
+POINTS, LOWEST = 160, -3.8
 _NO_ONNX = Missing("ONNX has no such operator")
 _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 
@@ -39,7 +41,7 @@ _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 def _stirling(x: Array) -> Array:
     """Return lgamma(x) less (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= 10."""
     inverse = 1.0 / x
-    return inverse * horner(inverse * inverse, _STIRLING)
+    return inverse * horner(inverse * inverse, STIRLING)
 
 
 def _betaln(a: Array, b: Array) -> Array:
@@ -104,13 +106,12 @@ def _moments(a: Array, b: Array, r: Array, orders: list[tuple[int, int]]) -> lis
     slope = np.maximum(a - power * r, 0.0)
     scale = 1.0 / (slope + np.sqrt(np.abs(power) * r * (1.0 + r)) + np.minimum(a, 1.0))
     end = (40.0 + np.maximum(power, 0.0) * np.log1p(r)) / a
-    low = -3.8
     high = np.log(end / scale) + 0.1
     high = np.maximum(high, 1.0)
-    step = (high - low) / (_POINTS - 1)
+    step = (high - LOWEST) / (POINTS - 1)
     totals = [np.zeros_like(a) for _ in orders]
-    for part in together(_POINTS, a.size):
-        t = low + np.arange(part.start, part.stop)[:, None] * step
+    for part in together(POINTS, a.size):
+        t = LOWEST + np.arange(part.start, part.stop)[:, None] * step
         bent = np.exp(-t)
         v = scale * np.exp(t - bent)
         base = np.log1p(-r * np.expm1(-v))
@@ -184,15 +185,15 @@ def _density(a: Any, b: Any, x: Any) -> Any:
 # -- derivatives in the parameters
 
 
-def _log_front_slope(a: Any, b: Any, x: Any, p: int, q: int) -> Any:
-    """Return the derivative of log h, p times in a and q times in b."""
-    total = _polygamma(p + q - 1, a + b)
+def slope_of_log_front(polygamma: Callable[[int, Any], Any], a: Any, b: Any, logs: Any, p: int, q: int) -> Any:
+    """Return the derivative of log h, p times in a and q times in b; `logs` give log(x) and log(1 - x)."""
+    total = polygamma(p + q - 1, a + b)
     if q == 0:
-        total = total - _polygamma(p - 1, a)
+        total = total - polygamma(p - 1, a)
     if p == 0:
-        total = total - _polygamma(q - 1, b)
+        total = total - polygamma(q - 1, b)
     if p + q == 1:
-        total = total + (log(x) if p else log1p(-x))
+        total = total + logs[0 if p else 1]()
     return total
 
 
@@ -200,9 +201,9 @@ def _polygamma(n: int, x: Any) -> Any:
     return polygamma_op(x, n=n) if n else digamma(x)
 
 
-def _front_ratios(a: Any, b: Any, x: Any, i: int, j: int) -> dict[tuple[int, int], Any]:
-    """Return the derivatives of h over h, up to i times in a and j times in b."""
-    slopes = {(p, q): _log_front_slope(a, b, x, p, q) for p in range(i + 1) for q in range(j + 1) if p + q}
+def front_ratios(slope: Callable[[int, int], Any], i: int, j: int) -> dict[tuple[int, int], Any]:
+    """Return the derivatives of h over h, up to i times in a and j times in b, from those of log h."""
+    slopes = {(p, q): slope(p, q) for p in range(i + 1) for q in range(j + 1) if p + q}
     ratios: dict[tuple[int, int], Any] = {(0, 0): 1.0}
     for m in range(i + 1):
         for n in range(j + 1):
@@ -214,6 +215,11 @@ def _front_ratios(a: Any, b: Any, x: Any, i: int, j: int) -> dict[tuple[int, int
                 continue
             ratios[m, n] = sum(c * ratios[m - p, n - q] * slopes[p, q] for c, (p, q) in terms)
     return ratios
+
+
+def _front_ratios(a: Any, b: Any, x: Any, i: int, j: int) -> dict[tuple[int, int], Any]:
+    logs = (lambda: log(x)), (lambda: log1p(-x))
+    return front_ratios(lambda p, q: slope_of_log_front(_polygamma, a, b, logs, p, q), i, j)
 
 
 def _slope_below_mean(a: Array, b: Array, x: Array, y: Array, i: int, j: int) -> Array:

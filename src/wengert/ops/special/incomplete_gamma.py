@@ -27,12 +27,13 @@ from ..pointwise.arithmetic import exp, log
 from ..pointwise.selection import where
 from ..pointwise.xlogy import xlogy
 from ..structure.shapes import cast
-from .gamma import _STIRLING, _lgamma, _lgamma_2_plus, digamma, lgamma, polygamma_op
+from .gamma import STIRLING, _lgamma, _lgamma_2_plus, digamma, lgamma, polygamma_op
 from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder, together
 
-_NODES = 48
-_SERIES_BELOW = 10.0  # in a
-_DEPTH = 42.0  # exp(-42) is less than half a unit in the last place
+NODES = 48
+SERIES_BELOW = 10.0  # in a
+TERMS = 200  # of a series, at most
+DEPTH = 42.0  # exp(-42) is less than half a unit in the last place
 
 _NO_ONNX = Missing("ONNX has no such operator")
 _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
@@ -41,14 +42,14 @@ _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 def log_density(a: Array, w: Array) -> Array:
     """Return log(x**a exp(-x) / Gamma(a)) at x = exp(w)."""
     x = np.exp(w)
-    large = np.maximum(a, _SERIES_BELOW)
+    large = np.maximum(a, SERIES_BELOW)
     inverse = 1.0 / large
-    correction = inverse * horner(inverse * inverse, _STIRLING)
+    correction = inverse * horner(inverse * inverse, STIRLING)
     away = (x - large) * inverse
     bent = np.where(np.abs(away) < 0.5, log_remainder(away), w - np.log(large) - away)
     by_stirling = large * bent + 0.5 * np.log(large / (2.0 * math.pi)) - correction
     plain = a * w - x - _lgamma(a)
-    return np.where((a >= _SERIES_BELOW) & (x < 1e300), by_stirling, plain)
+    return np.where((a >= SERIES_BELOW) & (x < 1e300), by_stirling, plain)
 
 
 def _lower_series(a: Array, x: Array, n: int) -> list[Array]:
@@ -57,7 +58,7 @@ def _lower_series(a: Array, x: Array, n: int) -> list[Array]:
     for _ in range(n):
         term.append(-term[-1] / a)
     total = [t.copy() for t in term]
-    for k in range(1, 200):
+    for k in range(1, TERMS):
         shifted = a + k
         term[0] = x * term[0] / shifted
         for j in range(1, n + 1):
@@ -71,27 +72,27 @@ def _lower_series(a: Array, x: Array, n: int) -> list[Array]:
 
 def _lower_integral(a: Array, x: Array, n: int) -> list[Array]:
     # The exponent lies below the line x - a v, and below a parabola where v < 1.
-    parabola = 2.0 * _DEPTH / ((a - x) + np.sqrt((a - x) ** 2 + 4.0 * _DEPTH * x / 3.0))
-    end = np.where(parabola < 1.0, parabola, (_DEPTH + x) / a)
+    parabola = 2.0 * DEPTH / ((a - x) + np.sqrt((a - x) ** 2 + 4.0 * DEPTH * x / 3.0))
+    end = np.where(parabola < 1.0, parabola, (DEPTH + x) / a)
     for _ in range(6):
         value = (x - a) * end - x * exp_remainder(-end)
-        end = end + (value + _DEPTH) / (a - x - x * np.expm1(-end))
+        end = end + (value + DEPTH) / (a - x - x * np.expm1(-end))
     return _integrals(lambda v: (x - a) * v - x * exp_remainder(-v), end, n, -1.0)
 
 
 def _upper_integral(a: Array, x: Array, n: int) -> list[Array]:
-    end = 2.0 * _DEPTH / ((x - a) + np.sqrt((x - a) ** 2 + 2.0 * _DEPTH * x))
+    end = 2.0 * DEPTH / ((x - a) + np.sqrt((x - a) ** 2 + 2.0 * DEPTH * x))
     for _ in range(8):
         value = (a - x) * end - x * exp_remainder(end)
-        end = end - (value + _DEPTH) / (a - x - x * np.expm1(end))
+        end = end - (value + DEPTH) / (a - x - x * np.expm1(end))
     return _integrals(lambda u: (a - x) * u - x * exp_remainder(u), end, n, 1.0)
 
 
 def _integrals(exponent: Any, end: Array, n: int, sign: float) -> list[Array]:
     """Return the integrals of exp(exponent(u)) (sign u)**j over 0 .. end, for j = 0 .. n."""
     totals = [np.zeros_like(end) for _ in range(n + 1)]
-    nodes, weights = gauss_legendre(_NODES)
-    for part in together(_NODES, end.size):
+    nodes, weights = gauss_legendre(NODES)
+    for part in together(NODES, end.size):
         u = end * nodes[part, None]
         term = weights[part, None] * np.exp(exponent(u))
         for total in totals:
@@ -102,7 +103,7 @@ def _integrals(exponent: Any, end: Array, n: int, sign: float) -> list[Array]:
 
 def _lower(a: Array, x: Array, n: int) -> list[Array]:
     out = [np.empty_like(a) for _ in range(n + 1)]
-    small = a < _SERIES_BELOW
+    small = a < SERIES_BELOW
     for here, fn in ((small, _lower_series), (~small, _lower_integral)):
         if here.any():
             for o, v in zip(out, fn(a[here], x[here], n), strict=True):
@@ -139,7 +140,7 @@ def _incomplete(a: Array, x: Array, upper: bool) -> Array:
     def one_minus(fn: Any) -> Any:
         return lambda a, x: 1.0 - fn(a, x)
 
-    above = np.where(a < _SERIES_BELOW, x >= a + 1.0, x >= a)
+    above = np.where(a < SERIES_BELOW, x >= a + 1.0, x >= a)
     return choose(
         (a, x),
         (~((a >= 0.0) & (x >= 0.0)) | (np.maximum(a, x) == 0.0) | np.isinf(np.minimum(a, x)), _nan),
@@ -178,7 +179,7 @@ def _ratio(a: Array, w: Array, n: int) -> Array:
     """Return minus the n-th derivative of P in a, over h."""
     x = np.exp(w)
     ratios = density_ratios(_log_density_steps(a, w, n))
-    above = np.where(a < _SERIES_BELOW, x >= a + 1.0, x >= a)
+    above = np.where(a < SERIES_BELOW, x >= a + 1.0, x >= a)
     out = np.empty_like(a)
     for here, fn, sign in ((above, _upper_integral, 1.0), (~above, _lower, -1.0)):
         if here.any():

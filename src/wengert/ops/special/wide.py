@@ -52,21 +52,21 @@ def horner(t: Array, coefficients: tuple[float, ...]) -> Array:
     return out
 
 
-_INVERSE_FACTORIALS = tuple(1.0 / f for f in np.cumprod(np.arange(2.0, 22.0)).tolist())
-_INVERSE_ODD = tuple(1.0 / (2 * k + 3) for k in range(16))
+INVERSE_FACTORIALS = tuple(1.0 / f for f in np.cumprod(np.arange(2.0, 22.0)).tolist())
+INVERSE_ODD = tuple(1.0 / (2 * k + 3) for k in range(16))
 
 
 def exp_remainder(u: Array) -> Array:
     """Return exp(u) - 1 - u, accurate where it is small."""
     near = np.clip(u, -1.0, 1.0)
-    return np.where(np.abs(u) < 1.0, near * near * horner(near, _INVERSE_FACTORIALS), np.expm1(u) - u)
+    return np.where(np.abs(u) < 1.0, near * near * horner(near, INVERSE_FACTORIALS), np.expm1(u) - u)
 
 
 def log_remainder(u: Array) -> Array:
     """Return log(1 + u) - u, accurate where it is small: twice the series of artanh at u / (2 + u)."""
     near = np.clip(u, -0.5, 0.5)
     t = near / (2.0 + near)
-    series = 2.0 * t**3 * horner(t * t, _INVERSE_ODD) - near * t
+    series = 2.0 * t**3 * horner(t * t, INVERSE_ODD) - near * t
     return np.where(np.abs(u) < 0.5, series, np.log1p(u) - u)
 
 

@@ -12,15 +12,17 @@ from ...core.ops.declare import broadcasting, op
 from ...core.ops.op import Call, Missing, Op, Partial
 from ...core.ops.operands import promote_operands, promote_tensors, run_elementwise
 from ...core.tensor import Tensor
-from .gamma import _BERNOULLI
+from .gamma import BERNOULLI
 from .wide import Array, in_float64
 
-_STEPS = 14
+# So many terms are summed one by one, and one more for each unit of the power up to this one.
+STEPS, STEPPED_POWER = 14, 60.0
 
 
 def _zeta(s: Array, q: Array, n: int) -> Array:
     """Return the n-th derivative in s, by the Euler-Maclaurin formula with Taylor coefficients in s."""
-    steps = np.nan_to_num(np.maximum(np.ceil(np.minimum(s, 60.0) + _STEPS - q), 0.0), nan=0.0)
+    steps = np.maximum(np.ceil(np.minimum(s, STEPPED_POWER) + STEPS - np.maximum(q, 0.0)), 0.0)
+    steps = np.where(steps == steps, steps, 0.0)
     total = np.zeros_like(s)
     for k in range(int(steps.max(initial=0.0))):
         here = k < steps
@@ -29,10 +31,10 @@ def _zeta(s: Array, q: Array, n: int) -> Array:
     # The factor of a**-s: a / (s - 1) + 1/2 + sum of B_2k / (2k)! s (s+1) ... (s+2k-2) a**(1 - 2k).
     tail = [a * (-1.0) ** j / (s - 1.0) ** (j + 1) for j in range(n + 1)]
     tail[0] = tail[0] + 0.5
-    rising = _times([0.5 / a, *(np.zeros_like(s) for _ in range(n))], s)
-    for k, b in enumerate(_BERNOULLI, 1):
+    rising = times_factor([0.5 / a, *(np.zeros_like(s) for _ in range(n))], s)
+    for k, b in enumerate(BERNOULLI, 1):
         tail = [t + b * r for t, r in zip(tail, rising, strict=True)]
-        rising = _times(_times(rising, s + (2 * k - 1)), s + 2 * k)
+        rising = times_factor(times_factor(rising, s + (2 * k - 1)), s + 2 * k)
         rising = [r / (a * a * (2 * k + 1) * (2 * k + 2)) for r in rising]
     for j in range(n + 1):
         total += comb(n, j) * math.factorial(j) * tail[j] * (-np.log(a)) ** (n - j) * a**-s
@@ -42,7 +44,7 @@ def _zeta(s: Array, q: Array, n: int) -> Array:
     return np.where((s >= 1.0) & (q >= 0.0), total, np.nan)
 
 
-def _times(jet: list[Array], factor: Array) -> list[Array]:
+def times_factor(jet: list[Any], factor: Any) -> list[Any]:
     """Return Taylor coefficients times (factor + the variable)."""
     return [factor * c + (jet[j - 1] if j else 0.0) for j, c in enumerate(jet)]
 

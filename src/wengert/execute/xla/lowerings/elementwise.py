@@ -10,7 +10,7 @@ import numpy as np
 from ....core.arrays import integer_bounds
 from ....core.node import Node
 from ..api import jnp, jsp, lax
-from ..rules import RULES, Trace, dtype_of, lowers, narrow, on_host, together, wide
+from ..rules import RULES, Trace, dtype_of, lowers, narrow, together, wide
 
 
 def _by_function(find: Callable[[], Any], *names: str) -> None:
@@ -235,40 +235,3 @@ def _class_index(t: Trace, node: Node, target: Any) -> Any:
     if not bounds.min <= ignored <= bounds.max:
         return target
     return lax.select(target == np.asarray(ignored, target.dtype), jnp.zeros_like(target), target)
-
-
-# Stirling's series for the logarithm of the gamma function, less its leading terms, from 10 on.
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_LARGE = 10.0
-
-
-def _stirling(x: Any) -> Any:
-    square = 1 / (x * x)
-    out = jnp.full_like(x, _STIRLING[-1])
-    for c in _STIRLING[-2::-1]:
-        out = out * square + c
-    return out / x
-
-
-@lowers("betaln")
-def _betaln(t: Trace, node: Node, *args: Any) -> Any:
-    """Return the logarithm of the beta function, where numbers are large without their differences (NSWC, bcorr)."""
-    a, b = (narrow(x, np.dtype(np.float64)) for x in together(node, args))
-    p, q = jnp.minimum(a, b), jnp.maximum(a, b)
-    small = lax.lgamma(p) + lax.lgamma(q) - lax.lgamma(p + q)
-    ratio = p / (p + q)
-    safe = jnp.maximum(q, _LARGE)
-    correction = _stirling(safe) - _stirling(jnp.maximum(p + q, _LARGE))
-    uneven = lax.lgamma(p) + correction + p - p * lax.log(p + q) + (q - 0.5) * lax.log1p(-ratio)
-    both = (
-        -0.5 * lax.log(q) + 0.5 * np.log(2 * np.pi) + _stirling(jnp.maximum(p, _LARGE)) + correction
-        + (p - 0.5) * lax.log(ratio) + q * lax.log1p(-ratio)
-    )  # fmt: skip
-    out = jnp.where(p >= _LARGE, both, jnp.where(q >= _LARGE, uneven, small))
-    return narrow(out, dtype_of(node))
-
-
-on_host(
-    "polygamma", "gamma_ratio", "betainc_slope", "hurwitz_zeta",
-    why="XLA has no such function, and no other library of it beside Wengert's",
-)  # fmt: skip

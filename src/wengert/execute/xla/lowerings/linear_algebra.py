@@ -13,8 +13,8 @@ from ....core.graph.snapshot import specs_of
 from ....core.node import Node
 from ....ops.linalg.functions import PADE, PADE_NORM
 from ....ops.linalg.solve import cutoff
-from ..api import jfft, jnp, lax
-from ..rules import Trace, dtype_of, lowers, narrow, on_host, shape_of, wide
+from ..api import jax, jfft, jnp, lax
+from ..rules import Trace, dtype_of, lowers, narrow, shape_of, wide
 
 
 def _found(t: Trace, node: Node, *results: Any) -> Any:
@@ -117,6 +117,15 @@ def _eigh(t: Trace, node: Node, x: Any) -> Any:
 @lowers("eigvalsh")
 def _eigvalsh(t: Trace, node: Node, x: Any) -> Any:
     return _nothing(node) if not x.size else _found(t, node, jnp.linalg.eigvalsh(_hermitian(wide(x))))
+
+
+@lowers("eig")
+def _eig(t: Trace, node: Node, x: Any) -> Any:
+    if not x.size:
+        return _nothing(node)
+    if jax.default_backend() == "tpu":
+        raise NotImplementedError("XLA has the eigenvalues of general matrices on processors and GPUs alone")
+    return _found(t, node, *lax.linalg.eig(wide(x), compute_left_eigenvectors=False))
 
 
 @lowers("svd")
@@ -254,6 +263,3 @@ def _irfft(t: Trace, node: Node, x: Any) -> Any:
 
 def _transformed(node: Node, x: Any, fn: Any) -> Any:
     return narrow(fn(x), dtype_of(node)) if x.size else jnp.zeros(shape_of(node), dtype_of(node))
-
-
-on_host("eig", why="XLA has the eigenvalues of general matrices on CPUs alone, in an order and scale of its own")

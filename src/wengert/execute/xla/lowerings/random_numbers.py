@@ -15,7 +15,7 @@ import numpy as np
 from ....core.node import Node
 from ....ops.random.philox import BLOCK, WORD
 from ..api import jnp, lax
-from ..rules import Trace, lowers, narrow, on_host
+from ..rules import Trace, lowers, narrow
 
 _U64 = np.dtype(np.uint64)
 # The multipliers and the Weyl increments of the key (Salmon et al. 2011).
@@ -39,10 +39,10 @@ def _multiply(x: Any, factor: int) -> tuple[Any, Any]:
     return high * c + (middle >> half) + (other >> half), x * np.uint64(factor & WORD)
 
 
-def _cipher(key: Any, block: Any, beyond: Any, domain: int = 0) -> tuple[Any, ...]:
-    """Return the four words of blocks (block, beyond, 0, domain) under a key of two words."""
+def _cipher(key: Any, block: Any, beyond: Any, attempt: Any, domain: int) -> tuple[Any, ...]:
+    """Return the four words of blocks (block, beyond, attempt, domain) under a key of two words."""
     zero = jnp.zeros_like(block)
-    words = [block, zero + beyond, zero, zero + np.uint64(domain)]
+    words = [block, zero + beyond, zero + attempt, zero + np.uint64(domain)]
     for i in range(_ROUNDS):
         keys = [_u64(k + i * w) if isinstance(k, int) else k + _u64(i * w) for k, w in zip(key, _WEYL, strict=True)]
         high0, low0 = _multiply(words[0], _MULTIPLIERS[0])
@@ -51,14 +51,16 @@ def _cipher(key: Any, block: Any, beyond: Any, domain: int = 0) -> tuple[Any, ..
     return tuple(words)
 
 
-class _Stream:
-    """A key and the number of its next block."""
+class Stream:
+    """A key and the number of its next block; `check` has the interpreter decide where a mask holds."""
 
-    def __init__(self, key: Any, counter: Any) -> None:
+    def __init__(self, key: Any, counter: Any, check: Callable[[Any], None]) -> None:
+        self.check = check
         self.key = key if isinstance(key, tuple) else (_u64(key[0]), _u64(key[1]))
         self.counter = counter
 
-    def words64(self, count: int, domain: int = 0) -> Any:
+    def words64(self, count: int, domain: int = 0, attempt: Any = np.uint64(0)) -> Any:
+        """Return so many words of 64 bits; every attempt has others."""
         blocks = lax.iota(_U64, -(-count // BLOCK))
         start = _u64(self.counter)
         block = blocks + start
@@ -68,44 +70,45 @@ class _Stream:
             beyond = beyond + np.uint64(self.counter >> 64 & WORD)
         elif jnp.asarray(self.counter).dtype.kind == "i":  # two's complement
             beyond = beyond + lax.select(self.counter < 0, _u64(WORD) + jnp.zeros_like(start), jnp.zeros_like(start))
-        words = _cipher(self.key, block, beyond, domain)
+        words = _cipher(self.key, block, beyond, attempt, domain)
         return lax.reshape(jnp.stack(words, -1), (BLOCK * len(blocks),))[:count]
 
     def words32(self, count: int) -> Any:
+        """Return so many words of 32 bits, the halves of words of 64."""
         words = self.words64((count + 1) // 2)
         halves = jnp.stack([narrow(words & np.uint64(0xFFFFFFFF), np.dtype(np.uint32)),
                             narrow(words >> np.uint64(32), np.dtype(np.uint32))], -1)  # fmt: skip
         return lax.reshape(halves, (2 * words.size,))[:count]
 
 
-def _draws(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def draws(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare both forms of an op that draws: key and position as attributes, or as its last two inputs."""
 
     def register(draw: Callable[..., Any]) -> Callable[..., Any]:
         @lowers(name)
         def fixed(t: Trace, node: Node, *args: Any) -> Any:
             named = dict(node.attrs)
-            stream = _Stream(named.pop("key"), named.pop("counter"))
+            stream = Stream(named.pop("key"), named.pop("counter"), t.check)
             return draw(stream, *args, **named)
 
         @lowers(f"{name}_at")
         def fed(t: Trace, node: Node, *args: Any) -> Any:
             *rest, key, counter = args
-            return draw(_Stream(key, counter), *rest, **node.attrs)
+            return draw(Stream(key, counter, t.check), *rest, **node.attrs)
 
         return draw
 
     return register
 
 
-@_draws("random_bits")
-def _bits(stream: _Stream, shape: Any, dtype: Any) -> Any:
+@draws("random_bits")
+def _bits(stream: Stream, shape: Any, dtype: Any) -> Any:
     words = stream.words64(prod(shape)) if dtype.itemsize == 8 else stream.words32(prod(shape))
     return lax.reshape(narrow(words, dtype), shape)
 
 
-@_draws("random_uniform")
-def _uniform(stream: _Stream, shape: Any, dtype: Any) -> Any:
+@draws("random_uniform")
+def _uniform(stream: Stream, shape: Any, dtype: Any) -> Any:
     count = prod(shape)
     if dtype == np.float64:
         out = narrow(stream.words64(count) >> np.uint64(11), np.dtype(np.float64)) * 2.0**-53
@@ -115,8 +118,8 @@ def _uniform(stream: _Stream, shape: Any, dtype: Any) -> Any:
     return lax.reshape(narrow(words * np.float32(2.0**-bits), dtype), shape)
 
 
-@_draws("random_normal")
-def _normal(stream: _Stream, shape: Any, dtype: Any) -> Any:
+@draws("random_normal")
+def _normal(stream: Stream, shape: Any, dtype: Any) -> Any:
     count = prod(shape)
     pairs = (count + 1) // 2
     if dtype == np.float64:
@@ -135,16 +138,16 @@ def _normal(stream: _Stream, shape: Any, dtype: Any) -> Any:
     return lax.reshape(narrow(lax.reshape(out, (2 * pairs,))[:count], dtype), shape)
 
 
-@_draws("random_bernoulli")
-def _bernoulli(stream: _Stream, shape: Any, p: float) -> Any:
+@draws("random_bernoulli")
+def _bernoulli(stream: Stream, shape: Any, p: float) -> Any:
     threshold = round(p * 2**32)
     if threshold >= 2**32:
         return jnp.ones(shape, bool)
     return lax.reshape(stream.words32(prod(shape)) < np.uint32(threshold), shape)
 
 
-@_draws("random_integers")
-def _integers(stream: _Stream, shape: Any, dtype: Any, low: int, high: int) -> Any:
+@draws("random_integers")
+def _integers(stream: Stream, shape: Any, dtype: Any, low: int, high: int) -> Any:
     words, factor = stream.words64(prod(shape)), high - low
     scaled = words if factor > WORD else _multiply(words, factor)[0]
     scaled = scaled + np.uint64(low & WORD)
@@ -153,8 +156,8 @@ def _integers(stream: _Stream, shape: Any, dtype: Any, low: int, high: int) -> A
     return lax.reshape(narrow(scaled, dtype), shape)
 
 
-@_draws("random_permutation")
-def _permutation(stream: _Stream, n: int) -> Any:
+@draws("random_permutation")
+def _permutation(stream: Stream, n: int) -> Any:
     low_bits = (1 << max(n - 1, 0).bit_length()) - 1
     keys = (stream.words64(n) & np.uint64(~low_bits & WORD)) | lax.iota(_U64, n)
     return narrow(lax.sort(keys) & np.uint64(low_bits), np.dtype(np.int64))
@@ -162,35 +165,28 @@ def _permutation(stream: _Stream, n: int) -> Any:
 
 @lowers("random_key")
 def _random_key(t: Trace, node: Node, key: Any, position: Any) -> Any:
-    return _Stream(key, position).words64(2, node.attrs["domain"])
+    return Stream(key, position, t.check).words64(2, node.attrs["domain"])
 
 
-def _gumbel(stream: _Stream, shape: Any) -> Any:
+def _gumbel(stream: Stream, shape: Any) -> Any:
     u = (narrow(stream.words64(prod(shape)) >> np.uint64(11), np.dtype(np.float64)) + 1) * 2.0**-53
     return lax.reshape(-lax.log(jnp.maximum(-lax.log(u), np.finfo(np.float64).tiny)), shape)
 
 
-def _categories(stream: _Stream, logits: Any, shape: Any) -> Any:
+def _categories(stream: Stream, logits: Any, shape: Any) -> Any:
     scores = _gumbel(stream, (*shape, logits.shape[-1])) + narrow(logits, np.dtype(np.float64))
     return lax.argmax(scores, scores.ndim - 1, np.int64)
 
 
-@_draws("random_categorical")
-def _categorical(stream: _Stream, logits: Any, shape: Any) -> Any:
+@draws("random_categorical")
+def _categorical(stream: Stream, logits: Any, shape: Any) -> Any:
     return _categories(stream, logits, shape)
 
 
-@_draws("random_multinomial")
-def _multinomial(stream: _Stream, weights: Any, n: int, replacement: bool) -> Any:
+@draws("random_multinomial")
+def _multinomial(stream: Stream, weights: Any, n: int, replacement: bool) -> Any:
     logits = lax.log(narrow(weights, np.dtype(np.float64)))
     if replacement:
         return jnp.moveaxis(_categories(stream, logits, (n, *weights.shape[:-1])), 0, -1)
     scores = logits + _gumbel(stream, weights.shape)
     return narrow(jnp.argsort(-scores, axis=-1, stable=True)[..., :n], np.dtype(np.int64))
-
-
-on_host(
-    "random_loggamma", "random_loggamma_at", "random_poisson", "random_poisson_at", "random_binomial",
-    "random_binomial_at",
-    why="rejection sampling: what is accepted hangs on the last bits of logarithms, which are NumPy's",
-)  # fmt: skip
