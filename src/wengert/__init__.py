@@ -58,6 +58,7 @@ from .core.spec import (
 from .core.tensor import Tensor, asarray, tensor
 from .execute import composites as _composites  # noqa: F401 (registers what compiles them)
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
+from .execute import placement as _placement  # noqa: F401 (registers other devices)
 from .ops.structure.dtypes import CONSTANTS as _CONSTANTS
 from .transforms.derivatives.backward import backward as _backward
 from .transforms.derivatives.functional import grad, value_and_grad, vjp

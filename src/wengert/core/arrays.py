@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .elsewhere import Elsewhere
+from .elsewhere import Elsewhere, here
 from .errors import DTypeError, ShapeError, fail
 from .spec import DType, as_dtype, category, default_complex, default_float, default_int, short_name
 
@@ -224,10 +224,10 @@ def format_tensor(x: Any) -> str:
         tail.append(f"shape={x.shape}")
         body = "<abstract>"
         tail.append(f"dtype={x.dtype}")
-    elif isinstance(x._data, Elsewhere):
+    elif isinstance(x._data, Elsewhere) and x._data.place is None:
         body = repr(x._data)
     else:
-        value = x._data
+        value = here(x._data, "repr()")
         shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
         body = np.array2string(shown, separator=", ", prefix="tensor(", **PRINTING)
         if value.size == 0:
@@ -237,6 +237,8 @@ def format_tensor(x: Any) -> str:
         known = (default_float(), default_int, default_complex())
         if x.dtype not in known and x.dtype.kind != "b" and not x.is_weak:
             tail.append(f"dtype={x.dtype}")
+        if isinstance(x._data, Elsewhere):
+            tail.append(f"device={x._data.place!r}")
     if x.grad_fn is not None and x.requires_grad:
         tail.append(f"grad_fn={x.grad_fn}")
     elif x.requires_grad:

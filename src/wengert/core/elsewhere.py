@@ -1,7 +1,7 @@
-"""Values that are not in this process as a whole, and devices that no tensor is on.
+"""Values that are not in the host's memory as a whole.
 
 Such a value has a shape and a dtype, stands in the place of an array, and computes nothing. Whoever takes it for
-an array is told so: what knows where its parts are (:mod:`wengert.distribute`) asks for them by name.
+an array is told so: what knows where it is (:mod:`wengert.distribute`, `execute/xla`) asks for it by name.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
 
     spec: Spec
     flags = _FLAGS
+    # Of a whole value on one device, the device's name: "cuda:0", say.
+    place: str | None = None
     # A NumPy scalar beside it leaves the operation to it.
     __array_priority__ = 2000.0
 
@@ -53,6 +55,14 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
     def taken(self, array: Any) -> Elsewhere:
         """Return another whole value, an array of this shape and dtype, in the same places."""
         raise NotImplementedError
+
+    def fetched(self, what: str) -> Any:
+        """Return the whole value as an array of the host's, for what is asked for."""
+        self.refuse(what)
+
+    def lent(self, is_alone: bool) -> Elsewhere:
+        """Return the value for a program that may take its memory; `is_alone` says that nobody else refers to it."""
+        return self
 
     def copy(self) -> Elsewhere:
         """Return the same value in memory of its own."""
@@ -113,33 +123,19 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
         self.refuse("the truth")
 
 
+def here(x: Any, what: str) -> Any:
+    """Return a value as an array of the host's, for what is asked for; an array as it is."""
+    return x.fetched(what) if isinstance(x, Elsewhere) else x
+
+
 def in_place_of(old: Any, new: Any) -> Any:
-    """Return what stands for a tensor's new value: one that is here as a whole goes where the old one was."""
-    return old.taken(new) if isinstance(old, Elsewhere) and not isinstance(new, Elsewhere) else new
+    """Return what stands for a tensor's new value: a whole one goes where the old one was."""
+    if isinstance(new, Elsewhere) and (new.place is None or new.place == getattr(old, "place", None)):
+        return new
+    new = here(new, "a value")
+    return old.taken(new) if isinstance(old, Elsewhere) else new
 
 
 def as_data(x: Any) -> Any:
     """Return what stands for a tensor's value: an array, or a value that is elsewhere."""
     return x if isinstance(x, Elsewhere) else np.asarray(x)
-
-
-# -- devices
-
-# What others call a device: PyTorch, JAX.
-_KINDS = frozenset({"cpu", "cuda", "gpu", "mps", "rocm", "tpu", "xla", "xpu"})
-
-
-def names_device(x: Any) -> bool:
-    """Return whether `x` is a device's name, "cuda:0" say: of one that there is, or of another."""
-    return isinstance(x, str) and x.partition(":")[0] in _KINDS
-
-
-def check_device(device: Any) -> None:
-    """Raise GraphError (a ValueError) for any device but "cpu"."""
-    if device is not None and str(device) != "cpu":
-        fail(
-            GraphError,
-            f'device {str(device)!r} for a tensor: tensors live on the one device "cpu"',
-            'Other devices run compiled functions, through XLA: wg.jit(f, engine="xla"), or with wg.engine("xla"): '
-            "what they compute and update stays on the device from call to call.",
-        )

@@ -13,7 +13,8 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .elsewhere import Elsewhere, as_data, check_device
+from .devices import CPU, device_name, placing
+from .elsewhere import Elsewhere, as_data, here
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
@@ -139,15 +140,17 @@ class Tensor(Methods):
 
     @property
     def device(self) -> str:
-        """The device, always "cpu": the Array API asks for it."""
-        return "cpu"
+        """The name of the device that the value is on: "cpu", or the one that it was placed on, "xla:1" say."""
+        return place_of(self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor itself (Array API). Raises GraphError (a ValueError) for any device but "cpu"."""
-        check_device(str(device))
+        """Return the tensor on a device, itself where it is there (Array API); see :meth:`to`.
+
+        Raises GraphError (a ValueError) for a device that there is not.
+        """
         if stream is not None:
-            fail(GraphError, f"to_device with stream={stream!r}", 'The device "cpu" has no streams: leave it out.')
-        return self
+            fail(GraphError, f"to_device with stream={stream!r}", "Devices have no streams here: leave it out.")
+        return placed(self, str(device))
 
     def numel(self) -> int:
         """Return the number of elements."""
@@ -205,9 +208,7 @@ class Tensor(Methods):
                 "Move this out of the traced function, or write wg.where for a choice between values, wg.cond for one "
                 "between computations, wg.while_loop for a loop that ends on a value.",
             )
-        if isinstance(self._data, Elsewhere):
-            self._data.refuse(what)
-        return self._data
+        return here(self._data, what)
 
     def _decided(self, what: str) -> Any:
         """Return the value for a decision of the program; a compiler's trace notes it."""
@@ -225,7 +226,7 @@ class Tensor(Methods):
         """
         if self._data is None and (capture := get_capture()) is not None:
             capture.fix(self, what)
-        return self._data
+        return here(self._data, what)
 
     @property
     def _carries_gradients(self) -> bool:
@@ -510,13 +511,14 @@ class Tensor(Methods):
                 f"a tensor with history cannot be pickled or deep-copied, {self.spec}",
                 "Only leaves can: use t.detach().",
             )
-        value = self._value("pickling")
-        return _rebuild, (type(self), value, self.requires_grad, self.grad)
+        value, place = self._value("pickling"), place_of(self)
+        return _rebuild, (type(self), value, self.requires_grad, self.grad, *(() if place == CPU else (place,)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         kind, args = self.__reduce__()
-        cls, value, requires_grad, grad = args
-        out: Tensor = kind(cls, value.copy(), requires_grad, grad.__deepcopy__(memo) if grad is not None else None)
+        cls, value, requires_grad, grad, *place = args
+        copied = grad.__deepcopy__(memo) if grad is not None else None
+        out: Tensor = kind(cls, value.copy(), requires_grad, copied, *place)
         memo[id(self)] = out
         return out
 
@@ -722,6 +724,7 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
     out = next(blanks)
     if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
         data = as_data(data)
+        spec = data.spec if isinstance(data, Elsewhere) else spec
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
     out.node = out._base = None
@@ -742,10 +745,53 @@ def abstract_like(x: Tensor) -> Tensor:
     return like(x, abstract(x.node))
 
 
-def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor | None) -> Tensor:
+def place_of(x: Tensor) -> str:
+    """Return the name of the device that a tensor's value is on; of an abstract one the processor's."""
+    data = x._data
+    return CPU if type(data) is ndarray or data is None else getattr(data, "place", None) or CPU
+
+
+def placed(x: Tensor, device: Any) -> Tensor:
+    """Return a tensor with the same value on a device; itself where it is there, and while a program is traced.
+
+    Raises GraphError for a device that there is not, GradientError where gradients would be lost.
+    """
+    name = device_name(device)
+    if x._data is None or name == place_of(x) or get_capture() is not None or get_mode().tracing:
+        return x  # a program computes where it runs
+    if isinstance(x._data, Elsewhere) and x._data.place is None:
+        x._data.refuse(f"to({name!r})")
+    if x._carries_gradients and get_mode().grad:
+        fail(
+            GradientError,
+            f"to({name!r}) of a tensor that requires gradients, {x.spec}, on {place_of(x)}",
+            "No gradient comes back from another device. Make the leaf there: x.detach().to(...).requires_grad_(), or "
+            "move a module's parameters, which stay the same objects: module.to(...).",
+        )
+    return like(x, wrap(moved(x._data, name)))
+
+
+def moved(data: Any, place: str) -> Any:
+    """Return a value, an array or one on a device, on another device."""
+    value = here(data, f"to({place!r})")
+    return value if place == CPU else placing().put(value, place)
+
+
+def move_(x: Tensor, place: str) -> None:
+    """Move a tensor's value to a device, by its one name; the object stays the one that others refer to."""
+    if x._data is not None and place_of(x) != place:
+        made = wrap(moved(x._data, place))
+        x._data, x._spec = made._data, made._spec
+    if x.grad is not None:
+        move_(x.grad, place)
+
+
+def _rebuild(
+    cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor | None, place: str | None = None
+) -> Tensor:
+    made = wrap(value if place is None else moved(value, device_name(place)))
     out = new(cls)
-    out._data = value
-    out._spec = spec_of(value.shape, value.dtype)
+    out._data, out._spec = made._data, made._spec
     out.node = out._base = None
     if requires_grad:
         out.requires_grad_()
@@ -853,6 +899,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     what is not) or `copy=False`: a tensor is a value, and a writeable array could change it behind its
     back. With `copy=False` you promise not to write to it any more.
 
+    `device` is where to place it; see :meth:`Tensor.to`. None: where `data` is.
+
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
 
     >>> import wengert as wg
@@ -860,7 +908,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     tensor([[1, 2],
             [3, 4]])
     """
-    check_device(device)
+    if device is not None:
+        return placed(asarray(data, dtype, copy), device)
     if dtype is None and type(data) is ndarray and data.dtype in NATIVE:
         array = data if copy is False or (copy is None and is_frozen(data)) else data.copy()
         own = NATIVE[data.dtype]

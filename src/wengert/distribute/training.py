@@ -22,6 +22,7 @@ from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.executor import on_xla as on_one_device
 from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options, nbytes_of
+from ..execute.jit.program import Path
 from ..execute.jit.signature import Call
 from ..execute.jit.tracing import Argument, Traced, output_of
 from ..execute.native.budget.within import Limit
@@ -128,6 +129,15 @@ class StepOnMesh(Jit):
     def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
         with for_all_ranks(self.mesh):
             return super()._traced(call, arguments, outside)
+
+    def _path_at(
+        self, place: str, what: str, traced: Traced, call: Call, captures: Captures, given: Mapping[int, str]
+    ) -> Path:
+        fail(
+            GraphError,
+            f"{self._name} on {self.mesh} computes with {what}, which is on {place}",
+            f"A mesh has devices of its own for its ranks: bring it back, {what}.to('cpu').",
+        )
 
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Chosen) -> CompileGraph:
         if engine.name == XLA and self.limit is not None:

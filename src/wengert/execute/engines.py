@@ -75,6 +75,21 @@ class engine(ModeBlock):
         return outer.with_engine(self._name)
 
 
+def of_placed(place: str, what: str, name: str, needs_native: str) -> Engine:
+    """Return the engine of a program that is given `what` on a device: XLA, there.
+
+    Raises GraphError where the call has asked for native code, or for an option that only native code has.
+    """
+    if name == NATIVE or needs_native:
+        asked = needs_native or f"engine={NATIVE!r}"
+        fail(
+            GraphError,
+            f"{asked} for {what}, which is on {place}",
+            "Native code is this processor's: leave it out, or bring what the function is given to the processor.",
+        )
+    return Engine(XLA, f"{what} is on {place}")
+
+
 def chosen(graph: Graph, name: str, needs_native: str, ranks: int = 1) -> Engine:
     """Return the engine of a program by what was asked for; `needs_native` names an option that only native code has.
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..core import tree
-from ..core.elsewhere import check_device, names_device
+from ..core.devices import device_name, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
-from ..core.tensor import Tensor, asarray, like, wrap
+from ..core.tensor import Tensor, asarray, like, move_, wrap
 from ..ops.index.inplace import recast_, set_gradient
 from .parameter import Parameter
 
@@ -471,13 +471,16 @@ class Module:
         return self
 
     def to(self: M, target: Any) -> M:
-        """Convert floating (or complex) parameters and buffers to a dtype. Returns the module.
+        """Convert floating (or complex) parameters and buffers to a dtype, or move all to a device. Returns the module.
 
-        `"cpu"` is accepted, as the one device there is. Raises DTypeError for other than floating dtypes, GraphError
-        for another device.
+        Parameters stay the same objects, with their gradients; an optimiser's state follows when it is next used. See
+        :meth:`Tensor.to` for devices. Raises DTypeError for other than floating dtypes, GraphError for a device that
+        there is not.
         """
         if names_device(target):
-            check_device(target)
+            place = device_name(target)
+            for x in (*self.parameters(), *self.buffers()):
+                move_(x, place)
             return self
         dtype = as_dtype(target)
         if category(dtype) < 2:

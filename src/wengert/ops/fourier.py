@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.dims import Dim
-from ..core.elsewhere import check_device
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.ops.costs import log2_of, product_of
 from ..core.ops.declare import op
@@ -37,7 +36,7 @@ from ..core.spec import (
     show,
     spec_of,
 )
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, placed, wrap
 from .aliases import alias
 from .pointwise.arithmetic import conj
 from .structure.axes import roll
@@ -572,11 +571,11 @@ def _opposite(norm: Any) -> Norm:
 
 
 def _frequencies(name: str, n: int, values: Any, d: float, dtype: Any, device: Any) -> Tensor:
-    check_device(device)
     found = default_float() if dtype is None else as_dtype(dtype)
     if category(found) != 2:
         fail(DTypeError, f"{name} in {found}", "Frequencies are real: use a real floating dtype.")
-    return wrap((values / (n * d)).astype(found))
+    made = wrap((values / (n * d)).astype(found))
+    return made if device is None else placed(made, device)
 
 
 def _number_of_points(name: str, n: Any) -> int:

@@ -14,7 +14,7 @@ from ..core.mode import enable_grad, no_grad
 from ..core.spec import category
 from ..core.state.capture import get_capture
 from ..core.tensor import Tensor
-from .optimizer import Array, Optimizer, Params, State, require
+from .optimizer import Array, Optimizer, Params, State, require, value_of
 
 # Of the line search: the decrease and the slope that it asks for.
 _DECREASE, _SLOPE = 1e-4, 0.9
@@ -177,10 +177,10 @@ class LBFGS(Optimizer):
                 return
 
     def _parts(self) -> list[tuple[Tensor, int]]:
-        return [(p, p._value("an optimiser's step").size * (2 if category(p.dtype) == 3 else 1)) for p in self._all()]
+        return [(p, value_of(p).size * (2 if category(p.dtype) == 3 else 1)) for p in self._all()]
 
     def _vector(self) -> Array:
-        return np.concatenate([_reals(np.asarray(p._value("an optimiser's step"))) for p in self._all()])
+        return np.concatenate([_reals(value_of(p)) for p in self._all()])
 
     def _gradient(self) -> Array:
         grads = [np.zeros(p.shape, p.dtype) if p.grad is None else p.grad.detach().numpy() for p in self._all()]

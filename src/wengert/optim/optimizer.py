@@ -283,7 +283,7 @@ class Optimizer:
 
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
         owned = is_sole_owner(p)
-        value = np.asarray(p._value("an optimiser's step"))
+        value = value_of(p)
         dtype = working_dtype(value.dtype)
         if dtype != value.dtype:
             value, grad, owned = value.astype(dtype), grad.astype(dtype), True
@@ -593,6 +593,13 @@ def _saved(value: Any) -> Any:
     return list(map(_saved, value)) if isinstance(value, list) else value
 
 
+def value_of(x: Tensor) -> Array:
+    """Return the array of a parameter or a gradient for a step outside of compiled functions, which needs one here."""
+    if isinstance(x._data, Elsewhere):
+        x._data.refuse("an optimiser's step")
+    return np.asarray(x._value("an optimiser's step"))
+
+
 def is_on(option: Any) -> bool:
     """Return whether an option whose 0 leaves a part out is another number. Only such a one is abstract in a trace."""
     return isinstance(option, Tensor) or option != 0
@@ -644,7 +651,7 @@ def _check_parameter(p: Any) -> None:
 
 
 def _array(grad: Tensor, p: Tensor) -> Array:
-    value = np.asarray(grad._value("an optimiser's step"))
+    value = value_of(grad)
     if value.dtype != p.dtype:
         if category(grad.dtype) > category(p.dtype):
             fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")

@@ -11,6 +11,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..devices import PlacedSpec
 from ..dims import has_dims
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
 from ..mode import get_mode
@@ -390,7 +391,9 @@ def describe(args: Sequence[Any]) -> str:
 
 
 def abstract_input(spec: Spec, name: str = "", requires_grad: bool = False) -> Tensor:
-    """Return an abstract tensor that stands for a graph's input."""
+    """Return an abstract tensor that stands for a graph's input; where its value is, is no part of a graph."""
+    if type(spec) is PlacedSpec:
+        spec = spec_of(spec.shape, spec.dtype)
     node = make_node(
         TABLE["input"], (), {"name": name} if name else EMPTY_ATTRS, None, spec, None, 0, None, requires_grad
     )

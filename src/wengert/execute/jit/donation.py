@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.devices import CPU
 from ...core.elsewhere import Elsewhere
 from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
@@ -117,17 +118,23 @@ def _is_on_device(a: Any) -> bool:
 class Taking:
     """The ways to take state that a program is given: the array where nothing else refers to it, else a copy.
 
-    What is elsewhere is taken as it is.
+    What is elsewhere says itself what is taken.
     """
 
-    def __init__(self, is_free: Callable[[Any], bool]) -> None:
+    def __init__(self, is_free: Callable[[Any], bool], is_placed: bool = False) -> None:
         self.is_free = is_free
+        self.is_placed = is_placed  # for a program that takes what is on a device
+
+    def _lent(self, value: Elsewhere, is_alone: bool) -> Any:
+        """Return what is taken of a value that is elsewhere."""
+        return value.lent(is_alone) if self.is_placed or value.place is None else value.fetched("a program's state")
 
     def of_tensor(self, t: Tensor) -> Any:
         """Return a tensor's array."""
+        alone = _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE
         if isinstance(t._data, Elsewhere):
-            return t._data
-        if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and self.is_free(t._data):
+            return self._lent(t._data, alone)
+        if alone and self.is_free(t._data):
             return t._data
         return np.array(t._data, order="C")
 
@@ -136,13 +143,14 @@ class Taking:
         if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
             return self.of_tensor(t._grad)
         data = t._grad._data
-        return data if isinstance(data, Elsewhere) else np.array(data, order="C")
+        return self._lent(data, False) if isinstance(data, Elsewhere) else np.array(data, order="C")
 
     def of_item(self, items: MutableMapping[str, Any], name: str) -> Any:
         """Return an array in a dict."""
+        alone = _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE
         if isinstance(items[name], Elsewhere):
-            return items[name]
-        if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and self.is_free(items[name]):
+            return self._lent(items[name], alone)
+        if alone and self.is_free(items[name]):
             return items[name]
         return np.array(items[name], order="C")
 
@@ -155,11 +163,13 @@ class Taking:
         return np.array(cell.get(), order="C")
 
 
-_taking, _taking_on_xla = Taking(_is_free), Taking(_is_on_device)
+_taking, _taking_on_xla, _taking_placed = Taking(_is_free), Taking(_is_on_device), Taking(_is_on_device, True)
 
 
-def taking(engine: Engine) -> Taking:
-    """Return how the programs of an engine take what they are given."""
+def taking(engine: Engine, place: str = CPU) -> Taking:
+    """Return how the programs of an engine, or those that run on a device, take what they are given."""
+    if place != CPU:
+        return _taking_placed
     return _taking_on_xla if engine.name == XLA else _taking
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from time import perf_counter
@@ -57,6 +57,19 @@ def on_xla(
     """Return the graph as a program of XLA's. Raises GraphError where there is no jax."""
     made: Executor = import_module("..xla.program", __package__).compile_graph(graph, donated, replaced)
     return made
+
+
+def at_device(place: str, program: Graph, here: Collection[int]) -> CompileGraph:
+    """Return what makes graphs programs of XLA's on a device; outputs of `program` in `here` are the host's."""
+
+    def compile(
+        graph: Graph, donated: Sequence[bool] | None = None, *, replaced: Mapping[int, int] | None = None
+    ) -> Executor:
+        placed = import_module("..xla.placed", __package__)
+        made: Executor = placed.OnDevice(graph, place, donated, replaced, here if graph is program else ())
+        return made
+
+    return compile
 
 
 class Interpreted:

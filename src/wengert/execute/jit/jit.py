@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...core.devices import CPU
 from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
 from ...core.ops.op import LEAF
@@ -26,7 +27,7 @@ from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names
-from ..engines import XLA, Engine, chosen, named
+from ..engines import XLA, Engine, chosen, named, of_placed
 from ..native.budget.within import Limit
 from ..native.dispatch.entry import Native, calls_natively
 from ..native.run.spilling import folder_of
@@ -39,11 +40,12 @@ from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError,
 from .dispatch import native, python
 from .dispatch.program import MISS
 from .dispatch.writer import dispatch_program
-from .executor import CompileGraph, executor, on_xla
+from .executor import CompileGraph, at_device, executor, on_xla
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
 from .history import DRAWS, History, Record, facts_of, is_plain_fact
 from .options import Options, nbytes_of
+from .placement import kept_here, place_of_program
 from .program import Path
 from .signature import (
     Call,
@@ -693,11 +695,23 @@ class Jit(Inspected, Native):
                     call.leaves[leaf], "requires_grad", False
                 ):
                     given[i] = f"as argument {numbers[leaf]} of {self._name}"
-        name = self._options.engine or get_mode().engine
-        engine = chosen(traced.graph, name, self._options.native_only, self._ranks)
-        path = Path(traced, self._compiler_of(traced, call, captures, engine), given, engine)
+        place, what = place_of_program(self._name, traced, call, captures)
+        if place != CPU:
+            path = self._path_at(place, what, traced, call, captures, given)
+        else:
+            name = self._options.engine or get_mode().engine
+            engine = chosen(traced.graph, name, self._options.native_only, self._ranks)
+            path = Path(traced, self._compiler_of(traced, call, captures, engine), given, engine)
         path.shares = _shares(traced, call, captures)
         return path
+
+    def _path_at(
+        self, place: str, what: str, traced: Traced, call: Call, captures: Captures, given: Mapping[int, str]
+    ) -> Path:
+        """Return the program for a trace of a call with tensors on a device, `what` among them."""
+        engine = of_placed(place, what, self._options.engine, self._options.native_only)
+        here = kept_here(traced, call, captures)
+        return Path(traced, at_device(place, traced.graph, here), given, engine, place, here)
 
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Engine) -> CompileGraph:
         """Return what makes the graph of a trace ready to run on an engine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import setitem
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.elsewhere import as_data
+from ...core.devices import CPU, spec_at
+from ...core.elsewhere import as_data, here
 from ...core.errors import WriteError, fail
 from ...core.graph.graph import Graph
 from ...core.ops.record import another
@@ -29,7 +30,7 @@ from . import donation
 from .capture.captured import Captures
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
-from .signature import as_array
+from .signature import as_array, as_fed
 from .tracing import TRACING, Constant, Itself, NewLeaf, Source, Taken, Traced, class_of, node_of, output_of
 
 
@@ -41,6 +42,8 @@ class Path:
 
     __slots__ = (
         "engine",
+        "place",
+        "here",
         "traced",
         "graph",
         "compile_graph",
@@ -57,9 +60,17 @@ class Path:
     )
 
     def __init__(
-        self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str], engine: Engine = DEFAULT
+        self,
+        traced: Traced,
+        compile_graph: CompileGraph,
+        given: Mapping[int, str],
+        engine: Engine = DEFAULT,
+        place: str = CPU,
+        here: Container[int] = (),
     ) -> None:
         self.engine = engine
+        # The device on which tensors are placed that it is given, and the outputs that are the host's all the same.
+        self.place, self.here = place, here
         self.compile_graph = compile_graph
         self.traced = traced
         self.graph = traced.graph
@@ -108,29 +119,29 @@ class Path:
         if not self.decisions:  # else it is not known yet whether the call takes this path
             self._check_writes(leaves, positions, captures)
         out = []
-        take = donation.taking(self.engine)
+        take, as_value = donation.taking(self.engine, self.place), as_array if self.place == CPU else as_fed
         for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
             if kind == "argument":
                 leaf = leaves[positions[i]]
                 if donated:
                     out.append(take.of_tensor(leaf) if isinstance(leaf, Tensor) else np.array(as_array(leaf)))
                     continue
-                out.append(as_array(self._value(leaf) if isinstance(leaf, Tensor) else leaf))
+                out.append(as_value(self._value(leaf)) if isinstance(leaf, Tensor) else as_array(leaf))
             elif kind == "cell":
                 cell = captures.cells[i]
                 if donated:
-                    out.append(take.of_cell(cell))
+                    out.append(as_value(take.of_cell(cell)))
                 else:
-                    out.append(as_array(self._value(cell.tensor) if isinstance(cell, TensorCell) else cell.get()))
+                    out.append(as_value(self._value(cell.tensor) if isinstance(cell, TensorCell) else cell.get()))
             elif kind == "cell gradient":
                 owner = captures.cells[i].tensor  # type: ignore[attr-defined]
-                out.append(take.of_gradient(owner) if donated else as_array(owner.grad._data))
+                out.append(take.of_gradient(owner) if donated else as_value(owner.grad._data))
             else:
-                out.append(as_array(leaves[positions[i]].grad._data))
+                out.append(as_value(leaves[positions[i]].grad._data))
         return out
 
     def _value(self, t: Tensor) -> Any:
-        return settled(t) if self.engine.name == XLA else t._data
+        return settled(t) if self.engine.name == XLA and self.place == CPU else t._data
 
     def tensors(
         self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], captures: Captures
@@ -147,7 +158,7 @@ class Path:
                 out.append(another(owner))
             else:
                 # The record keeps values, which a caller's array might not stay.
-                out.append(wrap(np.array(feed) if isinstance(owner, np.ndarray) else np.asarray(feed)))
+                out.append(wrap(np.array(feed) if isinstance(owner, np.ndarray) else as_data(feed)))
         return out
 
     def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> bool:
@@ -292,7 +303,9 @@ class Path:
         """Return the calls that give a tensor that is written to the shape and the history of an output."""
         yield set_node, t, self._past(k, carried)
         if not t.is_weak:
-            yield set_spec, t, self.graph.outputs[k].spec
+            spec: Any = self.graph.outputs[k].spec
+            there = self.place != CPU and k not in self.here
+            yield set_spec, t, spec_at(spec.shape, spec.dtype, self.place) if there else spec
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """Return the node of an output, where gradients flow back from it."""
@@ -414,7 +427,7 @@ def _is_array(leaf: Any) -> bool:
 
 def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:
     for k, (value, wanted) in enumerate(zip(values, expected, strict=True)):
-        now = np.asarray(value).tobytes()
+        now = np.asarray(here(value, "a decision")).tobytes()
         if now != wanted:
             return (*expected[:k], now)
     return expected

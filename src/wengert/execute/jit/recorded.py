@@ -26,7 +26,7 @@ from ...transforms.derivatives.reverse import reachable
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import trace
 from .executor import CompileGraph, Executor
-from .signature import as_array
+from .signature import as_fed
 
 
 class CompiledOp(Op):
@@ -49,7 +49,7 @@ class Recorded:
         specs = tuple(n.spec for n in graph.outputs)
 
         def run(*xs: Any) -> Any:
-            outs = forward.run([as_array(x) for x in xs])
+            outs = forward.run([as_fed(x) for x in xs])
             return tuple(outs) if count != 1 else outs[0]
 
         self.op = CompiledOp(
@@ -82,7 +82,7 @@ class Recorded:
                 wanted = [n.spec for n, there in zip(self.graph.outputs, present, strict=True) if there]
                 graph = trace(self._derivative(present), (specs, wanted), {})
                 executor = self._backward[present] = self._compile(graph, None)
-            found = executor.run([as_array(v) for v in (*xs, *given)])
+            found = executor.run([as_fed(v) for v in (*xs, *given)])
         grads: list[Any] = [None] * len(self.graph.inputs)
         for i, g in zip(self.tracked, found, strict=True):
             grads[i] = g

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import refuse_subclass
-from ...core.elsewhere import as_data
+from ...core.elsewhere import Elsewhere, as_data
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
 from ...core.ops.op import LEAF
@@ -31,15 +31,22 @@ PLAIN = 0x0001 | 0x0100
 def as_array(leaf: Any) -> Any:
     """Return an argument as an aligned array of a native dtype; a Python number in Python's own dtype.
 
-    What is not here as a whole is left to whoever can compute with it.
+    What is on a device is brought here; what is not here as a whole is left to whoever can compute with it.
     """
     dtype = _PYTHON.get(type(leaf))
     if dtype is not None:
         return np.asarray(leaf, dtype)
     a = as_data(leaf)
+    if isinstance(a, Elsewhere) and a.place is not None:
+        a = a.fetched("a program of the host's")
     if not a.dtype.isnative:
         return a.astype(a.dtype.newbyteorder("="))
     return a if a.flags.num & PLAIN == PLAIN else np.array(a, order="C")
+
+
+def as_fed(x: Any) -> Any:
+    """Return what a program is fed for a tensor's value: an array, or what stands for one that is elsewhere."""
+    return x if isinstance(x, Elsewhere) else as_array(x)
 
 
 class Call(NamedTuple):
@@ -156,17 +163,18 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
             # What depends on a transform's variables must not be cut off from them inside.
             own = 2 if open_variables and depends_on_open(leaf) else 3
             tracked = 0 if node is None or not node.requires_grad else 1 if node.op is LEAF else own
-            key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1))
+            place = None if type(leaf._data) is np.ndarray or leaf._data is None else leaf._data.place
+            key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1, place))
             positions.append(i)
             if tracked == 1 and type(node.saved) is Hooked:  # type: ignore[union-attr]
                 owners += [(i, hook) for hook in node.saved.hooks.values()]  # type: ignore[union-attr]
         elif isinstance(leaf, (np.ndarray, np.generic)):
             if kind is not np.ndarray:
                 refuse_subclass(leaf, "a compiled function")
-            key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1))
+            key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1, None))
             positions.append(i)
         elif isinstance(leaf, Spec):  # what a tensor will be
-            key.append((Tensor, leaf.shape, leaf.dtype, 0, -1))
+            key.append((Tensor, leaf.shape, leaf.dtype, 0, -1, None))
             positions.append(i)
         elif kind in (float, int, complex) and numbers.is_input(kind, (text, i)):
             key.append(kind)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import here
 from ...core.graph.evaluate import compute
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
@@ -78,7 +79,7 @@ class Values:
             owner = node.variable if node.op is LEAF else None
             if owner is None or owner._data is None:
                 raise Unknown
-            return owner._data
+            return here(owner._data, "a decision")
         values = node.saved if type(node.saved) is Mixed else ()
         args = []
         for i, entry in enumerate(node.inputs):
@@ -91,6 +92,7 @@ class Values:
                 args.append(entry._data if entry.node is None else self.known[entry.node])
             else:
                 args.append(entry)
+        args = [here(a, "a decision") for a in args]
         if node.op is ALIAS:
             return args[0]
         if node.op is OUTPUT:

@@ -32,8 +32,8 @@ from .rules import Trace, once, rule_of
 
 # The modules that declare rules.
 RULED = (
-    collectives, control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, rejection, special,
-    structure,
+    collectives, control, elementwise, indexing, linear_algebra, products, random_numbers, reductions, rejection,
+    special, structure,
 )  # fmt: skip
 
 

@@ -116,12 +116,10 @@ class Compiled:
             return self._interpreted(arrays)
         holders, args = self._fed(arrays)
         try:
-            found, wrong = self._called(args)
+            found, wrong = self._called(holders, args)
         except Exception:
             if any(donated):
-                for holder, given in zip(holders, donated, strict=True):
-                    if given and holder is not None:
-                        holder.where = None  # what the device had is gone
+                self._lose([h for h, given in zip(holders, donated, strict=True) if given and h is not None])
                 raise
             return self._interpreted(arrays)  # which raises what Python has raised, or what an op refuses
         outputs = self._placed(arrays, holders, found)
@@ -148,13 +146,18 @@ class Compiled:
                 args.append(a)
         return holders, args
 
-    def _called(self, args: Sequence[Any]) -> tuple[Any, Any]:
+    def _called(self, holders: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
         """Return the program's results, when they are there."""
         with jax.enable_x64(True):
             found, wrong = self._made.call(*args)
         for x in found:
             x.block_until_ready()
         return found, wrong
+
+    def _lose(self, holders: Sequence[Any]) -> None:
+        """Forget what the device had of inputs that a run has taken and not given back."""
+        for holder in holders:
+            holder.where = None
 
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
@@ -210,8 +213,12 @@ class Compiled:
         moved = [n for n, copied in zip(names, self._moved, strict=False) if copied]
         kept = [n for n, copied in zip(names, self._moved, strict=False) if not copied]
         brought = sum(n.spec.nbytes for n, copied in zip(self.graph.inputs, self._moved, strict=False) if copied)
-        returned = 0 if self._shares else sum(n.spec.nbytes for n in self.graph.outputs)
-        return Transfers(self._device, tuple(moved), tuple(kept), brought, returned, tuple(self._made.on_host))
+        return Transfers(self._device, tuple(moved), tuple(kept), brought, self._returned, tuple(self._made.on_host))
+
+    @property
+    def _returned(self) -> int:
+        """The bytes of results that a call copies to the host."""
+        return 0 if self._shares else sum(n.spec.nbytes for n in self.graph.outputs)
 
     @cached_property
     def _device(self) -> str:

@@ -220,9 +220,9 @@ class OnRanks(Compiled):
         shape = self.devices.shape(self.inputs[i], local)
         return jax.make_array_from_callback(shape, sharding, lambda index: a[index])
 
-    def _called(self, args: Sequence[Any]) -> tuple[Any, Any]:
+    def _called(self, holders: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
         with _TURN, self.devices.quiet(self):
-            return super()._called(args)
+            return super()._called(holders, args)
 
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return what the ranks have of the outputs: an ndarray where all have the same."""

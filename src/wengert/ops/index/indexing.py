@@ -15,7 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
 from ...core.ops.declare import METHODS
@@ -235,7 +235,9 @@ def _check_arrays(x: Tensor, parsed: _Parsed) -> None:
 
 
 def _not_indexable(x: Tensor, index: Any, e: Exception) -> NoReturn:
-    """Raise the error for an index that NumPy refused."""
+    """Raise the error for an index that NumPy refused; what is no array refuses in its own words."""
+    if isinstance(e, WengertError):
+        raise e
     _check_arrays(x, _parse(x, index))
     fail(RangeError, f"indexing {show(x.shape, x.dtype)}: {e}", _TAKES)
 

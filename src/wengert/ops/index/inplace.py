@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import in_place_of
+from ...core.elsewhere import here, in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
 from ...core.ops.declare import METHODS, public
@@ -134,12 +134,13 @@ def hold(x: Tensor, new: Tensor) -> None:
                 x.node = leaf_node(x, new._data)
         return
     note_write(x, new._data is None)
+    data = in_place_of(x._data, new._data)
     if not x.is_weak:
         if new._data is not None:
-            x._spec = new.spec
+            x._spec = wrap(data).spec
         elif x._data is not None:
             del x._spec
-    x._data = in_place_of(x._data, new._data)
+    x._data = data
     x.node = new.node
     x._base = None
 
@@ -348,7 +349,7 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
     if out.requires_grad and not get_mode().grad:  # in a trace, whose values are their nodes
         out = TABLE["stop_gradient"].front(out)
     # State has memory of its own: what is written next may be a part of it.
-    if out._data is not None and 0 in out._data.strides:
+    if type(out._data) is np.ndarray and 0 in out._data.strides:
         out._data = np.array(out._data, order="C")
     return out
 
@@ -379,7 +380,9 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         return x
     note_write(x, False)
     data = source._data
-    x._data = in_place_of(x._data, cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data)
+    if data.dtype != x.dtype:
+        data = cast.forward(here(data, "another dtype"), dtype=x.dtype)
+    x._data = in_place_of(x._data, data)
     if x.node is not None and x.node.op is not LEAF and x.writes_through is None:
         x.node = None  # elsewhere the value changes, not the way that its gradients take
     return x
@@ -391,7 +394,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
         return
     tracked, grad = x.requires_grad, x.grad
     x.requires_grad_(False)
-    made = wrap(x.detach().numpy().astype(dtype))
+    made = wrap(in_place_of(x._data, x.detach().numpy().astype(dtype)))
     x._data, x._spec = made._data, made._spec
     if tracked:
         x.requires_grad_()

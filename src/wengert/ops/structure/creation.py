@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.arrays import converted
 from ...core.dims import has_dims
-from ...core.elsewhere import check_device
+from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import public
@@ -23,7 +23,7 @@ from ...core.ops.op import TABLE
 from ...core.ops.record import filled
 from ...core.spec import DType, Shape, as_dtype, default_float, inexact_dtype, normalize_shape, show, spec_of
 from ...core.standins import WeakTensor, weak
-from ...core.tensor import Tensor, asarray, wrap
+from ...core.tensor import Tensor, asarray, placed, wrap
 from ..aliases import alias
 from .dtypes import result_type
 from .shapes import as_operand, broadcast_to, casted
@@ -42,9 +42,15 @@ def _allocate(make: Callable[..., Any], shape: Shape, dtype: DType) -> Any:
         fail(ShapeError, f"not enough memory for {show(shape, dtype)}: {size / 2**30:.3g} GiB", "Make it smaller.")
 
 
-def _made(data: Any, requires_grad: bool) -> Tensor:
+def _made(data: Any, requires_grad: bool, device: Any) -> Tensor:
     out = data if isinstance(data, Tensor) else wrap(data)
+    out = out if device is None else placed(out, device)
     return out.requires_grad_() if requires_grad else out
+
+
+def _where(x: Tensor, device: Any) -> Any:
+    """Return the device for what is made like `x`: the one that is given, or that of `x`; None for the processor."""
+    return x._data.place if device is None and isinstance(x._data, Elsewhere) else device
 
 
 def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
@@ -95,7 +101,7 @@ def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None,
     ----------
     sizes: one by one or as a tuple, which may be called `shape`.
     dtype: float32 unless given.
-    device: "cpu" or None.
+    device: where to place it, "cuda:0" say; None: "cpu".
     requires_grad: collect gradients for it.
 
     Raises ShapeError for a negative size, DTypeError for what is not an integer.
@@ -105,8 +111,7 @@ def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None,
     tensor([[0., 0.],
             [0., 0.]])
     """
-    check_device(device)
-    return _made(_allocate(np.zeros, _shape(sizes, shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.zeros, _shape(sizes, shape), _dtype(dtype)), requires_grad, device)
 
 
 @public
@@ -117,8 +122,7 @@ def ones(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, 
     >>> wg.ones((3,), dtype=wg.int64)
     tensor([1, 1, 1])
     """
-    check_device(device)
-    return _made(_allocate(np.ones, _shape(sizes, shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.ones, _shape(sizes, shape), _dtype(dtype)), requires_grad, device)
 
 
 @public
@@ -129,8 +133,7 @@ def empty(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None,
     >>> wg.empty(2, 3).shape
     (2, 3)
     """
-    check_device(device)
-    return _made(_allocate(np.empty, _shape(sizes, shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.empty, _shape(sizes, shape), _dtype(dtype)), requires_grad, device)
 
 
 @public
@@ -150,14 +153,13 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, 
     >>> wg.full((2,), 7)
     tensor([7, 7])
     """
-    check_device(device)
-    return _full(normalize_shape(shape), fill_value, dtype, requires_grad)
+    return _full(normalize_shape(shape), fill_value, dtype, requires_grad, device)
 
 
-def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Tensor:
+def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool, device: Any) -> Tensor:
     if _is_recorded(fill_value):
         one = _one_element(fill_value, "fill_value")
-        return _made(broadcast_to(one if dtype is None else casted(one, as_dtype(dtype)), shape), requires_grad)
+        return _made(broadcast_to(one if dtype is None else casted(one, as_dtype(dtype)), shape), requires_grad, device)
     number = _python_number(fill_value, "fill_value")
     wanted = _dtype(dtype, result_type(fill_value))
     try:
@@ -166,21 +168,21 @@ def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Ten
     except (OverflowError, ValueError, TypeError):
         fail(DTypeError, f"the number {number!r} does not fit {wanted}", "Pick a wider dtype.")
     if has_dims(shape):
-        return _made(filled(filler, spec_of(shape, wanted)), requires_grad)
+        return _made(filled(filler, spec_of(shape, wanted)), requires_grad, device)
     data = _allocate(np.empty, shape, wanted)
     data[...] = filler
-    return _made(data, requires_grad)
+    return _made(data, requires_grad, device)
 
 
 def _like(make: Callable[[Shape, DType], Any], x: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     """Return a new tensor like `x`; one that is like a number is a number, unless it is to be a leaf."""
-    check_device(device)
     like = as_operand(x)
+    device = _where(like, device)
     if type(like) is not WeakTensor or dtype is not None:
-        return _made(make(like.shape, _dtype(dtype, like.dtype)), requires_grad)
+        return _made(make(like.shape, _dtype(dtype, like.dtype)), requires_grad, device)
     if requires_grad:
-        return _made(make(like.shape, like.strong().dtype), requires_grad)
-    return weak(_made(make(like.shape, like.dtype), False))
+        return _made(make(like.shape, like.strong().dtype), requires_grad, device)
+    return weak(_made(make(like.shape, like.dtype), False, None))
 
 
 @public
@@ -226,7 +228,7 @@ def full_like(x: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
     """
 
     def make(shape: Shape, wanted: DType) -> Tensor:
-        return _full(shape, fill_value, wanted, False)
+        return _full(shape, fill_value, wanted, False, None)
 
     return _like(make, x, dtype, device, requires_grad)
 
@@ -234,19 +236,19 @@ def full_like(x: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
 @public(method=True, function=False)
 def new_zeros(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return zeros of the given shape in the dtype of `x`."""
-    return zeros(*shape, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
+    return zeros(*shape, dtype=_dtype(dtype, x.dtype), device=_where(x, device), requires_grad=requires_grad)
 
 
 @public(method=True, function=False)
 def new_ones(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return ones of the given shape in the dtype of `x`."""
-    return ones(*shape, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
+    return ones(*shape, dtype=_dtype(dtype, x.dtype), device=_where(x, device), requires_grad=requires_grad)
 
 
 @public(method=True, function=False)
 def new_empty(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return an uninitialised tensor of the given shape in the dtype of `x`."""
-    return empty(*shape, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
+    return empty(*shape, dtype=_dtype(dtype, x.dtype), device=_where(x, device), requires_grad=requires_grad)
 
 
 @public(method=True, function=False)
@@ -254,7 +256,7 @@ def new_full(
     x: Tensor, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of the given shape filled with one number, in the dtype of `x`."""
-    return full(shape, fill_value, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
+    return full(shape, fill_value, dtype=_dtype(dtype, x.dtype), device=_where(x, device), requires_grad=requires_grad)
 
 
 # -- ranges
@@ -286,7 +288,6 @@ def arange(
     >>> wg.arange(2, 8, 3)
     tensor([2, 5])
     """
-    check_device(device)
     if stop is None:
         start, stop = 0, start
     # Of a class of its own, such as an IntEnum, a whole number is one too.
@@ -301,7 +302,7 @@ def arange(
         values: Any = np.arange(first, first + count * by, by)
     else:
         values = first + by * np.arange(count, dtype=np.float64)
-    return _made(converted(values, wanted), requires_grad)
+    return _made(converted(values, wanted), requires_grad, device)
 
 
 def _real(value: Any, what: str) -> int | float:
@@ -339,14 +340,13 @@ def linspace(
     >>> wg.linspace(0, 1, 5)
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    check_device(device)
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
     if _is_recorded(start) or _is_recorded(stop):
-        return _made(_between(start, stop, count, endpoint, wanted), requires_grad)
+        return _made(_between(start, stop, count, endpoint, wanted), requires_grad, device)
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
     values = np.linspace(first, last, count, endpoint=endpoint)
-    return _made(converted(values, wanted), requires_grad)
+    return _made(converted(values, wanted), requires_grad, device)
 
 
 def _between(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType) -> Tensor:
@@ -378,13 +378,12 @@ def logspace(
     >>> wg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    check_device(device)
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
     if _is_recorded(start) or _is_recorded(stop) or _is_recorded(base):
-        return _made(TABLE["pow"].front(base, _between(start, stop, count, True, wanted)), requires_grad)
+        return _made(TABLE["pow"].front(base, _between(start, stop, count, True, wanted)), requires_grad, device)
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
-    return _made(converted(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad)
+    return _made(converted(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad, device)
 
 
 # -- matrices
@@ -415,9 +414,8 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    check_device(device)
     rows, columns = normalize_shape((n_rows, n_rows if n_cols is None else n_cols))
-    return _made(np.eye(rows, columns, operator.index(k), _dtype(dtype)), requires_grad)
+    return _made(np.eye(rows, columns, operator.index(k), _dtype(dtype)), requires_grad, device)
 
 
 # -- from elsewhere
@@ -460,7 +458,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     Parameters
     ----------
     x: an object with `__dlpack__` and `__dlpack_device__`.
-    device: "cpu" or None.
+    device: where to place it; None: "cpu".
     copy: True copies; None copies unless the producer says that the memory is read-only, as in
         :func:`wengert.asarray`; False shares memory, on the promise that nobody writes to it any more.
 
@@ -471,13 +469,12 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     >>> wg.from_dlpack(np.arange(3))
     tensor([0, 1, 2])
     """
-    check_device(device)
     if isinstance(x, Tensor):
-        return asarray(x, copy=copy)
+        return asarray(x, copy=copy, device=device)
     if not hasattr(x, "__dlpack__"):
         fail(DTypeError, f"from_dlpack of a {type(x).__name__}, which has no __dlpack__", "Use wg.asarray.")
     try:
         array = np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         fail(DTypeError, f"NumPy cannot import this {type(x).__name__} through DLPack: {e}", "Use wg.asarray(x).")
-    return asarray(array, copy=copy)
+    return asarray(array, copy=copy, device=device)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core import spec
-from ...core.elsewhere import check_device
+from ...core.devices import device_name
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import public
 from ...core.ops.record import EXAMPLES, SCALARS
@@ -225,7 +225,7 @@ class NamespaceInfo:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """Return the dtypes of tensors that are made without one."""
-        check_device(device)
+        device_name(device)
         return {
             "real floating": spec.default_float(),
             "complex floating": spec.default_complex(),
@@ -239,7 +239,7 @@ class NamespaceInfo:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """Return the standard's dtypes by name, all or those of a kind (see :func:`wengert.isdtype`)."""
-        check_device(device)
+        device_name(device)
         return {d.name: d for group in _KINDS.values() for d in group if kind is None or isdtype(d, kind)}
 
 

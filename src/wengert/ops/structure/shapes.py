@@ -12,8 +12,8 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
+from ...core.devices import names_device
 from ...core.dims import Dim
-from ...core.elsewhere import check_device, names_device
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
@@ -45,7 +45,7 @@ from ...core.spec import (
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak_number
 from ...core.state.observer import observers
-from ...core.tensor import Tensor, asarray, new
+from ...core.tensor import Tensor, asarray, new, place_of, placed
 from ..aliases import dim_alias
 
 
@@ -513,7 +513,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
         has no derivative; beyond the integers' range the nearest end of it, and NaN 0. Integers
         wrap around. Between floating dtypes, and from real to complex, gradients flow.
     copy: with False, `x` itself where it has the dtype already.
-    device: "cpu" or None.
+    device: where to place it; None: where `x` is.
 
     Raises DTypeError from complex to real: which part is meant?
 
@@ -521,17 +521,23 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
     >>> wg.astype(wg.tensor([1.7, -1.7]), wg.int64)
     tensor([ 1, -1])
     """
-    check_device(device)
     out = casted(as_operand(x), as_dtype(dtype))
+    if device is not None:
+        out = placed(out, device)
     return another(out) if copy and out is x else out
 
 
 @public(method=True, function=False)
 def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
-    """Return `x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu".
+    """Return `x` in another dtype, on another device, or both; `x` itself where nothing has to change.
 
-    `x.to(wg.float64)`, `x.to("cpu")`, `x.to("cpu", wg.float64)`, `x.to(other)`. Raises DTypeError
-    from complex to real, GraphError (a ValueError) for another device.
+    `x.to(wg.float64)`, `x.to("xla:1")`, `x.to("cuda", wg.float32)`, `x.to(other)` (in the dtype of another tensor,
+    where that is). A device is "cpu", or one of JAX's: "xla:1" is its second one of any kind, "cuda:0", "tpu:0". What
+    is placed there computes in compiled functions, which run where their tensors are; `x.to("cpu")` and `x.numpy()`
+    bring the value back. See docs/accelerators.md.
+
+    Raises DTypeError from complex to real, GraphError (a ValueError) for a device that there is not, GradientError for
+    a tensor that requires gradients: none would come back from another device.
 
     >>> import wengert as wg
     >>> wg.tensor([1, 2]).to(wg.float32)
@@ -539,13 +545,16 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
     """
     for arg in args:
         if isinstance(arg, Tensor):
-            dtype = arg.dtype
+            dtype, device = arg.dtype, place_of(arg)
         elif names_device(arg):
             device = arg
         elif not isinstance(arg, (bool, type(None))):  # PyTorch's non_blocking, and no device
             dtype = arg
-    check_device(device)
-    return x if dtype is None else casted(x, as_dtype(dtype))
+    if dtype is not None and as_dtype(dtype) != x.spec.dtype:
+        place = place_of(x)
+        x = casted(placed(x, "cpu"), as_dtype(dtype))
+        device = place if device is None else device
+    return x if device is None else placed(x, device)
 
 
 @public(method=True, function=False)

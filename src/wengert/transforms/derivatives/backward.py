@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Freed, Node
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
-from ...core.tensor import Tensor, as_like, asarray, refuse_cut, wrap
+from ...core.tensor import Tensor, as_like, asarray, like, refuse_cut, wrap
 from ...ops.index.inplace import set_gradient
 from .reverse import backward_pass, reach
 
@@ -149,6 +150,8 @@ def _owner(inputs: Any, node: Node) -> Tensor | None:
 
 
 def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
+    if isinstance(a._data, Elsewhere) and isinstance(b._data, Elsewhere) and not create_graph:
+        return like(a, wrap(a._data + b._data))
     token = set_mode(get_mode().as_recorded(create_graph))
     try:
         return a + b

@@ -399,7 +399,7 @@ def _accumulate(
 def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
     if ct is None or type(ct) is list:
         return ct
-    gradient = ct if isinstance(ct, Tensor) else wrap(np.asarray(ct))
+    gradient = ct if isinstance(ct, Tensor) else wrap(ct)
     for hook in tuple(hooked.hooks.values()):
         replaced = hook(gradient)
         if replaced is not None:

@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from ....core.elsewhere import here
 from ....core.errors import GENERATED
 from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
 from ....core.state.cells import Cell, TensorCell
-from ....core.tensor import DataView, Tensor, depends_on_open
+from ....core.tensor import DataView, Tensor, depends_on_open, place_of
 from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
 from .reading import (
@@ -221,7 +222,7 @@ class _Walk:
             self.note(place, "another name", None)
             return iter([(t.owner, Place(None, None, place.path))])
         if id(t) in self.constants and t._data is not None and not t.requires_grad:
-            self.note(place, "constant", (t.spec, t._data.tobytes()))
+            self.note(place, "constant", (t.spec, here(t._data, "a constant").tobytes()))
             self.check("value", t, None, t._data)
             self.check("tensor", t, None, (None, t.node))
             return None
@@ -242,7 +243,7 @@ class _Walk:
         self.seen.setdefault(id(t), len(self.alive))
         self.alive.append(t)
         collects = t.node is not None and t.node.op is LEAF
-        self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad, depends_on_open(t)))
+        self.note(place, type(t).__name__, (t.spec, place_of(t), collects, t.requires_grad, depends_on_open(t)))
         if t._data is not None:
             self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
         inside = self.hooks(t, place) if collects else iter(())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.devices import CPU
 from ....core.mode import get_mode
 from ....core.node import Hooked
 from ....core.ops.op import LEAF
@@ -34,6 +35,8 @@ def dispatch_program(call: Call, captures: Captures, paths: Sequence[Path]) -> D
 
     It takes the first of the paths for the likeliest, and goes over to the others as decisions fall.
     """
+    if any(path.place != CPU for path in paths):
+        return None
     try:
         return _Writer(call, captures, paths).program
     except _Rare:

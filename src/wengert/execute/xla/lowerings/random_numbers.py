@@ -22,6 +22,7 @@ _U64 = np.dtype(np.uint64)
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
+_FIRST = np.uint64(0)
 
 
 def _u64(value: Any) -> Any:
@@ -59,7 +60,7 @@ class Stream:
         self.key = key if isinstance(key, tuple) else (_u64(key[0]), _u64(key[1]))
         self.counter = counter
 
-    def words64(self, count: int, domain: int = 0, attempt: Any = np.uint64(0)) -> Any:
+    def words64(self, count: int, domain: int = 0, attempt: Any = _FIRST) -> Any:
         """Return so many words of 64 bits; every attempt has others."""
         blocks = lax.iota(_U64, -(-count // BLOCK))
         start = _u64(self.counter)

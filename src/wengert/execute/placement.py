@@ -1,0 +1,19 @@
+"""The devices that tensors are placed on: those of JAX, which is loaded when the first one is named.
+
+Importing this module tells `core` so, and loads nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..core.devices import Placing, register
+
+
+def _jax() -> Placing:
+    """Load what puts arrays on JAX's devices."""
+    made: Placing = import_module(".xla.placed", __package__).PLACING
+    return made
+
+
+register(_jax)
