@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import DTypeError, GradientError, WriteError, fail
+from ..core.devices import device_name, names_device
+from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fail
 from ..core.node import RemovableHandle
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
-from ..core.tensor import DataView, asarray, new, of_class
+from ..core.tensor import DataView, asarray, new, of_class, place_of, placed
 from ..core.tensor import Tensor as Plain
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
@@ -83,7 +84,7 @@ class Elements(int):
 
 
 class device(str):
-    """The place of a tensor's memory. Tensors live on "cpu"; other devices can be named, and are refused where used.
+    """The place of a tensor's memory: "cpu", or a device of JAX's. Others can be named, and are refused where used.
 
     >>> import wengert.torch as torch
     >>> torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -137,14 +138,26 @@ TYPES: dict[str, str] = {
 }
 
 
-def on_cpu(where: Any) -> None:
-    """Raise DTypeError for any device but the processor: nothing is computed elsewhere without being asked."""
-    if where is not None and str(where).partition(":")[0] not in ("cpu", "meta"):
+def on_cpu(place: Any) -> None:
+    """Raise DTypeError for any device but the processor."""
+    if place is not None and str(place).partition(":")[0] not in ("cpu", "meta"):
         fail(
             DTypeError,
-            f"device {str(where)!r}: tensors live on the processor",
-            'torch.cuda.is_available() is False; write torch.device("cuda" if torch.cuda.is_available() else "cpu").',
+            f"device {str(place)!r}: tensors live on the processor",
+            'torch.cuda.is_available() is False; write torch.device("cuda" if torch.cuda.is_available() else "cpu"). '
+            "Where JAX has a device, x.to(device) and module.to(device) place what compiled steps compute with.",
         )
+
+
+def where(place: Any) -> str:
+    """Return the one name of a device that tensors can be placed on. Raises DTypeError where there is none."""
+    if place is None or str(place).partition(":")[0] in ("cpu", "meta"):
+        return "cpu"
+    try:
+        return device_name(place)
+    except GraphError:
+        on_cpu(place)
+        raise
 
 
 class Tensor(Plain):
@@ -205,8 +218,9 @@ class Tensor(Plain):
 
     @property
     def device(self) -> device:
-        """The device, always the processor."""
-        return CPU
+        """The device: the processor, or the one that the tensor was placed on."""
+        place = place_of(self)
+        return CPU if place == "cpu" else device(place)
 
     @property
     def layout(self) -> layout:
@@ -230,8 +244,9 @@ class Tensor(Plain):
         return len(self.spec.shape)
 
     def get_device(self) -> int:
-        """Return -1: the tensor is on the processor."""
-        return -1
+        """Return the number of the device that the tensor is placed on; -1 on the processor."""
+        index = self.device.index
+        return -1 if index is None else index
 
     def is_signed(self) -> bool:
         """Return whether the dtype has negative numbers."""
@@ -262,9 +277,23 @@ class Tensor(Plain):
         return False
 
     is_sparse = is_sparse_csr = is_quantized = is_meta = is_nested = is_mkldnn = False
-    # Of other devices than the processor.
-    is_cuda = is_ipu = is_maia = is_mps = is_mtia = is_vulkan = is_xla = is_xpu = False
-    is_cpu = True
+    # Of devices that no tensor is on.
+    is_ipu = is_maia = is_mps = is_mtia = is_vulkan = is_xpu = False
+
+    @property
+    def is_cpu(self) -> bool:
+        """True where the tensor is on the processor."""
+        return place_of(self) == "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        """True where the tensor is placed on a GPU."""
+        return place_of(self).startswith(("cuda", "rocm"))
+
+    @property
+    def is_xla(self) -> bool:
+        """True where the tensor is placed on a device of JAX's that is no GPU."""
+        return not self.is_cpu and not self.is_cuda
 
     @property
     def retains_grad(self) -> bool:
@@ -305,27 +334,30 @@ class Tensor(Plain):
     # -- where it is, and in which dtype
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Return the tensor in another dtype, given as such, by another tensor, or after a device.
+        """Return the tensor in another dtype, given as such or by another tensor, on another device, or both.
 
-        `non_blocking`, `copy` and `memory_format` are taken; a copy is made where `copy` asks. Raises DTypeError for a
-        device that is not the processor.
+        `non_blocking`, `copy` and `memory_format` are taken; a copy is made where `copy` asks. What is placed on a
+        device computes in compiled functions. Raises DTypeError for a device that there is not.
         """
-        dtype, copy = kwargs.pop("dtype", None), kwargs.pop("copy", False)
-        on_cpu(kwargs.pop("device", None))
+        dtype, copy, to = kwargs.pop("dtype", None), kwargs.pop("copy", False), kwargs.pop("device", None)
         kwargs.pop("non_blocking", None)
         kwargs.pop("memory_format", None)
         if kwargs:
             fail(DTypeError, f"to() has no parameter {', '.join(kwargs)}")
         for i, a in enumerate(args):
             if isinstance(a, Plain):
-                dtype = a.dtype
+                dtype, to = a.dtype, place_of(a)
             elif isinstance(a, bool):
                 copy = a if i == len(args) - 1 and i > 1 else copy
             elif isinstance(a, (device, int)) or (isinstance(a, str) and _is_device(a)):
-                on_cpu(device(a))
+                to = device(a)
             elif a is not None:
                 dtype = dtype_of(a)
-        out = self if dtype is None or dtype == self.dtype else self._converted(as_dtype(dtype))
+        there = place_of(self) if to is None else where(to)
+        if dtype is None or dtype == self.dtype:
+            out: Any = placed(self, there)
+        else:
+            out = placed(placed(self, "cpu")._converted(as_dtype(dtype)), there)  # type: ignore[attr-defined]
         return out.clone() if copy and out is self else out  # type: ignore[return-value]
 
     def _converted(self, dtype: Any) -> Any:
@@ -336,13 +368,12 @@ class Tensor(Plain):
         return self.astype(dtype)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
-        """Return the tensor itself: it is on the processor."""
-        return self
+        """Return the tensor on the processor, itself where it is there."""
+        return placed(self, "cpu")  # type: ignore[return-value]
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
-        """Raise DTypeError: tensors live on the processor."""
-        on_cpu("cuda" if device is None else device if isinstance(device, str) else f"cuda:{device}")
-        return self
+        """Return the tensor on a GPU. Raises DTypeError where JAX has none."""
+        return self.to("cuda" if device is None else device if isinstance(device, str) else f"cuda:{device}")
 
     def pin_memory(self, device: Any = None) -> Tensor:
         """Return the tensor itself: there is no other device to copy to."""
@@ -360,9 +391,9 @@ class Tensor(Plain):
         return self.detach().numpy() if force and self.requires_grad else super().numpy()
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return a tensor of `data`, of this one's dtype unless another is given."""
-        on_cpu(device)
+        """Return a tensor of `data`, of this one's dtype and on its device unless others are given."""
         out = of_class(Tensor, asarray(data, dtype=self.dtype if dtype is None else dtype_of(dtype), copy=True))
+        out = placed(out, place_of(self) if device is None else where(device))
         return out.requires_grad_() if requires_grad else out  # type: ignore[no-any-return]
 
     def new(self, *data: Any) -> Tensor:
@@ -402,7 +433,7 @@ def _told(hook: Any, gradient: Plain) -> Any:
 
 
 def _is_device(name: str) -> bool:
-    return name.partition(":")[0] in ("cpu", "cuda", "mps", "xpu", "meta", "xla", "hip", "mtia", "ipu")
+    return names_device(name) or name.partition(":")[0] in ("meta", "hip", "mtia", "ipu")
 
 
 def dtype_of(given: Any) -> Any:

@@ -83,7 +83,8 @@ def test_dtypes(dtype: str) -> None:
 
 def test_what_is_made_on_a_device() -> None:
     made = [
-        wg.zeros(3, device=FIRST), wg.ones(2, 3, device=FIRST), wg.full((2,), 7, device=FIRST), wg.empty(2, device=FIRST),
+        wg.zeros(3, device=FIRST), wg.ones(2, 3, device=FIRST), wg.full((2,), 7, device=FIRST),
+        wg.empty(2, device=FIRST),
         wg.arange(3, device=FIRST), wg.linspace(0, 1, 3, device=FIRST), wg.eye(2, device=FIRST),
         wg.asarray([1.0], device=FIRST), wg.zeros_like(wg.ones(2, device=FIRST)),
         wg.ones_like(wg.ones(2), device=FIRST), wg.ones(2, device=FIRST).new_zeros(3),
@@ -103,7 +104,7 @@ def test_devices_that_there_are_not() -> None:
         with refused(f"jax has no {name.partition(':')[0]} here, only cpu") as caught:
             wg.ones(2).to(name)
         assert HERE in str(caught.value)
-    with refused("jax has 8 xla devices|jax has . xla device"):
+    with refused(f"jax has {len(jax.local_devices())} xla devices"):
         wg.zeros(2, device="xla:99")
     for name in ("cuda:x", "cpu:1", "disk", "xla:-1"):
         with pytest.raises((wg.GraphError, wg.DTypeError)):
@@ -116,12 +117,12 @@ def test_devices_that_there_are_not() -> None:
 def test_outside_of_compiled_functions_nothing_computes_there() -> None:
     x = draw(4).to(FIRST)
     for act in (
-        lambda: x + 1.0, lambda: x * x, lambda: 2.0 - x, lambda: x.sum(), lambda: wg.exp(x), lambda: x[0], lambda: x[1:],
-        lambda: x.reshape(2, 2), lambda: wg.softmax(x), lambda: x @ x, lambda: wg.sort(x), lambda: x == x,
-        lambda: wg.stack([x, x]), lambda: wg.where(x > 0, x, x), lambda: nn.Linear(4, 2)(x), lambda: -x,
-        lambda: wg.linalg.norm(x), lambda: wg.cumulative_sum(x), lambda: wg.concat([x, wg.ones(2)]), lambda: x.astype("float32"),
-        lambda: wg.grad(lambda v: (v * v).sum())(x), lambda: wg.vmap(lambda v: v * 2)(x), lambda: wg.std(x),
-        lambda: wg.nn.functional.gelu(x), lambda: np.add(x, 1.0), lambda: wg.broadcast_to(x, (2, 4)),
+        lambda: x + 1.0, lambda: x * x, lambda: 2.0 - x, lambda: x.sum(), lambda: wg.exp(x), lambda: x[0],
+        lambda: x[1:], lambda: x.reshape(2, 2), lambda: wg.softmax(x), lambda: x @ x, lambda: wg.sort(x),
+        lambda: x == x, lambda: wg.stack([x, x]), lambda: wg.where(x > 0, x, x), lambda: nn.Linear(4, 2)(x), lambda: -x,
+        lambda: wg.linalg.norm(x), lambda: wg.cumulative_sum(x), lambda: wg.concat([x, wg.ones(2)]),
+        lambda: x.astype("float32"), lambda: wg.grad(lambda v: (v * v).sum())(x), lambda: wg.vmap(lambda v: v * 2)(x),
+        lambda: wg.std(x), lambda: wg.nn.functional.gelu(x), lambda: np.add(x, 1.0), lambda: wg.broadcast_to(x, (2, 4)),
     ):  # fmt: skip
         with pytest.raises(wg.WengertError) as caught:
             act()
@@ -165,16 +166,16 @@ def test_a_program_runs_where_its_tensors_are() -> None:
     f = wg.jit(lambda x, y: {"sum": (x * y).sum(), "parts": [x + 1, y]})
     x, y = draw(5), draw(5, seed=1)
     want = f(x, y)
-    for place in (FIRST, OTHER, FIRST):
+    for place in (FIRST, OTHER):
         for _ in range(7):
             found = f(x.to(place), y.to(place))
             assert found["sum"].device == found["parts"][0].device == place
             np.testing.assert_allclose(found["sum"].numpy(), want["sum"].numpy(), rtol=1e-12)
         assert (f.engine.name, f.engine.why) == ("xla", f"x is on {place}")
         assert str(wg.explain.transfers(f)).startswith(f"{place}: 2 inputs were there, 0 were copied")
-    for _ in range(7):  # and again on the host, by native code
+    for _ in range(7):  # and again where it was, on the host by native code
         assert f(x, y)["sum"].device == "cpu"
-    assert f.engine.name == "native"
+        assert f(x.to(FIRST), y.to(FIRST))["sum"].device == FIRST
     assert f.cache_info().programs == 3
     assert "(device)" in f.why_recompiled()
 
@@ -430,3 +431,50 @@ def test_other_consumers_refuse() -> None:
     with pytest.raises(wg.WengertError, match=FIRST):
         opt.step()
     assert p.tolist() == [1.0] * 3
+
+
+# -- PyTorch's names
+
+
+def test_pytorch_programs() -> None:
+    import wengert.torch as torch
+
+    torch.manual_seed(0)
+    place = torch.device("xla", 1)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).to(place)
+    opt = torch.optim.Adam(net.parameters(), lr=0.05)
+    assert {p.device for p in net.parameters()} == {place}
+
+    @torch.compile
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    x = torch.randn(16, 3, device=place)
+    y = torch.zeros_like(torch.ones(16, 1, device=place))
+    losses = [step(x, y).item() for _ in range(8)]
+    assert losses[-1] < losses[0]
+    assert step(x, y).device == place
+    assert (x.is_cuda, x.is_xla, x.is_cpu, x.get_device()) == (False, True, False, 1)
+    assert x.cpu().is_cpu
+    assert x.cpu().get_device() == -1
+    assert x.to("cpu", torch.float64).dtype == torch.float64
+    assert x.to(torch.float64).device == place
+    assert x.new_ones(2).device == torch.full_like(x, 2.0).device == torch.arange(3, device=place).device == place
+    assert net.cpu()[0].weight.device == torch.device("cpu")
+    assert str(x).endswith("device='xla:1')")
+
+
+def test_pytorch_programs_that_ask_stay_on_the_processor() -> None:
+    import wengert.torch as torch
+
+    assert not torch.cuda.is_available()  # programs that ask compute there an operation at a time
+    for act in (
+        lambda: torch.ones(2).to("cuda"), lambda: torch.ones(2).cuda(), lambda: torch.zeros(2, device="cuda:0"),
+        lambda: torch.nn.Linear(2, 2).cuda(), lambda: torch.nn.Linear(2, 2).to("cuda"),
+    ):  # fmt: skip
+        with pytest.raises(wg.DTypeError, match="cuda"):
+            act()

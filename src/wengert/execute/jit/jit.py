@@ -746,7 +746,7 @@ def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[
     dispatch = dispatch_program(call, captures, paths)
     if dispatch is None:
         return ()
-    called = native.function(dispatch)
+    called = native.function(dispatch) if paths[0].place == CPU else None
     by_python = python.function(dispatch, is_awaited=called is None)
     return (by_python,) if called is None else (called, by_python)
 

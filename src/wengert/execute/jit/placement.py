@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ...core.devices import CPU
 from ...core.elsewhere import Elsewhere
@@ -41,8 +42,12 @@ def _tensors(traced: Traced, call: Call, captures: Captures) -> Iterator[tuple[s
     """Yield the tensors that a program reads, and those on other devices that it writes, each with its name."""
     inputs = zip(traced.graph.inputs, traced.sources, strict=True)
     for node, (kind, i) in sorted(inputs, key=lambda source: source[1].kind):  # arguments first
-        owner = call.leaves[call.positions[i]] if kind == "argument" else getattr(captures.cells[i], "tensor", None)
-        if isinstance(owner, Tensor) and kind in ("argument", "cell"):
+        owner: Any = None
+        if kind == "argument":
+            owner = call.leaves[call.positions[i]]
+        elif kind == "cell":
+            owner = getattr(captures.cells[i], "tensor", None)
+        if isinstance(owner, Tensor):
             yield str(node.attrs.get("name") or traced.graph.names[node]), owner
     for w in traced.cell_writes:
         cell = captures.cells[w.number]

@@ -163,15 +163,14 @@ class OnDevice(Compiled):
             there = isinstance(a, Placed) and a.place == self.place
             holders.append(a if there else None)
             args.append(a.array if there else here(a, "a program"))
-        with jax.enable_x64(True):
-            where = self._where
-            return holders, [
-                x if h is not None else jax.device_put(x, where) for h, x in zip(holders, args, strict=True)
-            ]
+        if holders and not any(h is not None for h in holders):  # else JAX brings what is the host's
+            with jax.enable_x64(True):
+                args = [jax.device_put(x, self._where) for x in args]
+        return holders, args
 
     def _called(self, holders: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
         with jax.enable_x64(True):
-            found, wrong = self._made.call(*args)
+            found, wrong = self._made.compiled(*args)
         try:
             for x in found:
                 x.block_until_ready()

@@ -12,17 +12,23 @@ import wengert as wg
 from ...core.errors import DTypeError, fail
 from ...core.spec import default_float, default_int
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import asarray, of_class
+from ...core.tensor import asarray, of_class, place_of, placed
 from ...core.tensor import tensor as plain_tensor
 from ...ops.structure.shapes import int_args
 from ..namespace import FUNCTIONS, function, method, tensor_of
-from ..tensor import TYPES, Tensor, dtype_of, legacy, on_cpu
+from ..tensor import TYPES, Tensor, dtype_of, legacy, where
 
 
-def finished(out: Any, requires_grad: bool = False) -> Tensor:
-    """Return a new tensor of Wengert's as one of this namespace, a leaf where asked for."""
-    made: Tensor = of_class(Tensor, out)
+def finished(out: Any, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Return a new tensor of Wengert's as one of this namespace, on a device, a leaf where asked for."""
+    made: Tensor = of_class(Tensor, out if device is None else placed(out, where(device)))
     return made.requires_grad_() if requires_grad else made  # type: ignore[return-value]
+
+
+def beside(x: Any, device: Any) -> Any:
+    """Return the device for what is made like `x`: the one that is given, or where `x` is; None for the processor."""
+    place = place_of(x) if device is None else "cpu"
+    return device if place == "cpu" else place
 
 
 def wanted(dtype: Any, default: Any = None) -> Any:
@@ -44,21 +50,20 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
-    on_cpu(device)
     if isinstance(data, Plain):
         data = data.detach()
-    return finished(plain_tensor(data, wanted(dtype)), requires_grad)
+    return finished(plain_tensor(data, wanted(dtype)), requires_grad, device)
 
 
 @function("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
-    on_cpu(device)
     want = wanted(dtype)
     if isinstance(data, Plain):
         out = data if want is None or data.dtype == want else data.astype(want)
-        return out.clone() if copy else tensor_of(out)  # type: ignore[return-value]
-    return finished(asarray(data, dtype=want, copy=copy))
+        out = out.clone() if copy else tensor_of(out)
+        return out if device is None else finished(out, device=device)  # type: ignore[return-value]
+    return finished(asarray(data, dtype=want, copy=copy), device=device)
 
 
 @function(method=False)
@@ -93,14 +98,13 @@ def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
         generator: Any = None,
         **more: Any,
     ) -> Tensor:
-        on_cpu(device)
         if "size" in more:
             size = (more.pop("size"),)
         more.pop("memory_format", None)
         if more:
             fail(DTypeError, f"{fn.__name__}() has no parameter {', '.join(more)}")
         given = {"generator": generator} if generator is not None else {}
-        made = finished(fn(int_args(size), dtype=wanted(dtype), **given), requires_grad)
+        made = finished(fn(int_args(size), dtype=wanted(dtype), **given), requires_grad, device)
         if out is not None:
             out.assign_(made)
         return made if out is None else out
@@ -125,10 +129,9 @@ def _like(fn: Callable[..., Any]) -> Callable[..., Any]:
         memory_format: Any = None,
         generator: Any = None,
     ) -> Tensor:
-        on_cpu(device)
         given = {"generator": generator} if generator is not None else {}
         want = wanted(dtype, input.dtype)
-        return finished(fn(tuple(input.shape), dtype=want, **given), requires_grad)
+        return finished(fn(tuple(input.shape), dtype=want, **given), requires_grad, beside(input, device))
 
     make.__name__ = make.__qualname__ = f"{fn.__name__}_like"
     make.__doc__ = f"Return `{fn.__name__}` in the shape and, unless `dtype` is given, the dtype of `input`."
@@ -150,10 +153,9 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor filled with one number, whose kind decides the dtype where none is given."""
-    on_cpu(device)
     if dtype is None and isinstance(fill_value, bool):
         dtype = np.dtype(bool)
-    return finished(wg.full(int_args((size,)), fill_value, dtype=wanted(dtype)), requires_grad)
+    return finished(wg.full(int_args((size,)), fill_value, dtype=wanted(dtype)), requires_grad, device)
 
 
 @function(method=False)
@@ -168,15 +170,14 @@ def full_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Return one number in the shape and, unless `dtype` is given, the dtype of `input`."""
-    on_cpu(device)
-    return finished(wg.full(tuple(input.shape), fill_value, dtype=wanted(dtype, input.dtype)), requires_grad)
+    made = wg.full(tuple(input.shape), fill_value, dtype=wanted(dtype, input.dtype))
+    return finished(made, requires_grad, beside(input, device))
 
 
 @function(method=False)
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a number as a 0-d tensor of the default dtype."""
-    on_cpu(device)
-    return finished(asarray(s, dtype=wanted(dtype, default_float())), requires_grad)
+    return finished(asarray(s, dtype=wanted(dtype, default_float())), requires_grad, device)
 
 
 @function(method=False)
@@ -193,12 +194,11 @@ def arange(
     pin_memory: bool = False,
 ) -> Tensor:
     """Return the numbers from `start` (0 where only an end is given) up to `end`, which is left out, in steps."""
-    on_cpu(device)
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (v.item() if isinstance(v, Plain) else v for v in (start, end, step))
     if dtype is None:
         dtype = default_int if all(isinstance(v, (int, np.integer)) for v in (start, end, step)) else default_float()
-    made = finished(wg.arange(start, end, step, dtype=wanted(dtype)), requires_grad)
+    made = finished(wg.arange(start, end, step, dtype=wanted(dtype)), requires_grad, device)
     if out is not None:
         out.assign_(made)
     return made if out is None else out
@@ -225,11 +225,10 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return `steps` numbers evenly from `start` to `end`, which both belong to them."""
-    on_cpu(device)
     start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
     want = wanted(dtype, default_float())
     values = np.linspace(start, end, int(steps))
-    return finished(asarray(values.astype(want)), requires_grad)
+    return finished(asarray(values.astype(want)), requires_grad, device)
 
 
 @function(method=False)
@@ -244,10 +243,9 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return `base` to the powers that `linspace` gives."""
-    on_cpu(device)
     start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
     values = float(base) ** np.linspace(start, end, int(steps))
-    return finished(asarray(values.astype(wanted(dtype, default_float()))), requires_grad)
+    return finished(asarray(values.astype(wanted(dtype, default_float()))), requires_grad, device)
 
 
 @function(method=False)
@@ -262,8 +260,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a matrix with ones on its diagonal and zeros elsewhere."""
-    on_cpu(device)
-    return finished(wg.eye(n, m, dtype=wanted(dtype)), requires_grad)
+    return finished(wg.eye(n, m, dtype=wanted(dtype)), requires_grad, device)
 
 
 @function(method=False)
@@ -298,13 +295,12 @@ def randint(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return integers drawn evenly from `low` (0 where only `high` is given) to `high`, which is left out."""
-    on_cpu(device)
     if size is None:
         low, high, size = 0, low, high
     given = {"generator": generator} if generator is not None else {}
     made = wg.randint(int(low), int(high), int_args((size,)), **given)
     want = wanted(dtype, default_int)
-    return finished(made if made.dtype == want else made.astype(want), requires_grad)
+    return finished(made if made.dtype == want else made.astype(want), requires_grad, device)
 
 
 @function(method=False)
@@ -317,10 +313,9 @@ def randint_like(input: Any, low: Any, high: Any = None, *, dtype: Any = None, *
 @function(method=False)
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
     """Return the integers below `n` in an order by chance."""
-    on_cpu(device)
     given = {"generator": generator} if generator is not None else {}
     made = wg.random.randperm(n, **given)
-    return finished(made if dtype is None else made.astype(dtype_of(dtype)))
+    return finished(made if dtype is None else made.astype(dtype_of(dtype)), device=device)
 
 
 @function(method=False)
@@ -378,9 +373,8 @@ def _new(name: str) -> None:
     def new(
         self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **more: Any
     ) -> Tensor:
-        on_cpu(device)
         want = self.dtype if dtype is None else dtype
-        return make(*size, dtype=want, requires_grad=requires_grad, **more)  # type: ignore[no-any-return]
+        return make(*size, dtype=want, device=beside(self, device), requires_grad=requires_grad, **more)  # type: ignore[no-any-return]
 
     new.__name__ = new.__qualname__ = f"new_{name}"
     new.__doc__ = f"Return `{name}` of these sizes, of the tensor's dtype unless another is given."

@@ -20,7 +20,7 @@ from ...core.tensor import Tensor as PlainTensor
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
 from ..namespace import tensor_of
-from ..tensor import NOT_SHARED, Tensor, device, dtype_of, on_cpu
+from ..tensor import NOT_SHARED, Tensor, device, dtype_of, on_cpu, where
 from . import hooks
 from .parameter import Buffer, Parameter
 from .registry import view
@@ -205,31 +205,32 @@ class Module(plain.Module):
     # -- where it is, and in which dtype
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Convert floating parameters and buffers to a dtype, given as such, by a tensor, or after a device.
+        """Convert floating parameters and buffers to a dtype, given as such or by a tensor, or move all to a device.
 
-        Returns the module. Raises DTypeError for a device that is not the processor, for other than floating dtypes.
+        Returns the module. Raises DTypeError for a device that there is not, for other than floating dtypes.
         """
-        dtype = kwargs.get("dtype")
-        on_cpu(kwargs.get("device"))
+        dtype, to = kwargs.get("dtype"), kwargs.get("device")
         for a in args:
             if isinstance(a, PlainTensor):
-                dtype = a.dtype
+                dtype, to = a.dtype, a.device
             elif isinstance(a, (device, int)) and not isinstance(a, bool):
-                on_cpu(device(a))
+                to = device(a)
             elif isinstance(a, str) and not a.startswith(("float", "bfloat", "complex", "torch.")):
-                on_cpu(a)
+                to = a
             elif a is not None and not isinstance(a, bool):
                 dtype = a
-        return self if dtype is None else super().to(dtype_of(dtype))
+        place = None if to is None else where(to)
+        if dtype is not None:
+            super().to(dtype_of(dtype))
+        return self if place is None else super().to(place)
 
     def cpu(self: M) -> M:
-        """Return the module: it is on the processor."""
-        return self
+        """Move all parameters and buffers to the processor. Returns the module."""
+        return self.to("cpu")
 
     def cuda(self: M, device: Any = None) -> M:
-        """Raise DTypeError: modules live on the processor."""
-        on_cpu("cuda")
-        return self
+        """Move all parameters and buffers to a GPU. Returns the module. Raises DTypeError where JAX has none."""
+        return self.to("cuda" if device is None else device if isinstance(device, str) else f"cuda:{device}")
 
     def type(self: M, dst_type: Any) -> M:
         """Convert floating parameters and buffers to a dtype. Returns the module."""

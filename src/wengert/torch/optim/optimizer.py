@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import no_grad
 from ...core.spec import category, default_float, float64
@@ -21,7 +22,7 @@ from ...core.standins import WeakTensor, present, weak
 from ...core.state.capture import get_capture
 from ...core.state.cells import Cell, ItemCell, TensorCell
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import asarray, of_class
+from ...core.tensor import asarray, of_class, wrap
 from ...optim import optimizer as plain
 from ...optim.cells import OptionCell, Options
 from ..tensor import Tensor
@@ -494,13 +495,16 @@ def _count_dtype() -> Any:
     return float64 if default_float() == float64 else np.dtype("float32")
 
 
-def _tensor(array: plain.Array) -> Tensor:
-    found: Tensor = of_class(Tensor, asarray(array, copy=False))
+def _tensor(array: Any) -> Tensor:
+    made = wrap(array) if isinstance(array, Elsewhere) else asarray(array, copy=False)
+    found: Tensor = of_class(Tensor, made)
     return found
 
 
 def _tensor_of(value: Any) -> Tensor:
     """Return what a program has put into the state as a tensor that steps may write to."""
+    if isinstance(value, Plain) and isinstance(value._data, Elsewhere):
+        return _tensor(value._data.copy())
     data = value.detach().numpy() if isinstance(value, Plain) else np.asarray(value)
     return _tensor(np.array(data))
 

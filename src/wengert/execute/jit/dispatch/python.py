@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.devices import CPU
 from ....core.mode import get_mode
 from ....core.node import Hooked, Node
 from ....core.ops.op import LEAF
@@ -32,7 +33,7 @@ from ...xla.memory import settled
 from .. import donation
 from ..capture.captured import Captures
 from ..recorded import Recorded
-from ..signature import PLAIN, as_array
+from ..signature import PLAIN, as_array, as_fed
 from ..tracing import TRACING, epoch
 from .program import MISS, Dispatch, Instruction, Register
 
@@ -108,8 +109,11 @@ class _Text:
 
     def __init__(self, program: Dispatch, number: int, paths: Sequence[Callable[..., Any]]) -> None:
         self.program, self.code = program, program.paths[number]
-        self.take = donation.taking(self.code.path.engine)
+        path = self.code.path
+        self.take = donation.taking(path.engine, path.place)
         self.names = {**_NAMES, "paths": paths}
+        if path.place != CPU:
+            self.names["as_array"] = as_fed
         self.inputs: tuple[Register, ...] = ()
         self.run = ""
         self.may_fail = False
@@ -324,7 +328,8 @@ def _owner(t: _Text, owner: Any) -> str:
 
 def _feed_tensor(t: _Text, i: Register, owner: Any, dtype: Any, shape: Any) -> Lines:
     name = _owner(t, owner)
-    return _plain(i, f"settled({name})" if t.code.path.engine.name == XLA else f"{name}._data")
+    path = t.code.path
+    return _plain(i, f"settled({name})" if path.engine.name == XLA and path.place == CPU else f"{name}._data")
 
 
 def _feed_array(t: _Text, i: Register, a: Register) -> Lines:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import CPU
+from ....core.devices import CPU, spec_at
 from ....core.mode import get_mode
 from ....core.node import Hooked
 from ....core.ops.op import LEAF
@@ -16,7 +16,7 @@ from ....core.spec import Spec
 from ....core.standins import WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
-from ....core.tensor import DataView, Tensor
+from ....core.tensor import DataView, Tensor, place_of
 from ....core.tree import Structure
 from ...native.compile import Compiled
 from ..capture.captured import Captures
@@ -35,8 +35,6 @@ def dispatch_program(call: Call, captures: Captures, paths: Sequence[Path]) -> D
 
     It takes the first of the paths for the likeliest, and goes over to the others as decisions fall.
     """
-    if any(path.place != CPU for path in paths):
-        return None
     try:
         return _Writer(call, captures, paths).program
     except _Rare:
@@ -236,7 +234,8 @@ class _PathWriter:
         spec = self.traced.graph.inputs[k.number].spec
         assert isinstance(spec, Spec)
         if kind == "cell gradient":
-            self.do(f"{how}_gradient", k, cell.tensor, spec)  # type: ignore[attr-defined]
+            owner: Tensor = cell.tensor  # type: ignore[attr-defined]
+            self.do(f"{how}_gradient", k, owner, spec if place_of(owner) == CPU else self.there(spec))
         elif kind != "cell":
             raise _Rare
         elif isinstance(cell, TensorCell):
@@ -313,7 +312,11 @@ class _PathWriter:
     def spec(self, k: int) -> Spec:
         found = self.traced.graph.outputs[k].spec
         assert isinstance(found, Spec)
-        return found
+        return found if k in self.path.here else self.there(found)
+
+    def there(self, spec: Spec) -> Spec:
+        """Return the spec of a value that is where the path runs."""
+        return spec if self.path.place == CPU else spec_at(spec.shape, spec.dtype, self.path.place)
 
     # -- build
 
