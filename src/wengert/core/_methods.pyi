@@ -523,7 +523,7 @@ class Methods:
     def tensor_split(self, indices_or_sections: _Int | Sequence[_Int], axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
         """Return `x` cut along an axis as NumPy's `array_split` does."""
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool = False) -> Tensor:
-        """Return `x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu"."""
+        """Return `x` in another dtype, on another device, or both; `x` itself where nothing has to change."""
     def top_k(self, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
         """Return the k largest elements along an axis, largest first, and their indices."""
     def topk(self, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
