@@ -393,8 +393,8 @@ class Tensor(Plain):
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return a tensor of `data`, of this one's dtype and on its device unless others are given."""
         out = of_class(Tensor, asarray(data, dtype=self.dtype if dtype is None else dtype_of(dtype), copy=True))
-        out = placed(out, place_of(self) if device is None else where(device))
-        return out.requires_grad_() if requires_grad else out  # type: ignore[no-any-return]
+        made: Tensor = placed(out, place_of(self) if device is None else where(device))  # type: ignore[assignment]
+        return made.requires_grad_() if requires_grad else made  # type: ignore[return-value]
 
     def new(self, *data: Any) -> Tensor:
         """Return a tensor of this one's dtype, of a shape or of values, as the legacy constructors do."""

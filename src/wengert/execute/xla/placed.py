@@ -36,6 +36,8 @@ class Placed(Elsewhere):
     __slots__ = ("array", "place")
 
     flags = _FLAGS
+    array: Any
+    place: str
 
     def __init__(self, array: Any, place: str) -> None:
         self.array, self.place = array, place

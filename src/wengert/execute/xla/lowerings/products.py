@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -129,38 +130,89 @@ def _convolve_kernel(t: Trace, node: Node, x: Any, y: Any) -> Any:
 # -- pools
 
 
-def _windows(node: Node, x: Any, fill: Any) -> Any:
-    """Return the elements of all windows along a new first axis, one kernel offset after the other."""
-    a = node.attrs
-    kernel, stride, padding = a["kernel"], a["stride"], a["padding"]
-    dilation = a.get("dilation", (1,) * len(kernel))
-    n = len(kernel)
-    lead = x.ndim - n
-    x = lax.pad(x, np.asarray(fill, x.dtype), [(0, 0, 0)] * lead + [(low, high, 0) for low, high in padding])
-    out = [(m - d * (k - 1) - 1) // s + 1 for m, k, s, d in zip(x.shape[lead:], kernel, stride, dilation, strict=True)]
-    parts = []
-    for offset in np.ndindex(*kernel):
-        start = [k * d for k, d in zip(offset, dilation, strict=True)]
-        stop = [at + (m - 1) * s + 1 for at, m, s in zip(start, out, stride, strict=True)]
-        parts.append(lax.slice(x, (*(0,) * lead, *start), (*x.shape[:lead], *stop), (*(1,) * lead, *stride)))
-    return parts
+class _Pool:
+    """A pool's windows along its last axes, computed with channels behind them: as XLA's convolutions have images."""
 
+    def __init__(self, node: Node) -> None:
+        a = node.attrs
+        self.node, self.kernel, self.stride, self.padding = node, a["kernel"], a["stride"], a["padding"]
+        self.dilation = a.get("dilation", (1,) * len(self.kernel))
+        self.count = prod(self.kernel)
 
-def _spread(node: Node, parts: Any) -> Any:
-    """Return the sum of windows' parts at the places where `_windows` takes them from."""
-    a = node.attrs
-    kernel, stride, padding, size = a["kernel"], a["stride"], a["padding"], a["size"]
-    dilation = a.get("dilation", (1,) * len(kernel))
-    out: Any = None
-    for offset, part in zip(np.ndindex(*kernel), parts, strict=True):
-        lead = part.ndim - len(kernel)
-        pads = [(0, 0, 0)] * lead
-        for k, d, s, (low, _), n, m in zip(offset, dilation, stride, padding, size, part.shape[lead:], strict=True):
-            before = k * d - low
-            pads.append((before, n - before - ((m - 1) * s + 1), s - 1))
-        placed = lax.pad(part, np.zeros((), part.dtype), pads)
-        out = placed if out is None else out + placed
-    return out
+    def last(self, x: Any) -> Any:
+        """Return an array with its channels behind; one axis of length 1 where there are none."""
+        n = len(self.kernel)
+        return jnp.moveaxis(x, x.ndim - n - 1, -1) if x.ndim > n else lax.expand_dims(x, (n,))
+
+    def first(self, x: Any) -> Any:
+        """Return an array as the op has it: of the shape of the node."""
+        n = len(self.kernel)
+        return jnp.moveaxis(x, -1, x.ndim - n - 1) if len(shape_of(self.node)) > n else lax.squeeze(x, (x.ndim - 1,))
+
+    def lead(self, x: Any) -> int:
+        """Return the number of axes before those that windows go over."""
+        return int(x.ndim) - len(self.kernel) - 1
+
+    def parts(self, x: Any, fill: Any) -> list[Any]:
+        """Return the elements of all windows, one kernel offset after the other."""
+        lead = self.lead(x)
+        pads = [(0, 0, 0)] * lead + [(low, high, 0) for low, high in self.padding] + [(0, 0, 0)]
+        x = lax.pad(x, np.asarray(fill, x.dtype), pads)
+        sizes = zip(x.shape[lead:-1], self.kernel, self.stride, self.dilation, strict=True)
+        out = [(m - d * (k - 1) - 1) // s + 1 for m, k, s, d in sizes]
+        parts = []
+        for offset in np.ndindex(*self.kernel):
+            start = [k * d for k, d in zip(offset, self.dilation, strict=True)]
+            stop = [at + (m - 1) * s + 1 for at, m, s in zip(start, out, self.stride, strict=True)]
+            begin, end = (*(0,) * lead, *start, 0), (*x.shape[:lead], *stop, x.shape[-1])
+            parts.append(lax.slice(x, begin, end, (*(1,) * lead, *self.stride, 1)))
+        return parts
+
+    def spread(self, parts: Sequence[Any]) -> Any:
+        """Return the sum of windows' parts at the places where `parts` takes them from."""
+        out: Any = None
+        for offset, part in zip(np.ndindex(*self.kernel), parts, strict=True):
+            lead = self.lead(part)
+            pads = [(0, 0, 0)] * lead
+            windows = zip(
+                offset,
+                self.dilation,
+                self.stride,
+                self.padding,
+                self.node.attrs["size"],
+                part.shape[lead:-1],
+                strict=True,
+            )
+            for k, d, s, (low, _), n, m in windows:
+                before = k * d - low
+                pads.append((before, n - before - ((m - 1) * s + 1), s - 1))
+            placed = lax.pad(part, np.zeros((), part.dtype), [*pads, (0, 0, 0)])
+            out = placed if out is None else out + placed
+        return out
+
+    def tiles(self, y: Any) -> bool:
+        """Return whether the windows of a result lie side by side, and are all that there is."""
+        sizes = tuple(m * k for m, k in zip(y.shape[self.lead(y) : -1], self.kernel, strict=True))
+        plain = all(d == 1 for d in self.dilation) and not any(p for pair in self.padding for p in pair)
+        return plain and tuple(self.stride) == tuple(self.kernel) and sizes == tuple(self.node.attrs["size"])
+
+    def tiled(self, y: Any) -> Any:
+        """Return a result's elements for every place of their windows, side by side: two axes for each of a window's."""
+        lead = self.lead(y)
+        windows = [n for pair in zip(y.shape[lead:-1], self.kernel, strict=True) for n in pair]
+        shape = (*y.shape[:lead], *windows, y.shape[-1])
+        return lax.broadcast_in_dim(y, shape, (*range(lead), *range(lead, len(shape), 2)))
+
+    def numbers(self, y: Any, dtype: Any) -> Any:
+        """Return the number of each place in its window, in the shape of `tiled`."""
+        ones = [n for k in self.kernel for n in (1, k)]
+        numbers = np.arange(self.count, dtype=dtype).reshape(*(1,) * self.lead(y), *ones, 1)
+        return jnp.broadcast_to(numbers, self.tiled(y).shape)
+
+    def joined(self, tiled: Any) -> Any:
+        """Return what is tiled as one array."""
+        lead = tiled.ndim - 2 * len(self.kernel) - 1
+        return lax.reshape(tiled, (*tiled.shape[:lead], *self.node.attrs["size"], tiled.shape[-1]))
 
 
 def _lowest(dtype: Any) -> Any:
@@ -169,75 +221,82 @@ def _lowest(dtype: Any) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _maximum_of(node: Node, x: Any) -> Any:
-    a = node.attrs
-    lead = x.ndim - len(a["kernel"])
-    combine = lax.max if x.dtype != bool else lax.bitwise_or
-    ones = (1,) * lead
-    if any(p < 0 for pair in a["padding"] for p in pair):
-        out: Any = None
-        for part in _windows(node, x, _lowest(x.dtype)):
-            out = part if out is None else combine(out, part)
-        return out
-    return lax.reduce_window(
-        x, np.asarray(_lowest(x.dtype), x.dtype), combine, (*ones, *a["kernel"]), (*ones, *a["stride"]),
-        [(0, 0)] * lead + list(a["padding"]), None, (*ones, *a["dilation"]),
-    )  # fmt: skip
-
-
 @lowers("max_pool")
 def _max_pool(t: Trace, node: Node, x: Any) -> Any:
-    return _maximum_of(node, x)
+    pool = _Pool(node)
+    x = pool.last(x)
+    combine = lax.max if x.dtype != bool else lax.bitwise_or
+    out: Any = None
+    if any(p < 0 for pair in pool.padding for p in pair):
+        for part in pool.parts(x, _lowest(x.dtype)):
+            out = part if out is None else combine(out, part)
+    else:
+        ones, still = (1,) * pool.lead(x), [(0, 0)]
+        out = lax.reduce_window(
+            x, np.asarray(_lowest(x.dtype), x.dtype), combine, (*ones, *pool.kernel, 1), (*ones, *pool.stride, 1),
+            still * pool.lead(x) + list(pool.padding) + still, None, (*ones, *pool.dilation, 1),
+        )  # fmt: skip
+    return pool.first(out)
 
 
 @lowers("argmax_pool")
 def _argmax_pool(t: Trace, node: Node, x: Any) -> Any:
     # Every element is compared with the greatest before it: XLA may compute what it is asked for twice in two ways, and
     # no element need equal a maximum that was found elsewhere.
-    dtype = dtype_of(node)
+    pool, dtype = _Pool(node), dtype_of(node)
+    x = pool.last(x)
     best: Any = None
     # Padding is no element: the mask says what is.
-    inside = _windows(node, jnp.ones(x.shape, bool), False)
-    winners = jnp.full(inside[0].shape, prod(node.attrs["kernel"]), dtype)
+    inside = pool.parts(jnp.ones(x.shape, bool), False)
+    winners = jnp.full(inside[0].shape, pool.count, dtype)
     found: Any = None
-    for number, (part, is_one) in enumerate(zip(_windows(node, x, _lowest(x.dtype)), inside, strict=True)):
+    for number, (part, is_one) in enumerate(zip(pool.parts(x, _lowest(x.dtype)), inside, strict=True)):
         if found is None:
             better, best, found = is_one, part, is_one
         else:
             better = is_one & (~found | (part > best) | ((part != part) & (best == best)))
             best, found = lax.select(better, part, best), found | is_one
         winners = lax.select(better, jnp.full_like(winners, number), winners)
-    return winners
+    return pool.first(winners)
 
 
 @lowers("pool_select")
 def _pool_select(t: Trace, node: Node, x: Any, winners: Any) -> Any:
+    pool = _Pool(node)
+    winners = pool.last(winners)
     out = jnp.zeros(winners.shape, x.dtype)
-    for number, part in enumerate(_windows(node, x, np.zeros((), x.dtype))):
+    for number, part in enumerate(pool.parts(pool.last(x), np.zeros((), x.dtype))):
         out = lax.select(winners == number, part, out)
-    return out
+    return pool.first(out)
 
 
 @lowers("pool_scatter")
 def _pool_scatter(t: Trace, node: Node, y: Any, winners: Any) -> Any:
+    pool, dtype = _Pool(node), dtype_of(node)
+    y, winners = pool.last(y), pool.last(winners)
     y = narrow(y, np.dtype(np.int32)) if y.dtype.kind == "b" else wide(y)
-    zero = jnp.zeros_like(y)
-    parts = [lax.select(winners == k, y, zero) for k in range(prod(node.attrs["kernel"]))]
-    out = _spread(node, parts)
-    dtype = dtype_of(node)
-    return out != 0 if dtype.kind == "b" else narrow(out, dtype)
+    if pool.tiles(y):
+        here = pool.tiled(winners) == pool.numbers(winners, winners.dtype)
+        everywhere = pool.tiled(y)
+        out = pool.joined(lax.select(here, everywhere, jnp.zeros_like(everywhere)))
+    else:
+        zero = jnp.zeros_like(y)
+        out = pool.spread([lax.select(winners == k, y, zero) for k in range(pool.count)])
+    return pool.first(out != 0 if dtype.kind == "b" else narrow(out, dtype))
 
 
 @lowers("sum_pool")
 def _sum_pool(t: Trace, node: Node, x: Any) -> Any:
-    dtype = dtype_of(node)
-    x = wide(x)
+    pool = _Pool(node)
     out: Any = None
-    for part in _windows(node, x, 0):
+    for part in pool.parts(wide(pool.last(x)), 0):
         out = part if out is None else out + part
-    return narrow(out, dtype)
+    return pool.first(narrow(out, dtype_of(node)))
 
 
 @lowers("spread_pool")
 def _spread_pool(t: Trace, node: Node, y: Any) -> Any:
-    return narrow(_spread(node, [wide(y)] * prod(node.attrs["kernel"])), dtype_of(node))
+    pool = _Pool(node)
+    y = wide(pool.last(y))
+    out = pool.joined(pool.tiled(y)) if pool.tiles(y) else pool.spread([y] * pool.count)
+    return pool.first(narrow(out, dtype_of(node)))
