@@ -12,6 +12,7 @@ import numpy as np
 from ...core.graph.evaluate import run as interpret
 from ...core.graph.graph import Graph
 from .api import jax, jnp, lax
+from .layout import channels_last
 from .lower import lower
 from .memory import Held, held_by, shower
 from .rules import Known, Trace
@@ -44,7 +45,7 @@ class Compiled:
         self, graph: Graph, donated: Sequence[bool] | None = None, replaced: Mapping[int, int] | None = None
     ) -> None:
         self.graph = graph
-        self.expanded = graph.expand()
+        self.expanded = channels_last(graph.expand())
         self.replaced = {i: k for i, k in (replaced or {}).items() if donated is not None and donated[i]}
         self._moved: list[bool] = []  # of the last run, which inputs were copied
         # The outputs that take an input's place come first, in the order of those inputs, by which XLA pairs them.

@@ -197,7 +197,7 @@ class _Pool:
         return plain and tuple(self.stride) == tuple(self.kernel) and sizes == tuple(self.node.attrs["size"])
 
     def tiled(self, y: Any) -> Any:
-        """Return a result's elements for every place of their windows, side by side: two axes for each of a window's."""
+        """Return a result's elements for every place of their windows, side by side: two axes for one."""
         lead = self.lead(y)
         windows = [n for pair in zip(y.shape[lead:-1], self.kernel, strict=True) for n in pair]
         shape = (*y.shape[:lead], *windows, y.shape[-1])
