@@ -30,7 +30,7 @@ export default defineConfig({
           groups: [
             { name: "bundle", tags: ["$initial"], priority: 1 },
             // A few lines each, which several parts share.
-            { name: "common", test: /src\/(plot|engine\/(points|bowl)|scalar\/special|panels\/dialog)/, includeDependenciesRecursively: false },
+            { name: "common", test: /src\/(plot|engine\/(points|bowl)|scalar\/special|panels\/dialog|styles\/dialog)/, includeDependenciesRecursively: false },
           ],
         },
       },

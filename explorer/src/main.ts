@@ -1,12 +1,17 @@
 /** The bundle of every page and of notebooks: `start`, the default export for anywidget, `mount` for anybody. */
 import "./styles/base";
-import { widget } from "./hosts/widget";
+import type { Shown } from "./hosts/widget";
 import { loadPart } from "./hosts/load";
 import { mount, type Mounted } from "./mount";
 import { shelved } from "./shelf";
 import { carriedBy } from "./trace/page";
 
-export { loadPart, mount, widget as default };
+export { loadPart, mount };
+
+/** What anywidget asks for: a notebook's cell with a kernel behind it. */
+export default {
+  render: async (shown: Shown) => (await import("./server")).render(shown),
+};
 
 /** A page by itself holds `<div id="wengert">` and `<script type="application/wengert-trace">` with the packed trace. */
 export async function start(root: Document = document): Promise<Pick<Mounted, "unmount"> | null> {

@@ -2,6 +2,7 @@
 import { signal, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
+import { COLOURS } from "./draw/palette";
 
 export interface Part<T extends object> {
   /** Null until it is there. */
@@ -65,12 +66,13 @@ interface FromProps<T extends object> {
 }
 
 /**
- * The styles that parts bring, wherever the page's root is: in a document, or in a notebook's shadow. A part exports its
+ * The page's colours, and the styles that parts bring, wherever the page's root is: in a document, or in a notebook's shadow. A part exports its
  * style, where it has one, as `css`.
  */
 export function PartStyles() {
   return (
     <>
+      <style>{COLOURS}</style>
       {parts.map(({ module: { value } }, i) => value !== null && "css" in value && <style key={i}>{String(value.css)}</style>)}
     </>
   );

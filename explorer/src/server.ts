@@ -1,8 +1,10 @@
-/** The local server's pages: the explorer with a process behind it, the playground, training under way. */
+/** Pages with a process behind them: the local server's (the explorer, the playground, training under way), a notebook's. */
 import { streamHost } from "./hosts/stream";
 import { mount, type Mounted } from "./mount";
 import { play } from "./parts";
 import { pageTrace } from "./trace/page";
+
+export { render } from "./hosts/widget";
 
 /** Such a page says what it is: `<meta name="wengert-server" content="explorer">`, "playground" or "watch". */
 export async function startServed(root: Document, server: string): Promise<Pick<Mounted, "unmount"> | null> {

@@ -9,11 +9,13 @@ import { Crowd } from "./crowd";
 import { beside, boxOf, lengthOf, pieces, placeAlong, pointsAlong, reversed, shortened } from "./curves";
 import { fitted, zoomed, type DisplayList } from "./display";
 import { targetAt } from "./hit";
-import { baseEdge, baseLook, boxSize, laneWidth, LESSON, SURVEY } from "./looks";
+import { foldedLook, SURVEY } from "./folded_looks";
+import { baseEdge, baseLook, boxSize, laneWidth, LESSON } from "./looks";
 import { PALETTES } from "./palette";
 import { paint } from "./canvas";
 import { pictureOf, type Picture } from "./picture";
 import { displayList } from "./scene";
+import { surveyList } from "./survey_scene";
 import { boxPath, circlePath, hatchPath, hexagonPath } from "./shapes";
 import { svg } from "./svg";
 import { estimatedWidth } from "./text";
@@ -93,7 +95,7 @@ describe("curves", () => {
 describe("the display list", () => {
   it.each([
     ["a lesson", withChips(small)],
-    ["a folded graph", displayList(folded)],
+    ["a folded graph", surveyList(folded)],
   ])("of %s has everything within its bounds, and nothing undefined", (_, list) => {
     const { bounds } = list;
     for (const item of list.items) {
@@ -136,7 +138,7 @@ describe("the display list", () => {
   it("draws what is lost to NaN dashed", () => {
     const lost = folded.edges.filter((edge) => edge.gradient?.bad).length;
     expect(lost).toBeGreaterThan(0);
-    const dashed = displayList(folded).items.filter((item) => item.kind === "path" && item.stroke === "bad" && item.dash);
+    const dashed = surveyList(folded).items.filter((item) => item.kind === "path" && item.stroke === "bad" && item.dash);
     expect(dashed.length).toBeGreaterThanOrEqual(lost);
   });
 
@@ -154,7 +156,7 @@ describe("looks", () => {
 
   it("boxes are wide enough for their labels", () => {
     for (const item of folded.graph.items) {
-      const look = baseLook(large, item);
+      const look = foldedLook(large, item);
       if (look.shape === "scope" || look.shape === "run") {
         expect(boxSize(look, SURVEY, estimatedWidth).width).toBeGreaterThan(estimatedWidth(look.label, "ui", SURVEY.labelSize, true));
       }
@@ -202,7 +204,7 @@ describe("painters", () => {
 
 describe("the pointer", () => {
   it("finds boxes by their middle, and edges along their line", () => {
-    const list = displayList(folded);
+    const list = surveyList(folded);
     folded.graph.items.forEach((item, i) => {
       const { x, y, width, height } = folded.layout.boxes[i]!;
       if (!item.open) expect(targetAt(list, x + width / 2, y + height / 2)).toEqual({ kind: "item", item: i });

@@ -1,7 +1,6 @@
 /** How visible things look: what views decide, and what follows from the recording alone. */
-import type { Item, VisibleEdge } from "../fold/fold";
+import type { Item, VisibleEdge } from "../fold/visible";
 import type { BoxSize } from "../layout/nested";
-import { statesOf } from "../fold/recurrence";
 import { middleCut, shownCount } from "../format";
 import { FLAG } from "../trace/types";
 import { kindOf, nameOf, symbolOf, text, type Model } from "../trace/model";
@@ -70,20 +69,6 @@ export interface EdgeLook {
   readonly sign?: string | undefined;
 }
 
-/** What a turn of a recurrence hands to the next: from where it leaves back to where it comes in. */
-export interface Loop {
-  /** Items of the visible graph. */
-  readonly from: number;
-  readonly to: number;
-  readonly label: string;
-}
-
-/** Nodes drawn as one kernel. */
-export interface Hull {
-  readonly items: readonly number[];
-  readonly label: string;
-}
-
 /** Sizes of things: large where every number is read, smaller where shapes are surveyed. */
 export interface Metrics {
   readonly op: number;
@@ -147,43 +132,6 @@ export const DENSE: Metrics = {
   inside: 12,
 };
 
-/** The same without numbers: signs and badges only. */
-export const SIGNS: Metrics = {
-  ...withoutInside(DENSE),
-  op: 40,
-  circle: 40,
-  hexagon: [40, 44],
-  root: 44,
-  symbolSize: 21,
-  labelSize: 13,
-  captionSize: 14,
-  rankGap: 24,
-  nodeGap: 16,
-};
-
-function withoutInside({ inside: _, ...rest }: Metrics): Metrics {
-  return rest;
-}
-
-export const SURVEY: Metrics = {
-  op: 34,
-  circle: 32,
-  hexagon: [30, 34],
-  root: 40,
-  scopeHeight: 34,
-  symbolSize: 18,
-  labelSize: 12.5,
-  captionSize: 11,
-  chipSize: 11,
-  lane: 3,
-  rankGap: 46,
-  nodeGap: 26,
-  edgeGap: 16,
-  portGap: 10,
-  padding: 16,
-  header: 24,
-};
-
 /** How far below its box the loop of a recurrence reaches. */
 export const LOOP = 18;
 
@@ -244,22 +192,11 @@ export function labelSize(look: NodeLook, metrics: Metrics): number {
   return look.font === "ui" ? metrics.labelSize : Math.max(metrics.labelSize, (metrics.symbolSize * 2.4) / letters);
 }
 
-/** The look that an item has whatever the cursor and the reader do. */
+/** The look that a node or an open scope has whatever the cursor and the reader do. */
 export function baseLook(model: Model, item: Item): NodeLook {
-  if (item.kind === "port") return portLook(model, item);
   if (item.kind !== "node") {
-    const name = scopeTitle(model, item);
-    if (item.kind === "run") return { shape: "run", label: name, font: "ui", count: `× ${item.members.length}`, params: item.params > 0, loop: statesOf(model, item.members[0]!).length > 0 };
-    const ops = `${shownCount(item.nodes)} ${item.nodes === 1 ? "node" : "nodes"}`;
-    const many = item.members.length;
-    return {
-      shape: "scope",
-      label: name,
-      font: "ui",
-      params: item.params > 0,
-      subtitle: ops,
-      ...(many > 1 ? { aside: `${many} alike, drawn once` } : {}),
-    };
+    const subtitle = `${shownCount(item.nodes)} ${item.nodes === 1 ? "node" : "nodes"}`;
+    return { shape: "scope", label: text(model, model.trace.scopes.name[item.scope]), font: "ui", params: item.params > 0, subtitle };
   }
   const kind = kindOf(model, item.node);
   const bad = ((model.trace.nodes.flags[item.node] ?? 0) & (FLAG.nanForward | FLAG.nanBackward)) !== 0;
@@ -270,40 +207,6 @@ export function baseLook(model: Model, item: Item): NodeLook {
   return { shape: kind === "root" ? "root" : kind, label: shortName(nameOf(model, item.node)), font: "math", bad };
 }
 
-/** Where values come in, or go out: inputs and parameters as everywhere, else what stands behind the border. */
-function portLook(model: Model, item: Item): NodeLook {
-  const kind = kindOf(model, item.node);
-  const bad = ((model.trace.nodes.flags[item.node] ?? 0) & (FLAG.nanForward | FLAG.nanBackward)) !== 0;
-  if (item.entering && (kind === "input" || kind === "param")) {
-    const many = item.nodes > 1 ? { count: `× ${item.nodes}` } : {};
-    return { shape: kind, label: shortName(nameOf(model, item.node)), font: "math", bad, ...many };
-  }
-  const names = item.entering ? [sourceName(model, item)] : [...new Set(item.beyond?.map((n) => behind(model, n, item)))];
-  const shown = names.length > 2 ? `${names[0]}, …` : names.join(", ");
-  return { shape: "port", label: item.entering ? `${shown} →` : `→ ${shown}`, font: "ui", bad };
-}
-
-/** The program's own name of what comes in, else the part that it comes from. */
-function sourceName(model: Model, item: Item): string {
-  const name = nameOf(model, item.node);
-  return /^([vcpx]\d+)?$/.test(name) || item.nodes > 1 ? behind(model, item.node, item) : shortName(name);
-}
-
-/** The part of the run behind a port, by the name of its scope; a node that stands by itself by what it is. */
-function behind(model: Model, node: number, item: Item): string {
-  if (item.scope >= 0) return scopeName(model, item.scope);
-  const op = model.trace.nodes.op[node]!;
-  return op < 0 ? shortName(nameOf(model, node)) : symbolOf(model, node);
-}
-
-/** A scope's name; one that is a number alone with that of what it is a part of. */
-export function scopeName(model: Model, scope: number): string {
-  const { name, parent } = model.trace.scopes;
-  const own = text(model, name[scope]);
-  const above = parent[scope]!;
-  return /^\d+$/.test(own) && above > 0 ? `${text(model, name[above])}.${own}` : own;
-}
-
 /** Words are set as text, everything shorter as mathematics: letters italic, signs upright. Roots hang low in fonts for mathematics. */
 function fontOf(symbol: string): FontName {
   if (/^[A-Za-z_]\w\w|^[√∛∑∏∫]/.test(symbol)) return "ui";
@@ -311,20 +214,8 @@ function fontOf(symbol: string): FontName {
 }
 
 /** "blocks.7.attn.weight" stands as "weight". */
-function shortName(name: string): string {
+export function shortName(name: string): string {
   return name.slice(name.lastIndexOf(".") + 1);
-}
-
-function scopeTitle(model: Model, item: Item): string {
-  const { name } = model.trace.scopes;
-  const title = text(model, name[item.scope]);
-  if (item.kind !== "run") return title;
-  const last = text(model, name[item.members.at(-1)!]);
-  if (title === last) return title;
-  // "head 0" to "head 11" stand as "head 0–11".
-  const stem = /^(.*?)(\d+)$/.exec(title);
-  const end = /^(.*?)(\d+)$/.exec(last);
-  return stem && end && stem[1] === end[1] ? `${title}–${end[2]}` : `${title} – ${last}`;
 }
 
 /** The widest a lane gets, and the narrowest. */

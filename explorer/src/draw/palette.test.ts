@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import tokens from "../styles/tokens.css?raw";
 import type { DisplayList } from "./display";
-import { SURVEY, type EdgeLook, type Hull, type Shape } from "./looks";
-import { contrast, linear, PALETTES, WORKERS, type Token } from "./palette";
-import { displayList } from "./scene";
+import { SURVEY } from "./folded_looks";
+import type { EdgeLook, Shape } from "./looks";
+import { COLOURS, contrast, linear, PALETTES, WORKERS, type Token } from "./palette";
+import { surveyList, type Hull } from "./survey_scene";
 
 type Rgb = readonly [number, number, number];
 
@@ -48,12 +48,16 @@ describe.each(["light", "dark"] as const)("the %s palette", (theme) => {
   const pairs = (fore: readonly Token[], back: readonly Token[]) => fore.flatMap((a) => back.map((b) => [a, b] as const));
 
   it("is the page's", () => {
-    const block = tokens.slice(tokens.indexOf(`[data-wg-theme="${theme}"]`));
-    const rules = block.slice(0, block.indexOf("}"));
-    for (const [token, colour] of Object.entries(palette)) {
-      const css = `--wg-${token.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}: ${colour};`;
-      expect(rules).toContain(css);
-    }
+    const rules = COLOURS.split("}").find((block) => block.startsWith(`[data-wg-theme=${theme}]`)) ?? "";
+    const told = new Map([...rules.matchAll(/--wg-([\w-]+):(#\w+)/g)].map(([, name, colour]) => [name, colour]));
+    expect(told.get("line-strong")).toBe(palette.lineStrong);
+    expect([...told.values()]).toEqual(Object.values(palette));
+    // Whatever a style sheet asks for is there: a colour of the palette, or what the sheets themselves define.
+    const sheets = Object.values(import.meta.glob("../styles/**/*.css", { query: "?raw", import: "default", eager: true })).join("\n");
+    const own = new Set([...sheets.matchAll(/--wg-([\w-]+):/g)].map(([, name]) => name));
+    const missing = [...sheets.matchAll(/var\(--wg-([\w-]+)\)/g)].map(([, name]) => name).filter((name) => !told.has(name) && !own.has(name));
+    // These two are set where they are used, on elements.
+    expect(new Set(missing)).toEqual(new Set(["below", "depth"]));
   });
 
   it.each(pairs(["input", "param", "op", "grad", "bad", "kernel", "value", "muted", "ink"], ["canvas", "panel", "raised"]))("shows shapes: %s on %s", (a, b) => {
@@ -92,7 +96,7 @@ function drawn(shape: Shape, edge: EdgeLook, hulls: readonly Hull[] = []): Displ
   const box = { x: 0, y: 0, width: 40, height: 40 };
   const node = { shape, label: "a", font: "math" } as const;
   const route = Float64Array.of(40, 20, 60, 20, 80, 20, 100, 20);
-  return displayList({
+  return surveyList({
     graph: {
       items: [{ ...item, node: 0 }, { ...item, node: 1 }],
       edges: [{ from: 0, to: 1, rows: Int32Array.of(0), values: Int32Array.of(0), firstRows: Int32Array.of(0), size: 1 }],

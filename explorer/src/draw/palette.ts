@@ -1,5 +1,5 @@
 /**
- * The colours of everything that is drawn, light and dark; `styles/tokens.css` has the same for the page.
+ * The colours of everything that is drawn, light and dark, on canvases and by style sheets.
  *
  * Hue never stands alone: kinds of nodes differ in shape, lanes in width and direction, what is lost to NaN
  * is dashed or hatched, kernels are dashed outlines.
@@ -70,6 +70,14 @@ export const PALETTES = {
 } as const;
 
 export type Token = keyof (typeof PALETTES)["light"];
+
+/** The palettes as properties of style sheets: `--wg-input-fill` for `inputFill`. */
+export const COLOURS = Object.entries(PALETTES)
+  .map(([theme, palette]) => {
+    const properties = Object.entries(palette).map(([token, colour]) => `--wg-${token.replace(/[A-Z]/, (c) => `-${c.toLowerCase()}`)}:${colour}`);
+    return `[data-wg-theme=${theme}]{color-scheme:${theme};${properties.join(";")}}`;
+  })
+  .join("");
 
 /** The colours of workers, which are numbered from 0; further ones begin again, and their number stands beside them. */
 export const WORKERS: readonly Token[] = ["worker0", "worker1", "worker2", "worker3", "worker4", "worker5", "worker6", "worker7"];

@@ -1,10 +1,12 @@
 /** One call from a recorded graph to what there is to draw: the visible graph, its layout, and its looks at rest. */
-import { fold, type FoldOptions, type Item, type VisibleGraph } from "../fold/fold";
+import { fold, type FoldOptions } from "../fold/fold";
+import type { Item, VisibleGraph } from "../fold/visible";
 import { busOf } from "../layout/bus";
 import { nested, type LayoutCache, type NestedLayout } from "../layout/nested";
 import * as rows from "../layout/wrap";
 import { opOf, type Model } from "../trace/model";
-import { baseEdge, baseLook, boxSize, type EdgeLook, type Metrics, type NodeLook } from "./looks";
+import { foldedLook } from "./folded_looks";
+import { baseEdge, boxSize, type EdgeLook, type Metrics, type NodeLook } from "./looks";
 import { estimatedWidth, type TextMeasure } from "./text";
 
 export interface Picture {
@@ -33,7 +35,7 @@ export interface PictureOptions extends FoldOptions {
 export function pictureOf(model: Model, options: PictureOptions): Picture {
   const { metrics, measure = estimatedWidth, cache = new Map() } = options;
   const graph = fold(model, options);
-  const nodes = graph.items.map((item) => baseLook(model, item));
+  const nodes = graph.items.map((item) => foldedLook(model, item));
   const { rankGap, nodeGap, edgeGap, portGap, padding, header } = metrics;
   const sizes = new Map(graph.items.map((item, i) => [item, boxSize(nodes[i]!, metrics, measure)]));
   const layout = nested(

@@ -1,19 +1,24 @@
 /** From layout and looks to the display list. */
-import type { VisibleGraph } from "../fold/fold";
+import type { VisibleGraph } from "../fold/visible";
 import type { NestedLayout, Segment } from "../layout/nested";
-import { Pen } from "../layout/routes";
 import type { Rect, Route } from "../layout/types";
 import { artOf, type LaneKind, type SegmentArt } from "./art";
 import { Crowd } from "./crowd";
-import { arrowHead, pathData, placeAlong, shortened, type Along } from "./curves";
-import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type Target, type TextItem } from "./display";
-import { fittedLabel, isSingle, type EdgeLook, LOOP, type Hull, type Lane, type Loop, type Metrics, type NodeLook, type Shape } from "./looks";
+import { placeAlong, type Along } from "./curves";
+import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type TextItem } from "./display";
+import { fittedLabel, isSingle, type EdgeLook, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
 import type { Token } from "./palette";
-import { around, boxPath, circlePath, clusters, hatchPath, hexagonPath } from "./shapes";
+import { around, boxPath, circlePath, hexagonPath } from "./shapes";
 import { estimatedWidth, type TextMeasure } from "./text";
 
 /** Zooms below which texts, chips, arrow heads and the second lane are left out. */
-const READABLE = { caption: 0.55, label: 0.4, chip: 0.6, arrow: 0.4, lanes: 0.16 } as const;
+export const READABLE = { caption: 0.55, label: 0.4, chip: 0.6, arrow: 0.4, lanes: 0.16 } as const;
+
+/** The pen of a box's outline. */
+export interface BoxStyle {
+  readonly stroke: Token;
+  readonly opacity: number | undefined;
+}
 
 export interface Scene {
   readonly graph: VisibleGraph;
@@ -21,16 +26,12 @@ export interface Scene {
   /** One per item, one per edge of the graph. */
   readonly nodes: readonly NodeLook[];
   readonly edges: readonly EdgeLook[];
-  readonly hulls?: readonly Hull[];
-  readonly loops?: readonly Loop[];
-  /** Draws handles by which parts are opened and closed. */
-  readonly handles?: boolean;
   readonly metrics: Metrics;
   readonly measure?: TextMeasure;
 }
 
 export function displayList(scene: Scene): DisplayList {
-  return new Builder(scene).build();
+  return new SceneBuilder(scene).build();
 }
 
 const STROKES: Readonly<Record<Shape, Token>> = {
@@ -55,28 +56,24 @@ const FILLS: Readonly<Record<Shape, Token>> = {
   port: "sunken",
 };
 
-/** Nodes of a kernel in neighbouring ranks stand in one frame; those further apart in frames of their own. */
-export function hullParts(boxes: readonly Rect[], metrics: Metrics): Rect[][] {
-  return clusters(boxes, metrics.rankGap * 1.25);
-}
+/** Draws what every graph has. What only a survey's have is added by what extends it (`survey_scene.ts`). */
+export class SceneBuilder<S extends Scene = Scene> {
+  protected readonly scene: S;
+  protected readonly measure: TextMeasure;
+  protected readonly items: DisplayItem[] = [];
+  protected readonly hits: HitArea[] = [];
 
-class Builder {
-  private readonly scene: Scene;
-  private readonly measure: TextMeasure;
-  private readonly items: DisplayItem[] = [];
-  private readonly hits: HitArea[] = [];
-
-  constructor(scene: Scene) {
+  constructor(scene: S) {
     this.scene = scene;
     this.measure = scene.measure ?? estimatedWidth;
   }
 
   build(): DisplayList {
-    const { graph, layout, nodes, hulls = [], loops = [] } = this.scene;
+    const { graph, layout, nodes } = this.scene;
     graph.items.forEach((item, i) => {
       if (item.open) this.container(i, layout.boxes[i]!, nodes[i]!);
     });
-    for (const hull of hulls) this.hull(hull);
+    this.underEdges();
     for (const segment of layout.segments) this.band(segment);
     // What is lost is painted last: where pieces share a way it must not be hidden.
     const lost = layout.segments.map((segment) => this.look(segment).gradient?.bad === true);
@@ -86,25 +83,33 @@ class Builder {
       if (!item.open) this.box(i, layout.boxes[i]!, nodes[i]!);
     });
     this.chips();
-    this.loops(loops);
-    this.hullNames(hulls);
+    this.overAll();
     const bounds = this.items.length === 0 ? layout.bounds : around(this.items.map((item) => item.box), 0);
     return { items: this.items, hits: this.hits, bounds };
   }
 
+  // -- what a survey adds
+
+  protected underEdges(): void {}
+  protected behindBox(_box: Rect, _look: NodeLook, _style: BoxStyle): void {}
+  protected onBox(_item: number, _box: Rect, _look: NodeLook, _style: BoxStyle): void {}
+  protected onFrame(_item: number, _box: Rect): void {}
+  protected onEdge(_route: Route, _look: EdgeLook): void {}
+  protected overAll(): void {}
+
   // -- helpers
 
-  private path(d: string, box: Rect, style: Omit<PathItem, "kind" | "d" | "box">): void {
+  protected path(d: string, box: Rect, style: Omit<PathItem, "kind" | "d" | "box">): void {
     this.items.push({ kind: "path", d, box, ...style });
   }
 
-  private text(value: string, x: number, y: number, style: Pick<TextItem, "size" | "font" | "align" | "fill"> & Partial<TextItem>): void {
+  protected text(value: string, x: number, y: number, style: Pick<TextItem, "size" | "font" | "align" | "fill"> & Partial<TextItem>): void {
     const width = this.measure(value, style.font, style.size, style.bold);
     const left = style.align === "start" ? x : style.align === "end" ? x - width : x - width / 2;
     this.items.push({ kind: "text", x, y, text: value, box: { x: left, y: y - style.size * 0.7, width, height: style.size * 1.4 }, ...style });
   }
 
-  // -- containers and hulls
+  // -- containers
 
   private container(i: number, box: Rect, look: NodeLook): void {
     const { metrics } = this.scene;
@@ -134,69 +139,9 @@ class Builder {
         minScale: READABLE.caption,
       });
     }
-    if (this.scene.handles) {
-      const right = box.x + box.width - metrics.header * 0.55;
-      this.handle("−", right, y, { kind: "toggle", item: i });
-      this.handle("⤢", right - metrics.header * 0.9, y, { kind: "enter", item: i });
-    }
+    this.onFrame(i, box);
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.frame, box });
     this.hits.push({ target: { kind: "header", item: i }, level: LEVEL.header, box: { ...box, height: metrics.header * 1.2 } });
-  }
-
-  private hull(hull: Hull): void {
-    const { layout, metrics } = this.scene;
-    const parts = hullParts(hull.items.map((i) => layout.boxes[i]!), metrics);
-    for (const part of parts) {
-      const box = around(part, metrics.padding * 0.7);
-      this.path(boxPath(box, 12), box, { fill: "kernelFill", stroke: "kernel", width: 1.6, dash: [5, 4], opacity: 0.9 });
-    }
-  }
-
-  /** The names of kernels, where they can be read: above their frames, or below, apart from one another. */
-  private hullNames(hulls: readonly Hull[]): void {
-    const { layout, graph, metrics } = this.scene;
-    const size = metrics.captionSize;
-    const taken: Rect[] = graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)]));
-    for (const hull of hulls) {
-      const parts = hullParts(hull.items.map((i) => layout.boxes[i]!), metrics);
-      const frame = around(parts.reduce((most, part) => (part.length > most.length ? part : most)), metrics.padding * 0.7);
-      const width = this.measure(hull.label, "ui", size) + 10;
-      const at = (y: number): Rect => ({ x: frame.x + (frame.width - width) / 2, y, width, height: size * 1.5 });
-      const places = [at(frame.y - size * 1.75), at(frame.y + frame.height + size * 0.25)];
-      const box = places.find((place) => !taken.some((other) => meets(place, other)));
-      // Between neighbours there may be no room: then the frame alone tells that they are one.
-      if (box === undefined) continue;
-      taken.push(box);
-      this.label(hull.label, box, "kernel");
-    }
-  }
-
-  /** Words over what is drawn, on a ground of their own. */
-  private label(text: string, box: Rect, fill: Token): void {
-    const { metrics } = this.scene;
-    this.path(boxPath(box, box.height / 2), box, { fill: "panel", opacity: 0.9, minScale: READABLE.caption });
-    this.text(text, box.x + box.width / 2, box.y + box.height / 2, { size: metrics.captionSize, font: "ui", align: "middle", fill, minScale: READABLE.caption });
-  }
-
-  /** The way of a recurrence's state: out at the right, back below everything, in at the left. */
-  private loops(loops: readonly Loop[]): void {
-    if (loops.length === 0) return;
-    const { layout, metrics } = this.scene;
-    const all = around(this.items.map((item) => item.box), 0);
-    const reach = metrics.edgeGap;
-    loops.forEach(({ from, to, label }, k) => {
-      const [a, b] = [layout.boxes[from]!, layout.boxes[to]!];
-      const step = metrics.captionSize * 1.9 * k;
-      const route = new Pen(a.x + a.width, a.y + a.height / 2)
-        .detour(all.x + all.width + reach + step, all.y + all.height + reach + step, all.x + all.width / 2)
-        .detour(all.x - reach - step, b.y + b.height / 2, b.x)
-        .done();
-      const box = around([{ x: all.x - reach - step, y: Math.min(a.y, b.y), width: all.width + 2 * (reach + step), height: all.y + all.height + reach + step - Math.min(a.y, b.y) }], 2);
-      this.path(pathData(shortened(route, 6)), box, { stroke: "op", width: 1.6, dash: [2, 4] });
-      this.path(arrowHead(route, 9, 4), box, { fill: "op", minScale: READABLE.arrow });
-      const width = this.measure(label, "ui", metrics.captionSize) + 14;
-      this.label(label, { x: all.x + (all.width - width) / 2, y: all.y + all.height + reach + step - metrics.captionSize * 0.8, width, height: metrics.captionSize * 1.6 }, "ink");
-    });
   }
 
   // -- edges
@@ -266,12 +211,7 @@ class Builder {
       const ring = { x: box.x - room, y: box.y - room, width: box.width + 2 * room, height: box.height + 2 * room };
       this.path(outline(shape, ring), ring, { stroke, width: 1.5, dash: look.selected ? [4, 3] : undefined, opacity: look.selected ? 1 : 0.5 });
     }
-    if (shape === "run") {
-      for (const back of [6, 3]) {
-        const card = { ...box, x: box.x + back, y: box.y - back };
-        this.path(outline(shape, card), card, { fill: "raised", stroke, width: 1, opacity: opacity ?? 0.85 });
-      }
-    }
+    this.behindBox(box, look, { stroke, opacity });
     const inside = metrics.inside !== undefined && isSingle(shape);
     if (shape === "root" && !inside) {
       this.path(outline(shape, box), box, { fill: "raised", stroke, width: heavy, opacity, glow: look.glow });
@@ -280,11 +220,6 @@ class Builder {
     } else {
       const fill = look.lit ?? (look.bad ? "badFill" : inside && shape === "root" ? "raised" : FILLS[shape]);
       this.path(outline(shape, box), box, { fill, stroke, width: look.glow || look.rim ? heavy * 1.4 : heavy, opacity, glow: look.glow });
-      if (look.share !== undefined) this.progress(box, look.share, look.lit === undefined ? stroke : "canvas");
-      if (look.bad && (shape === "scope" || shape === "run")) {
-        const inner = { x: box.x + 3, y: box.y + box.height - 9, width: box.width - 6, height: 6 };
-        this.path(hatchPath(inner, 5), inner, { stroke: "bad", width: 1.4, minScale: READABLE.label });
-      }
     }
     const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
     const { label, size } = fittedLabel(look, box.width, metrics, this.measure);
@@ -306,10 +241,7 @@ class Builder {
         minScale: size > 20 ? READABLE.label / 2 : READABLE.label,
       });
     }
-    if (look.params) this.badge(box);
-    if (look.loop) this.ownLoop(box, stroke);
-    if (this.scene.handles && (shape === "scope" || shape === "run")) this.handle("+", box.x + box.width - 3, box.y + box.height - 3, { kind: "toggle", item: i });
-    if (look.count) this.count(look.count, box, look.countToken ?? "ink");
+    this.onBox(i, box, look, { stroke, opacity });
     const caption = (side: { text: string; token: Token } | undefined, at: number) => {
       if (side) this.text(side.text, x, at, { size: metrics.captionSize, font: "ui", bold: side.token === "grad", align: "middle", fill: side.token, minScale: READABLE.caption });
     };
@@ -340,46 +272,6 @@ class Builder {
     this.text(look.numbers?.gradient ?? "", x, middle + line, { ...shared, size: metrics.inside ?? size, font: "mono", fill: "grad" });
   }
 
-  /** A small hexagon on the corner: there are parameters inside. */
-  private badge(box: Rect): void {
-    const size = 12;
-    const badge = { x: box.x - size / 2, y: box.y - size * 0.6, width: size, height: size * 1.14 };
-    this.path(hexagonPath(badge, 1.5), badge, { fill: "paramFill", stroke: "param", width: 1.4, minScale: READABLE.label });
-  }
-
-  /** A small round button. */
-  private handle(sign: string, x: number, y: number, target: Target): void {
-    const radius = this.scene.metrics.captionSize * 0.62;
-    const box = { x: x - radius, y: y - radius, width: 2 * radius, height: 2 * radius };
-    this.path(circlePath(x, y, radius), box, { fill: "raised", stroke: "lineStrong", width: 1, minScale: READABLE.label });
-    this.text(sign, x, y, { size: radius * 1.7, font: "symbol", align: "middle", fill: "muted", minScale: READABLE.label });
-    // Fingers and pointers need more room than eyes.
-    this.hits.push({ target, level: LEVEL.handle, box: around([box], 4) });
-  }
-
-  /** The loop below a box by which its state comes back. */
-  private ownLoop(box: Rect, stroke: Token): void {
-    const [left, right, foot] = [box.x + box.width * 0.25, box.x + box.width * 0.75, box.y + box.height];
-    const route = Float64Array.from([right, foot, right, foot + LOOP, left, foot + LOOP, left, foot]);
-    const around = { x: left, y: foot, width: right - left, height: LOOP };
-    this.path(pathData(shortened(route, 5)), around, { stroke, width: 1.5, minScale: READABLE.lanes });
-    this.path(arrowHead(route, 8, 3.6), around, { fill: stroke, minScale: READABLE.arrow });
-  }
-
-  /** A bar along the foot of a box: so much is done of what it stands for. */
-  private progress(box: Rect, share: number, token: Token): void {
-    const bar = { x: box.x + 6, y: box.y + box.height - 7, width: (box.width - 12) * share, height: 3 };
-    this.path(boxPath(bar, 1.5), bar, { fill: token, minScale: READABLE.label });
-  }
-
-  private count(count: string, box: Rect, ground: Token): void {
-    const size = this.scene.metrics.captionSize;
-    const width = this.measure(count, "ui", size, true) + 12;
-    const pill = { x: box.x + box.width - width * 0.6, y: box.y - size * 1.15, width, height: size * 1.6 };
-    this.path(boxPath(pill, 9), pill, { fill: ground, minScale: READABLE.label });
-    this.text(count, pill.x + width / 2, pill.y + pill.height / 2, { size, font: "ui", bold: true, align: "middle", fill: "canvas", minScale: READABLE.label });
-  }
-
   // -- chips
 
   /** Numbers on the lanes. Each edge has its chips on the piece that reaches its consumer, where there is room. */
@@ -390,7 +282,7 @@ class Builder {
       if (segment.to >= 0 && segment.edges.length === 1) home.set(segment.edges[0]!, segment);
     }
     const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined || edges[e]!.mark !== undefined);
-    for (const [e, segment] of home) if (edges[e]!.sign !== undefined) this.sign(edges[e]!.sign!, segment, edges[e]!.selected === true);
+    for (const [e, { route }] of home) this.onEdge(route, edges[e]!);
     if (wanted.length === 0) return;
     const crowd = new Crowd(graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)])));
     for (const [edge, { route }] of wanted.sort((a, b) => a[0] - b[0])) {
@@ -424,17 +316,8 @@ class Builder {
     this.text(text, box.x + box.width / 2, box.y + box.height / 2, { size, font: "ui", align: "middle", fill: "muted", minScale: READABLE.caption });
   }
 
-  /** A sign on the line itself. */
-  private sign(text: string, { route }: Segment, selected: boolean): void {
-    const size = this.scene.metrics.captionSize;
-    const { x, y } = placeAlong(route, 0.5);
-    const box = { x: x - size * 0.8, y: y - size * 0.7, width: size * 1.6, height: size * 1.4 };
-    this.path(boxPath(box, size * 0.7), box, { fill: "panel", stroke: selected ? "ink" : "lineStrong", width: selected ? 1.6 : 1, minScale: READABLE.arrow });
-    this.text(text, x, y, { size, font: "symbol", align: "middle", fill: "ink", minScale: READABLE.label });
-  }
-
   /** Where the texts above and below a box stand. */
-  private captions(i: number): Rect[] {
+  protected captions(i: number): Rect[] {
     const { layout, nodes, metrics } = this.scene;
     const { above, below } = nodes[i]!;
     const box = layout.boxes[i]!;
@@ -464,10 +347,6 @@ class Builder {
   }
 }
 
-function meets(a: Rect, b: Rect): boolean {
-  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
-
 /** The box of a chip just beyond its lane, seen from the edge's middle. */
 function beyond({ x, y, dx, dy }: Along, side: number, lane: number, width: number, height: number): Rect {
   const [nx, ny] = [-dy * side, dx * side];
@@ -478,7 +357,7 @@ function beyond({ x, y, dx, dy }: Along, side: number, lane: number, width: numb
 /** Outlines by the frame that they are drawn in: frames live as long as the layout, looks change with the clock. */
 const outlines = new WeakMap<Rect, { shape: Shape; d: string }>();
 
-function outline(shape: Shape, box: Rect): string {
+export function outline(shape: Shape, box: Rect): string {
   const found = outlines.get(box);
   if (found?.shape === shape) return found.d;
   const d = outlinePath(shape, box);

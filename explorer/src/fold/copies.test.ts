@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { SURVEY } from "../draw/looks";
+import { SURVEY } from "../draw/folded_looks";
 import { pictureOf } from "../draw/picture";
 import { Sketch } from "../fixtures/sketch";
 import { plain, recordOf } from "../formula/expression";

@@ -4,8 +4,9 @@ import { learner } from "../fixtures/learner";
 import { Sketch } from "../fixtures/sketch";
 import { transformer } from "../fixtures/transformer";
 import { kindOf, modelOf, type Model } from "../trace/model";
-import { fold, nodesWithin, runsIn, type VisibleGraph } from "./fold";
+import { fold, nodesWithin, runsIn } from "./fold";
 import { contents, openAtFirst, openedTo, reachable } from "./open";
+import { wholeGraph, type VisibleGraph } from "./visible";
 
 const model = modelOf(transformer({ blocks: 4, heads: 5, broken: 2, extra: 3 }));
 const { parent, name } = model.trace.scopes;
@@ -48,7 +49,19 @@ function recurrence(steps: number): Model {
   return modelOf(g.trace(1));
 }
 
+/** The same run with scopes that are all unlike each other, as lessons show it. */
+function unlike(of: Model): Model {
+  const { trace } = of;
+  return modelOf({ ...trace, scopes: { ...trace.scopes, hash: trace.scopes.parent.map((_, row) => row) } });
+}
+
 const anyOpen = fc.array(fc.integer({ min: 0, max: scopes - 1 }), { maxLength: 30 }).map((rows) => reachable(model, new Set([0, ...rows])));
+
+it("the whole graph is what is folded where every scope is open and none is like another", () => {
+  for (const of of [model, projections(), recurrence(3), modelOf(learner)].map(unlike)) {
+    expect(wholeGraph(of)).toEqual(fold(of, { open: new Set(of.trace.scopes.parent.keys()), inlineCopies: true }));
+  }
+});
 
 /** What must hold for every visible graph. */
 function check(of: Model, graph: VisibleGraph): void {

@@ -1,5 +1,5 @@
 /**
- * The visible graph: what is left of a recorded graph when closed scopes are one box each.
+ * Folding: the visible graph that is left of a recorded one when closed scopes are one box each.
  *
  * Siblings that follow each other and have equal structure are one box with a count ("x 12"). Opening one
  * of them shows it: those that hand values to each other (layers) stay in a row, folded before and after
@@ -7,56 +7,10 @@
  *
  * Where one scope is shown alone, what comes into it and what goes out of it does so at ports.
  */
-import { kindOf, shapeOf, type Model } from "../trace/model";
-import { NODE_KINDS } from "../trace/types";
+import { kindOf, type Model } from "../trace/model";
 import { Agreement, siblingsOf } from "./agree";
 import { copiedFor, seenIn } from "./copies";
-
-export interface Item {
-  readonly kind: "node" | "scope" | "run" | "port";
-  /** Row of `nodes` of a node, else -1; of a port the first of those whose values come in, or go out, there. */
-  readonly node: number;
-  /** Row of `scopes`: of a scope itself, of a run's first member, of the scope that a node is in, of the part behind a port (-1: none). */
-  readonly scope: number;
-  /** The item around it, or -1. */
-  readonly parent: number;
-  /** An open scope: its contents are items of their own. */
-  readonly open: boolean;
-  /** Rows of the scopes that the item stands for: several in a run, or where one is drawn for all. */
-  readonly members: readonly number[];
-  /** Nodes in it, of one member. */
-  readonly nodes: number;
-  /** Parameters in it, of one member. */
-  readonly params: number;
-  /** Of a port: what stands behind it, rows of nodes outside of what is shown; and whether values come in there. */
-  readonly beyond?: readonly number[];
-  readonly entering?: boolean;
-}
-
-export interface VisibleEdge {
-  readonly from: number;
-  readonly to: number;
-  /** Rows of `edges` that it stands for, ascending. */
-  readonly rows: Int32Array;
-  /** Rows of the nodes whose values go along it, in the order in which they are used; of one member where one is drawn for all. */
-  readonly values: Int32Array;
-  /** For each of the values the first of `rows` that brings it. */
-  readonly firstRows: Int32Array;
-  /** Elements of these values in all. */
-  readonly size: number;
-}
-
-export interface VisibleGraph {
-  /** Parents before their contents; contents in the order of the recording. */
-  readonly items: readonly Item[];
-  readonly edges: readonly VisibleEdge[];
-  /** The item in which a node is seen, or -1 for one that is left out; of one outside of what is shown the port by which it comes in. */
-  readonly itemOf: Int32Array;
-  /** The node that is drawn for a node: itself, but where one member of a run is drawn for all. */
-  readonly seenAs: Int32Array;
-  /** Boxes that are drawn: nodes, closed scopes, runs. */
-  readonly boxes: number;
-}
+import { edgesBetween, scopeFacts, type Item, type ScopeFacts, type VisibleEdge, type VisibleGraph } from "./visible";
 
 export interface FoldOptions {
   /** Rows of the scopes that are open. The outermost is open always. */
@@ -69,49 +23,6 @@ export interface FoldOptions {
   readonly hideConstants?: boolean;
   /** Shows copies that nobody wrote as something that happens on the way to their operation: no boxes of their own. */
   readonly inlineCopies?: boolean;
-}
-
-/** What folding needs to know of each scope, made once per model. */
-export interface ScopeFacts {
-  /** Nodes in the scope and all below. */
-  readonly nodes: Int32Array;
-  readonly params: Int32Array;
-  /** Its first node, for the order of siblings. */
-  readonly first: Int32Array;
-  /** Scopes with parents before children. */
-  readonly order: Int32Array;
-}
-
-const PARAM = NODE_KINDS.indexOf("param");
-const known = new WeakMap<Model, ScopeFacts>();
-
-export function scopeFacts(model: Model): ScopeFacts {
-  const found = known.get(model);
-  if (found) return found;
-  const { parent } = model.trace.scopes;
-  const count = parent.length;
-  const order = new Int32Array(count);
-  let filled = 0;
-  for (let s = 0; s < count; s++) if (parent[s]! < 0) order[filled++] = s;
-  for (let i = 0; i < filled; i++) for (const child of model.childScopes[order[i]!]!) order[filled++] = child;
-  const nodes = new Int32Array(count);
-  const params = new Int32Array(count);
-  const first = new Int32Array(count).fill(0x7fffffff);
-  for (let i = filled - 1; i >= 0; i--) {
-    const s = order[i]!;
-    const own = model.childNodes[s]!;
-    nodes[s]! += own.length;
-    for (const n of own) if (model.trace.nodes.kind[n] === PARAM) params[s]!++;
-    if (own.length > 0) first[s] = Math.min(first[s]!, own[0]!);
-    const up = parent[s]!;
-    if (up < 0) continue;
-    nodes[up]! += nodes[s]!;
-    params[up]! += params[s]!;
-    first[up] = Math.min(first[up]!, first[s]!);
-  }
-  const facts = { nodes, params, first, order };
-  known.set(model, facts);
-  return facts;
 }
 
 const runs = new WeakMap<Model, Map<number, number[][]>>();
@@ -380,35 +291,12 @@ class Folding {
   }
 
   private merge(): VisibleEdge[] {
-    const { src, dst, edges } = this.model;
-    const count = this.items.length;
-    const at = new Map<number, number[]>();
-    for (let e = 0; e < edges; e++) {
-      const from = this.itemOf[src[e]!]!;
-      const within = this.itemOf[dst[e]!]!;
+    return edgesBetween(this.model, this.items, this.itemOf, this.seenAs, (from, to) => {
+      const within = this.itemOf[to]!;
       // What is seen at a port is outside: it takes nothing there, and what it takes from inside leaves by one.
       const outside = within < 0 || this.items[within]!.kind === "port";
-      const to = outside ? (this.leaving.get(this.seenAs[src[e]!]!) ?? -1) : within;
-      if (from === to || from < 0 || to < 0) continue;
-      const key = to * count + from;
-      const rows = at.get(key);
-      if (rows) rows.push(e);
-      else at.set(key, [e]);
-    }
-    const out: VisibleEdge[] = [];
-    for (const [key, rows] of at) {
-      const first = new Map<number, number>();
-      for (const e of rows) {
-        const value = this.seenAs[src[e]!]!;
-        if (!first.has(value)) first.set(value, e);
-      }
-      const values = Int32Array.from(first.keys());
-      let size = 0;
-      for (const n of values) size += shapeOf(this.model, n).reduce((product, extent) => product * extent, 1);
-      out.push({ from: key % count, to: Math.floor(key / count), rows: Int32Array.from(rows), values, firstRows: Int32Array.from(first.values()), size });
-    }
-    // By consumer, and the operands of one in their order: rows of edges are sorted so.
-    return out.sort((a, b) => a.to - b.to || a.rows[0]! - b.rows[0]!);
+      return outside ? (this.leaving.get(this.seenAs[from]!) ?? -1) : within;
+    });
   }
 }
 

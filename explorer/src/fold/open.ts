@@ -1,6 +1,7 @@
 /** Which scopes to open at first: enough to see something, not more than fits. */
 import type { Model } from "../trace/model";
-import { runsIn, scopeFacts } from "./fold";
+import { runsIn } from "./fold";
+import { scopeFacts } from "./visible";
 
 /** Up to here every node is shown. */
 export const SHOW_ALL = 40;

@@ -4,7 +4,8 @@
  */
 import { edgesAt, kindOf, opOf, type Model } from "../trace/model";
 import { copiedFrom, seenIn } from "./copies";
-import { nodesWithin, scopeFacts } from "./fold";
+import { nodesWithin } from "./fold";
+import { scopeFacts } from "./visible";
 
 /** A value that a part is given by the one before it, and the one that it gives to the next in its place. */
 export interface State {

@@ -1,5 +1,6 @@
 /** A page of the local server: its stream from the process behind it, and what it tells it, as a host. */
-import { Questions, type Host } from "./host";
+import type { Host } from "./host";
+import { Questions } from "./questions";
 
 /** Arrays that travel behind a message's header. */
 export type Arrays = Readonly<Record<string, Uint8Array | Float32Array>>;

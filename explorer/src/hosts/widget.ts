@@ -1,7 +1,8 @@
 /** A notebook cell with a kernel behind it, by anywidget's protocol: an object with `render`. */
 import { mount } from "../mount";
 import { unpack } from "../trace/decode";
-import { Questions, type Host } from "./host";
+import type { Host } from "./host";
+import { Questions } from "./questions";
 
 /** What anywidget hands over (its AFM specification). */
 interface WidgetModel {
@@ -25,15 +26,19 @@ function widgetHost(model: WidgetModel): { host: Host; end: () => void } {
   };
 }
 
-export const widget = {
-  async render({ model, el }: { model: WidgetModel; el: HTMLElement }): Promise<() => void> {
-    el.style.height = `${Number(model.get("height"))}px`;
-    const trace = await unpack(String(model.get("document")));
-    const { host, end } = widgetHost(model);
-    const mounted = mount(el, trace, host);
-    return () => {
-      end();
-      mounted.unmount();
-    };
-  },
-};
+/** What a cell shows: a document, in an element of its own. */
+export interface Shown {
+  readonly model: WidgetModel;
+  readonly el: HTMLElement;
+}
+
+export async function render({ model, el }: Shown): Promise<() => void> {
+  el.style.height = `${Number(model.get("height"))}px`;
+  const trace = await unpack(String(model.get("document")));
+  const { host, end } = widgetHost(model);
+  const mounted = mount(el, trace, host);
+  return () => {
+    end();
+    mounted.unmount();
+  };
+}

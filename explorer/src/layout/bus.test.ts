@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Sketch } from "../fixtures/sketch";
 import { pictureOf, type Picture } from "../draw/picture";
-import { SURVEY } from "../draw/looks";
+import { SURVEY } from "../draw/folded_looks";
 import { modelOf, type Model } from "../trace/model";
 import { busOf } from "./bus";
 

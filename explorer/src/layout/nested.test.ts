@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fold, nodesWithin, type VisibleGraph } from "../fold/fold";
+import { fold, nodesWithin } from "../fold/fold";
+import type { VisibleGraph } from "../fold/visible";
 import { reachable } from "../fold/open";
 import { Sketch } from "../fixtures/sketch";
 import { transformer } from "../fixtures/transformer";

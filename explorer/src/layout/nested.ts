@@ -5,7 +5,7 @@
  * around the container. So what a container looks like inside depends on its own contents only, and
  * opening another one leaves it as it is; equal contents are laid out once.
  */
-import type { Item, VisibleEdge, VisibleGraph } from "../fold/fold";
+import type { Item, VisibleEdge, VisibleGraph } from "../fold/visible";
 import type { busOf } from "./bus";
 import { layered, movedRoute } from "./layered";
 import type { Layout, LayoutEdge, LayoutNode, LayoutOptions, Outline, Rect, Route } from "./types";

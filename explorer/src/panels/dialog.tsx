@@ -1,6 +1,7 @@
 /** A panel above the page: it takes the focus, keeps it, and gives it back. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import styles from "../styles/dialog.css?inline";
 
 interface Props {
   label: string;
@@ -10,7 +11,8 @@ interface Props {
 
 export function Dialog({ label, close, children }: Props) {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // At once, and not when it has been painted: the next key is for what has the focus then.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     box.current?.showModal();
     return () => {
@@ -30,6 +32,7 @@ export function Dialog({ label, close, children }: Props) {
         if (event.target === box.current) close();
       }}
     >
+      <style>{styles}</style>
       {children}
     </dialog>
   );

@@ -7,7 +7,7 @@ export interface Surface {
   readonly context: CanvasRenderingContext2D;
   readonly width: number;
   readonly height: number;
-  /** A colour of the theme by its name in tokens.css, without the "--wg-". */
+  /** A colour of the theme by its name as style sheets have it, without the "--wg-". */
   colour(name: string): string;
 }
 

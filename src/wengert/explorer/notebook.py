@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from ..core.errors import StateError, fail
-from .page import EXPLORING, asset, packed, page, parts
+from .page import ANSWERED, asset, packed, page, parts
 
 HEIGHT = 640
 
@@ -53,7 +53,7 @@ def widget(document: dict[str, Any], answer: Callable[[Any], Any], height: int =
     text = traitlets.Unicode(packed(document)).tag(sync=True)
     space = {
         # A notebook gives the page no address from which it could ask for its parts: they stand behind it.
-        "_esm": "\n".join(map(asset, ("explorer.js", *parts(*EXPLORING)))),
+        "_esm": "\n".join(map(asset, ("explorer.js", *parts(*ANSWERED)))),
         "_css": asset("explorer.css"),
         "document": text,
         "height": traitlets.Int(height).tag(sync=True),

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 import wengert as wg
 from browserchecks import settle
 from wengert.explorer import explore
-from wengert.explorer.page import EXPLORING, asset, packed, parts
+from wengert.explorer.page import ANSWERED, asset, packed, parts
 
 LEAVES = ("a", "b", "c")
 UNARY = {
@@ -79,7 +79,7 @@ def shown(browser: Browser) -> Iterator[Page]:
             end = await bundle.default.render({ model, el: document.getElementById("here") });
           };
         }""",
-        ["\n".join(map(asset, ("explorer.js", *parts(*EXPLORING)))), asset("explorer.css")],
+        ["\n".join(map(asset, ("explorer.js", *parts(*ANSWERED)))), asset("explorer.css")],
     )
     yield page
     context.close()

@@ -1,9 +1,10 @@
 /** One side of a comparison as a picture: its own nodes and edges at the places of the common layout. */
-import { baseEdge, baseLook, boxSize, SURVEY, type EdgeLook, type NodeLook } from "../../draw/looks";
+import { SURVEY } from "../../draw/folded_looks";
+import { baseEdge, baseLook, boxSize, type EdgeLook, type NodeLook } from "../../draw/looks";
 import { displayList, type Scene } from "../../draw/scene";
 import type { DisplayList } from "../../draw/display";
 import { estimatedWidth, type TextMeasure } from "../../draw/text";
-import type { Item, VisibleEdge, VisibleGraph } from "../../fold/fold";
+import type { Item, VisibleEdge, VisibleGraph } from "../../fold/visible";
 import { layered } from "../../layout/layered";
 import type { Layout } from "../../layout/types";
 import type { Model } from "../../trace/model";

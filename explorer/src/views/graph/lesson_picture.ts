@@ -15,7 +15,7 @@ import { displayList } from "../../draw/scene";
 import type { DisplayList } from "../../draw/display";
 import type { TextMeasure } from "../../draw/text";
 import { copyAlong } from "../../fold/copies";
-import { fold, scopeFacts, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/fold";
+import { scopeFacts, wholeGraph, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/visible";
 import { shownNumber } from "../../format";
 import { nested, type NestedLayout } from "../../layout/nested";
 import type { Route } from "../../layout/types";
@@ -48,7 +48,7 @@ const SPARSE = 40;
 export function stageOf(recorded: Model, measure: TextMeasure, narrow: Narrow = 0): Stage {
   const metrics = recorded.nodes > SPARSE ? DENSE : SIZES[narrow];
   const model = withModulesOnly(recorded);
-  const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()), inlineCopies: true });
+  const graph = wholeGraph(model);
   const nodes = graph.items.map((item) => baseLook(model, item));
   const edges = graph.edges.map((edge) => baseEdge(model, edge));
   const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));

@@ -5,7 +5,7 @@ import { pictureOf } from "../../draw/picture";
 import { Sketch } from "../../fixtures/sketch";
 import { transformer } from "../../fixtures/transformer";
 import { modelOf, type Model } from "../../trace/model";
-import { scopeFacts } from "../../fold/fold";
+import { scopeFacts } from "../../fold/visible";
 import { Reasons } from "./held";
 import { parallelLives, recordedLives, simulatedLives, type Lives } from "./lives";
 import { advanced, momentsOf, playedMicros, stepFrom, upTo } from "./moments";

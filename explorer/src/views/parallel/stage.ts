@@ -1,8 +1,9 @@
 /** What the graph shows at a moment of a schedule: who waits for how many, who works, what is on its way. */
-import { SIGNS, type EdgeLook, type Lane, type NodeLook } from "../../draw/looks";
+import { SIGNS } from "../../draw/folded_looks";
+import type { EdgeLook, Lane, NodeLook } from "../../draw/looks";
 import { workerToken } from "../../draw/palette";
 import type { Picture } from "../../draw/picture";
-import type { Item, VisibleEdge } from "../../fold/fold";
+import type { Item, VisibleEdge } from "../../fold/visible";
 import type { Model } from "../../trace/model";
 import type { Selection } from "../../state";
 import { hasGradient, momentOf, wayOf, type Pass, type Passes } from "./passes";

@@ -2,11 +2,13 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
 import type { Target } from "../../draw/display";
-import { LESSON, SIGNS, SURVEY, type Metrics } from "../../draw/looks";
+import { SIGNS, SURVEY } from "../../draw/folded_looks";
+import { LESSON, type Metrics } from "../../draw/looks";
 import { PALETTES, workerToken, type Palette } from "../../draw/palette";
 import { pictureOf } from "../../draw/picture";
-import { displayList, travelling } from "../../draw/scene";
-import type { Item } from "../../fold/fold";
+import { travelling } from "../../draw/scene";
+import { surveyList } from "../../draw/survey_scene";
+import type { Item } from "../../fold/visible";
 import { openAtFirst, reachable } from "../../fold/open";
 import type { LayoutCache } from "../../layout/nested";
 import { select, useStore } from "../../state";
@@ -69,7 +71,7 @@ export function StageView({ passes, now }: { passes: Passes; now: Signal<number>
     <div class="wg-stage" ref={box}>
       {stage !== null && (
         <Board
-          list={displayList({ ...stage.picture, nodes: nodesAt(stage, time, store.selection.value, store.hover.value), edges: edgesAt(stage, time) })}
+          list={surveyList({ ...stage.picture, nodes: nodesAt(stage, time, store.selection.value, store.hover.value), edges: edgesAt(stage, time) })}
           palette={palette}
           fitKey={stage.picture}
           most={1.2}

@@ -1,11 +1,12 @@
 /** How the loupe shows what is folded in it: NaN, what is chosen, what has not happened yet, kernels. */
 import { copiedFor, copyAlong } from "../../fold/copies";
-import type { Item, VisibleEdge, VisibleGraph } from "../../fold/fold";
-import { runsIn, scopeFacts } from "../../fold/fold";
+import type { Item, VisibleEdge, VisibleGraph } from "../../fold/visible";
+import { scopeFacts } from "../../fold/visible";
+import { runsIn } from "../../fold/fold";
 import { statesOf, turnsOf } from "../../fold/recurrence";
-import type { EdgeLook, Hull, Lane, Loop, NodeLook } from "../../draw/looks";
+import type { EdgeLook, Lane, NodeLook } from "../../draw/looks";
 import type { Picture } from "../../draw/picture";
-import { hullParts } from "../../draw/scene";
+import { hullParts, type Hull, type Loop } from "../../draw/survey_scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
 import type { KernelInfo } from "../../trace/types";

@@ -1,12 +1,14 @@
 /** A scope's graph on a canvas: pan, zoom, choose, open and close. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Target } from "../../draw/display";
-import { SURVEY, type Metrics } from "../../draw/looks";
+import { SURVEY } from "../../draw/folded_looks";
+import type { Metrics } from "../../draw/looks";
 import { PALETTES, type Palette } from "../../draw/palette";
 import { pictureOf, type Picture } from "../../draw/picture";
-import { displayList } from "../../draw/scene";
+import { surveyList } from "../../draw/survey_scene";
 import { canvasMeasure, cssFont, estimatedWidth, type TextMeasure } from "../../draw/text";
-import { nodesWithin, type Item } from "../../fold/fold";
+import { nodesWithin } from "../../fold/fold";
+import type { Item } from "../../fold/visible";
 import type { LayoutCache } from "../../layout/nested";
 import type { Rect } from "../../layout/types";
 import type { KernelInfo } from "../../trace/types";
@@ -48,7 +50,7 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels, goTo }: Props)
   const loops = useMemo(() => (picture === null ? [] : loopsIn(model, focus, picture)), [picture]);
   const litScopes = useMemo(() => scopesAround(model, lit), [model, lit]);
   const scenery = { cursor: store.cursor.value, selection: store.selection.value, hover: store.hover.value, born, lit, litScopes };
-  const drawn = picture === null ? null : displayList({ ...picture, nodes: nodeLooks(model, picture, scenery), edges: edgeLooks(model, picture, scenery), hulls, loops, handles: goTo !== undefined });
+  const drawn = picture === null ? null : surveyList({ ...picture, nodes: nodeLooks(model, picture, scenery), edges: edgeLooks(model, picture, scenery), hulls, loops, handles: goTo !== undefined });
   const items = picture?.graph.items ?? [];
   const selectionOf = (target: Target | null): Selection => {
     if (target === null || picture === null) return null;

@@ -4,8 +4,8 @@ import { transformer } from "../../fixtures/transformer";
 import { fold } from "../../fold/fold";
 import { modelOf, type Model } from "../../trace/model";
 import { pictureOf } from "../../draw/picture";
-import { baseLook, SURVEY } from "../../draw/looks";
-import { hullParts } from "../../draw/scene";
+import { foldedLook, SURVEY } from "../../draw/folded_looks";
+import { hullParts } from "../../draw/survey_scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
 import { fittingPart, focusFor, openAlike } from "./focus";
@@ -241,7 +241,7 @@ describe("names", () => {
     const model = cells();
     const step = model.childScopes[0]?.[2] as number;
     const { items } = fold(model, { open: new Set([step]), within: step });
-    const looks = items.flatMap((item) => (item.kind === "port" ? [baseLook(model, item)] : []));
+    const looks = items.flatMap((item) => (item.kind === "port" ? [foldedLook(model, item)] : []));
     expect(looks.map(({ shape, label }) => [shape, label])).toEqual([
       ["port", "cell 1 →"],
       ["input", "x"],
@@ -254,12 +254,12 @@ describe("names", () => {
     const model = cells();
     const step = model.childScopes[0]?.[2] as number;
     const picture = pictureOf(model, { open: new Set([step]), within: step, metrics: SURVEY, hideConstants: true });
-    const port = picture.graph.items.find((item) => item.kind === "port" && baseLook(model, item).label === "→ cell 3");
+    const port = picture.graph.items.find((item) => item.kind === "port" && foldedLook(model, item).label === "→ cell 3");
     const scenery = { cursor: model.events, hover: null, born: new Map<number, string>(), lit: new Set<number>() };
     const selected = (row: number) =>
       nodeLooks(model, picture, { ...scenery, selection: { kind: "node", row } }).flatMap(({ selected }, i) => (selected ? [picture.graph.items[i]?.kind] : []));
     expect(selected(port?.node as number)).toEqual(["node"]);
-    const entering = picture.graph.items.find((item) => item.kind === "port" && baseLook(model, item).label === "cell 1 →");
+    const entering = picture.graph.items.find((item) => item.kind === "port" && foldedLook(model, item).label === "cell 1 →");
     expect(selected(entering?.node as number)).toEqual(["port"]);
   });
 });

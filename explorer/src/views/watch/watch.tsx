@@ -2,6 +2,7 @@
 import { signal, type Signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { COLOURS } from "../../draw/palette";
 import { shownBytes, shownNumber, shownPlural, shownShape } from "../../format";
 import type { Host } from "../../hosts/host";
 import { CLOSED, type Received } from "../../hosts/stream";
@@ -95,7 +96,7 @@ function Page({ watched, theme }: { watched: Watched; theme: Signal<Theme> }) {
   document.documentElement.dataset.wgTheme = theme.value;
   return (
     <div class="wg-app wg-watch" data-wg-theme={theme.value}>
-      <style>{styles}</style>
+      <style>{COLOURS + styles}</style>
       <header class="wg-header">
         <div class="wg-brand">
           <Mark />
