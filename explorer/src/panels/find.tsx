@@ -1,5 +1,5 @@
 /** Find: a list that narrows while one types. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { search } from "../search";
 import { reveal, useStore } from "../state";
 import { Dialog } from "./dialog";
@@ -31,7 +31,8 @@ export function Find() {
     list.current?.children[chosen]?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
   const early = store.typed.value;
-  useEffect(() => {
+  // Before any further key can come: what is put off until the page is painted would overwrite it.
+  useLayoutEffect(() => {
     if (early.length === 0) return;
     // Enter takes what was found by what had been typed before it, which is so once that has been searched for.
     const at = early.indexOf("Enter");

@@ -192,6 +192,8 @@ function useClock(store: Store, lives: Lives, moments: Moments): Signal<number> 
     const pace = playedMicros(moments) / playSeconds(lives.count) / 1000;
     let before = performance.now();
     const tick = (time: number) => {
+      // This ends when it is next painted, which may be after the next frame.
+      if (!store.playing.peek()) return;
       now.value = Math.min(lives.micros, advanced(moments, now.peek(), Math.max(0, time - before) * pace));
       before = time;
       if (now.peek() >= lives.micros) store.playing.value = false;

@@ -71,6 +71,32 @@ def test_find_takes_what_is_typed_before_it_is_there(browser: Browser, page_file
         expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_find_takes_every_key_while_it_appears(browser: Browser, page_file: Callable[[str], Path]) -> None:
+    """Keys that come one by one, as fast as the page is rendered: some before its field is there, some after."""
+    with opened(browser, page_file("learner")) as (page, _):
+        for _ in range(5):
+            page.evaluate(
+                """async () => {
+                  const press = (key) =>
+                    (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+                  press("/");
+                  for (const key of "subtract") {
+                    const field = document.activeElement instanceof HTMLInputElement ? document.activeElement : null;
+                    press(key);
+                    if (field !== null) {
+                      field.value += key;
+                      field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+                    }
+                    await Promise.resolve();
+                    await new Promise((done) => setTimeout(done));
+                  }
+                }"""
+            )
+            expect(page.get_by_role("combobox")).to_have_value("subtract")
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_a_node_says_what_its_document_says(browser: Browser, tmp_path: Path) -> None:
     def f(x: Any) -> Any:
         return wg.nn.functional.leaky_relu(x, 0.25) + 1
