@@ -79,19 +79,18 @@ def test_a_long_series_stays_short() -> None:
     assert all(len(x) == 0 for x in Series().arrays())
 
 
-def test_looks_come_as_seldom_as_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_come_as_seldom_as_they_must() -> None:
     """Steps of 1 ms, looks of 80 ms that may take 1 % of the time: one in 8000 steps; a slow first one is forgotten."""
     now = 0.0
-    monkeypatch.setattr("time.process_time", lambda: now)
     pace = Pace(200, 0.01)
     looked = []
     for step in range(1, 40_001):
         now += 0.001
-        if pace.is_due(step):
+        if step >= pace.next:
             took = 3.0 if step == 1 else 0.0799
             now += took
             looked.append(step)
-            pace.done(step, took)
+            pace.done(step, took, now)
     assert looked[:2] == [1, 2]
     assert 7990 < looked[2] < 8000
     assert set(np.diff(looked[3:])) == {8000}
@@ -101,9 +100,9 @@ def test_slow_trainings_are_looked_at_early() -> None:
     pace = Pace(200, 0.01)
     looked = []
     for step in range(1, 801):
-        if pace.is_due(step):
+        if step >= pace.next:
             looked.append(step)
-            pace.done(step, 0.0)
+            pace.done(step, 0.0, float(step))
     assert looked == [1, 2, 4, 8, 16, 32, 64, 128, 256, 400, 600, 800]
 
 
@@ -111,9 +110,9 @@ def test_looks_come_as_often_as_was_said() -> None:
     pace = Pace(3, None)
     looked = []
     for step in range(1, 11):
-        if pace.is_due(step):
+        if step >= pace.next:
             looked.append(step)
-            pace.done(step, 1e6)
+            pace.done(step, 1e6, 0.0)
     assert looked == [1, 3, 6, 9]
 
 
@@ -223,6 +222,50 @@ def test_a_step_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
         failing()
     failing.watcher.close()
     assert told(failing.watcher.watched.frame())[0]["state"] == "failed"
+
+
+def test_most_of_many_fast_steps_are_the_bare_call() -> None:
+    """Steps that take no time are told of now and then; what the page wants, and how it ends, is seen at once."""
+    made = 0
+
+    def step(x: float, *, scale: float = 1.0) -> float:
+        nonlocal made
+        made += 1
+        if x < 0:
+            raise ZeroDivisionError(f"at step {made}")
+        return x * scale
+
+    watched = wg.explore.watch(step, {"w": wg.ones(2)}, open=False)
+    state = watched.watcher.watched
+    assert [watched(float(i), scale=2.0) for i in range(5000)] == [2.0 * i for i in range(5000)]
+    state.tick()
+    header, arrays = told(state.frame())
+    assert 3 <= int(state._loss._counts[0]) * len(arrays["steps"]) < 2500
+    # A loss stands at its own step.
+    assert arrays["mean"].tolist() == (2 * (arrays["steps"] - 1)).tolist()
+    talk = state.open(lambda message: None)
+    talk.receive({"type": "look"})
+    for step in (5001, 5002):
+        # Asked for in the first, recorded in the second.
+        assert state.due == 0
+        watched(7.0)
+        state.tick()
+        assert told(state.frame())[0]["step"] == step
+    assert state.due > 5002
+    assert watched(1.0) == 1.0
+    with pytest.raises(ZeroDivisionError):
+        watched(-1.0)
+    watched.watcher.close()
+    header, _ = told(state.frame())
+    assert (header["state"], header["note"]) == ("failed", "ZeroDivisionError: at step 5004")
+
+
+def test_a_slow_step_is_told_of_whenever_it_is_made() -> None:
+    watched = wg.explore.watch(lambda: time.sleep(0.1) or 1.0, open=False)
+    for _ in range(9):
+        watched()
+    watched.watcher.close()
+    assert told(watched.watcher.watched.frame())[1]["steps"].tolist() == list(range(1, 10))
 
 
 def test_activations_are_those_of_the_step(watch: Watch) -> None:

@@ -27,7 +27,7 @@ def asset(name: str) -> str:
     return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
 
 
-# The parts that pages by themselves can ask for, of a recording and of the playground; and a page that its kernel answers.
+# The parts that pages by themselves can ask for, of a recording and of the playground; and pages that a kernel answers.
 EXPLORING = ("about.js", "help.js", "later.js")
 ANSWERED = (*EXPLORING, "server.js")
 PLAYING = ("alone.js", "help.js", "playground.js")

@@ -54,9 +54,9 @@ from .runs import SUFFIX, keep, runs_in
 from .server import Conversation, Message, Post, Server
 
 VERSION = "wengert.watch/1"
-# Seconds between two frames, and between looks at what was told where no page is open; points of a curve; rows of the
-# table; parameters that are told of.
-FRAME = 0.25
+# Seconds between two frames, more where they would take more than a share of the time, and between looks at what was
+# told where no page is open; points of a curve; rows of the table; parameters that are told of.
+FRAME, FRAMES = 0.25, 0.004
 UNSEEN = 1.0
 POINTS = 600
 ROWS = 200
@@ -64,10 +64,12 @@ PARAMETERS = 300
 # Seconds between two writings of a history; other runs that are shown.
 KEEPING = 5.0
 OTHERS = 12
-# Steps between two samples where nobody says so, and the shares of the time that samples may then take, and looks at
-# activations with the states that are kept: where they would take more they come more seldom.
+# Steps between two samples where nobody says so, and the shares of the time that may then be taken: by telling of
+# single steps, by samples, by looks at activations with the states that are kept. Where they would take more they come
+# more seldom. What the server's thread does with them counts, for it keeps the training from Python. What cannot be
+# measured, such as code and data that a look drives out of the caches, has the rest of 2 %.
 EVERY = 200
-SAMPLING, KEEPING_STATES = 0.008, 0.006
+TELLING, SAMPLING, KEEPING_STATES = 0.002, 0.003, 0.003
 # Modules whose norms are drawn, and points of each; samples between two looks at activations and states that are kept;
 # seconds that a paused training waits for a page to come back.
 MODULES = 24
@@ -138,32 +140,30 @@ class Series:
 class Pace:
     """The steps in which something is done now and then.
 
-    With a `share` of the processor's time, it comes in steps 1, 2, 4, 8 ... until these are `every` apart, so that slow
-    trainings are seen early, and more seldom where it takes more. Without one it comes in the first step and in every
-    so many.
+    With a `share` of the time, it comes in steps 1, 2, 4, 8 ... until these are `every` apart, so that slow trainings
+    are seen early, and more seldom where it takes more. Without one it comes in the first step and in every so many.
     """
 
     def __init__(self, every: int, share: float | None) -> None:
         self._every, self._share = every, share
-        self._next = 1
+        # The next step in which it is done, counted from 1.
+        self.next = 1
         # One that a busy machine held up, or that loaded something, tells nothing.
         self._took: deque[float] = deque(maxlen=3)
+        self._steps: deque[float] = deque(maxlen=3)
         self._last: tuple[int, float] | None = None
 
-    def is_due(self, step: int) -> bool:
-        """Return whether it is done in this step, counted from 1."""
-        return step >= self._next
-
-    def done(self, step: int, seconds: float) -> None:
-        """Take note of how long it took in this step."""
-        now = time.process_time()
-        self._took.append(seconds)
+    def done(self, step: int, seconds: float, now: float) -> None:
+        """Take note of how long it took in this step, and what the clock of the training says."""
         least = gap = self._every if self._share is None else min(self._every, step)
-        if self._share is not None and self._last is not None and step > self._last[0]:
-            a_step = max(1e-9, (now - self._last[1] - seconds) / (step - self._last[0]))
-            gap = max(gap, math.ceil(min(self._took) / (self._share * a_step)))
-        self._last = step, now
-        self._next = (step // least + -(-gap // least)) * least
+        if self._share is not None:
+            self._took.append(seconds)
+            if self._last is not None and step > self._last[0]:
+                self._steps.append(max(1e-9, (now - self._last[1] - seconds) / (step - self._last[0])))
+                took = sorted(self._took)[(len(self._took) - 1) // 2]
+                gap = max(gap, math.ceil(took / (self._share * min(self._steps))))
+            self._last = step, now
+        self.next = (step // least + -(-gap // least)) * least
 
 
 class Watched:
@@ -197,9 +197,17 @@ class Watched:
         self._returns: list[tuple[int, int]] = []
         self.document: Mapping[str, Any] = {}
         self.every = every
+        self._tells = Pace(1, TELLING if every is None else None)
         self._samples = Pace(every or EVERY, SAMPLING if every is None else None)
         self._states = Pace(RARELY * (every or EVERY), KEEPING_STATES if every is None else None)
-        self._sampling = self._observing = 0.0
+        # The next step, counted from 1, in which there is anything to do; 0 as soon as the page wants something.
+        self.due = 1
+        # Seconds that parts of a look have taken; of what stands behind telling those of the time before.
+        self._sampling = self._observing = self._telling = 0.0
+        # Seconds that the server's thread takes for a step that it is told of, and for a sample.
+        self._taking_step = self._taking_sample = 0.0
+        # Seconds that it took to make the last frame.
+        self.making = 0.0
         self._parameters = list(parameters)[:PARAMETERS]
         self._queue: deque[tuple[Any, ...]] = deque()
         self._posts: list[Post] = []
@@ -242,11 +250,21 @@ class Watched:
 
     def is_due(self, step: int) -> bool:
         """Return whether the parameters are sampled in this step, counted from 1."""
-        return self._samples.is_due(step)
+        return step >= self._samples.next
 
     def is_rare(self, step: int) -> bool:
         """Return whether this step, counted from 1, is one whose activations are looked at and whose state is kept."""
-        return self._states.is_due(step)
+        return step >= self._states.next
+
+    def told(self, step: int, began: float, seconds: float = 0.0) -> None:
+        """Say when there is something to do again, where telling of a step began at a time, and took so much before."""
+        entered = time.perf_counter()
+        self._tells.done(step, seconds + entered - began + self._telling + self._taking_step, began)
+        self.due = min(self._tells.next, self._samples.next, self._states.next)
+        # Asked last: a wish that comes meanwhile is not overlooked.
+        if self.is_asked:
+            self.due = 0
+        self._telling = time.perf_counter() - entered
 
     @property
     def is_watched(self) -> bool:
@@ -280,7 +298,8 @@ class Watched:
         if self.is_rare(step):
             began = time.process_time()
             self._checkpoints.keep(step)
-            self._states.done(step, self._observing + time.process_time() - began)
+            now = time.process_time()
+            self._states.done(step, self._observing + now - began, now)
             self._observing = 0.0
         if self._wishes or self._paused:
             self._attend(step, stopped)
@@ -345,7 +364,8 @@ class Watched:
             changes.append(_norm(np.subtract(_values(p), old, out=old)))
         self._queue.append(("sample", step, self._gradients, weights, changes))
         self._gradients = []
-        self._samples.done(step, self._sampling + time.process_time() - began)
+        now = time.process_time()
+        self._samples.done(step, self._sampling + now - began + self._taking_sample, now)
 
     # -- on the server's thread
 
@@ -365,11 +385,13 @@ class Watched:
 
     def _wish(self, kind: str, value: Any) -> None:
         self._wishes.append((kind, value))
+        self.due = 0
         self._wished.put(None)
 
     def tick(self) -> None:
         """Take what was told, and show it to the open pages."""
         steps: list[tuple[Any, ...]] = []
+        sampled = self._sampled
         while self._queue:
             told = self._queue.popleft()
             if told[0] == "step":
@@ -386,9 +408,11 @@ class Watched:
         if now - self._kept >= KEEPING:
             self.keep()
         if self._posts:
-            frame = self.frame()
-            for post in tuple(self._posts):
-                post(frame)
+            if self._sampled != sampled:
+                self._tell(self._modules_message())
+            began = time.thread_time()
+            self._tell(self.frame())
+            self.making = time.thread_time() - began
 
     def keep(self) -> None:
         """Write the history, where one is kept and there is something to write."""
@@ -413,6 +437,7 @@ class Watched:
         """Take steps as they were told: a hundred at a time where they are fast, and so in one loop."""
         if not told:
             return
+        began = time.thread_time()
         steps, losses, smooth = [], [], []
         average, weight = self._average, self._weight
         for _, step, values, _, _ in told:
@@ -430,6 +455,7 @@ class Watched:
         _, step, values, epoch, epochs = told[-1]
         self._last = {"step": step, "epoch": epoch, "epochs": epochs, "values": dict(values)}
         self._state = "training"
+        self._taking_step = (time.thread_time() - began) / len(told)
 
     def _take_state(self, state: State, note: str) -> None:
         self._state, self._note = state, note
@@ -437,6 +463,7 @@ class Watched:
     def _take_sample(
         self, step: int, gradients: Sequence[float], weights: Sequence[float], changes: Sequence[float]
     ) -> None:
+        began = time.thread_time()
         gradient, weight, change = (np.array(x, np.float64) for x in (gradients, weights, changes))
         if not gradient.size:
             gradient = np.full(weight.shape, np.nan)
@@ -450,7 +477,7 @@ class Watched:
                 sizes = [float(np.sqrt(np.square(x[rows]).sum())) for x in (gradient, change, weight)]
                 norms.add(step, sizes[0])
                 ratios.add(step, float(np.float64(sizes[1]) / sizes[2]))
-        self._tell(self._modules_message())
+        self._taking_sample = time.thread_time() - began
 
     def _tell(self, message: Message) -> None:
         for post in tuple(self._posts):
@@ -578,8 +605,9 @@ class Watcher:
             ready.put(None)
             while not self._over.is_set():
                 self.watched.tick()
+                pause = max(FRAME, self.watched.making / FRAMES) if self.watched.is_watched else UNSEEN
                 try:
-                    await asyncio.wait_for(self._over.wait(), FRAME if self.watched.is_watched else UNSEEN)
+                    await asyncio.wait_for(self._over.wait(), pause)
                 except TimeoutError:
                     continue
             # The last word, and a moment to send it.
@@ -615,7 +643,8 @@ def watch(
         `loss` among them, or a tuple that begins with the loss.
     parameters: a module or named tensors, whose updates are looked at.
     every: the parameters are looked at in every so many steps: copies of them are made and compared. By default in
-        steps 1, 2, 4, 8 ... and at last in every 200th, or as seldom as it takes less than 1 % of the time.
+        steps 1, 2, 4, 8 ... and at last in every 200th, or as seldom as watching takes less than 2 % of the time; then
+        of steps that take less than about half a millisecond the loss, too, is read now and then only.
     port: of this machine; 0 takes a free one.
     open: whether to open the browser. The address, which works once, is printed on standard error in either case.
     title: what the page is called.
@@ -638,44 +667,54 @@ def watch(
     count = 0
 
     def made_step(args: Any, kwargs: Any) -> Any:
-        if not watched.activations.modules or not watched.is_rare(count + 1):
+        if not watched.activations.modules or not watched.is_rare(count):
             return step(*args, **kwargs)
-        with watched.observing(count + 1):
+        with watched.observing(count):
             return step(*args, **kwargs)
 
+    def told_of(args: Any, kwargs: Any) -> Any:
+        """Make a step that is told of, and may be more than that."""
+        entered = time.perf_counter()
+        if watched.is_due(count) or watched.is_rare(count) or watched.is_asked:
+            return looked_at(args, kwargs)
+        seconds = time.perf_counter() - entered
+        found = step(*args, **kwargs)
+        began = time.perf_counter()
+        watched.step(count, _numbers(found))
+        watched.told(count, began, seconds)
+        return found
+
     def looked_at(args: Any, kwargs: Any) -> Any:
-        """Make a step that is sampled, or of which the page wants something."""
-        nonlocal count
-        is_due = watched.is_due(count + 1)
+        """Make a step that is sampled, or kept, or of which the page wants something."""
+        is_due = watched.is_due(count)
         if is_due:
             watched.before(gradients=False)
         watched.begin_step()
         try:
             found = made_step(args, kwargs)
         except BaseException:
-            watched.end_step(count + 1, failed=True)
+            watched.end_step(count, failed=True)
             raise
-        count += 1
         if is_due:
             watched.after(count, gradients=True)
         watched.step(count, _numbers(found))
         watched.end_step(count)
+        watched.told(count, time.perf_counter())
         return found
 
     @wraps(step)
     def watching(*args: Any, **kwargs: Any) -> Any:
         nonlocal count
+        count += 1
         try:
-            # Most steps are only told of.
-            if watched.is_due(count + 1) or watched.is_asked:
-                return looked_at(args, kwargs)
-            found = step(*args, **kwargs)
+            if count >= watched.due:
+                return told_of(args, kwargs)
+            # Keyword arguments that are none would cost a dict in every step.
+            return step(*args, **kwargs) if kwargs else step(*args)
         except BaseException as e:
+            count -= 1
             watched.state("failed", f"{type(e).__name__}: {e}")
             raise
-        count += 1
-        watched.step(count, _numbers(found))
-        return found
 
     made: Any = watching
     made.watcher = watcher

@@ -77,8 +77,10 @@ def test_find_takes_every_key_while_it_appears(browser: Browser, page_file: Call
         for _ in range(5):
             page.evaluate(
                 """async () => {
-                  const press = (key) =>
-                    (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+                  const press = (key) => {
+                    const at = document.activeElement ?? document.body;
+                    at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+                  };
                   press("/");
                   for (const key of "subtract") {
                     const field = document.activeElement instanceof HTMLInputElement ? document.activeElement : null;
