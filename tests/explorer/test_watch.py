@@ -243,6 +243,9 @@ def test_most_of_many_fast_steps_are_the_bare_call() -> None:
     assert 3 <= int(state._loss._counts[0]) * len(arrays["steps"]) < 2500
     # A loss stands at its own step.
     assert arrays["mean"].tolist() == (2 * (arrays["steps"] - 1)).tolist()
+    # All steps count, and the average is over those that were made.
+    assert header["step"] == 5000
+    np.testing.assert_allclose(arrays["smooth"][-1], arrays["mean"][-1], rtol=0.05)
     talk = state.open(lambda message: None)
     talk.receive({"type": "look"})
     for step in (5001, 5002):
@@ -470,6 +473,24 @@ def test_errors() -> None:
         Watcher(Watched("y", [], 1), port, open=False)
     first.close()
     first.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_loop_without_epochs_has_no_table_of_them() -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    watched = wg.explore.watch(lambda: 1.0, {"w": wg.ones(2)}, open=False)
+    watched()
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(watched.watcher.url)
+        sync_api.expect(page.get_by_role("heading", name="Parameters as they")).to_be_visible()
+        assert page.get_by_role("heading", name="Epochs").count() == 0
+        tables = page.locator(".wg-watch-tables")
+        inner = tables.locator("> *").evaluate("(card) => card.clientWidth")
+        assert inner > 0.95 * tables.evaluate("(tables) => tables.clientWidth")
+        browser.close()
+    watched.watcher.close()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")

@@ -268,11 +268,13 @@ function List({ found, numbers, lit, onLight }: ListProps) {
         >
           <Product path={path} numbers={numbers} total={true} />
           {(lit === null ? path === found.best[0] : lit === path.edges) && <Climb path={path} numbers={numbers} />}
-          <i
-            class="wg-path-share"
-            style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }}
-            aria-hidden="true"
-          />
+          {found.count > 1 && (
+            <i
+              class="wg-path-share"
+              style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }}
+              aria-hidden="true"
+            />
+          )}
         </li>
       ))}
       {found.count > found.best.length && found.best.length > 0 && (

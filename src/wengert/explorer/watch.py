@@ -212,7 +212,9 @@ class Watched:
         self._queue: deque[tuple[Any, ...]] = deque()
         self._posts: list[Post] = []
         self._loss, self._smooth, self._norm = Series(), Series(), Series()
-        self._average, self._weight = 0.0, 0.0
+        self._average, self._weight, self._averaged = 0.0, 0.0, 0
+        # How many steps were made, also those that were not told of, where the training says so.
+        self.made: Callable[[], int] = lambda: 0
         self._rows: list[dict[str, Any]] = []
         self._last: dict[str, Any] = {"step": 0, "epoch": 0, "epochs": 0, "values": {}}
         self._sample: dict[str, Array] = {}
@@ -404,7 +406,7 @@ class Watched:
         now = time.monotonic()
         if self._state in ("training", "validating"):
             self._ended = now
-        self._rates.append((now, self._last["step"]))
+        self._rates.append((now, self._step()))
         if now - self._kept >= KEEPING:
             self.keep()
         if self._posts:
@@ -443,9 +445,11 @@ class Watched:
         for _, step, values, _, _ in told:
             loss = values["loss"]
             if math.isfinite(loss):
-                # An exponential average over about fifty steps, without the pull of its beginning.
-                average += 0.04 * (loss - average)
-                weight += 0.04 * (1 - weight)
+                # An exponential average over about fifty steps, told of or not, without the pull of its beginning.
+                share = 1 - 0.96 ** max(1, step - self._averaged)
+                average += share * (loss - average)
+                weight += share * (1 - weight)
+                self._averaged = step
             steps.append(step)
             losses.append(loss)
             smooth.append(average / weight if weight else math.nan)
@@ -505,6 +509,9 @@ class Watched:
     def _take_inside(self, step: int, document: str) -> None:
         self._tell(Message({"type": "inside", "step": step, "document": document}))
 
+    def _step(self) -> int:
+        return max(self._last["step"], self.made())
+
     def frame(self) -> Message:
         """Return the newest state as a message; an older one that waits is dropped for it."""
         (first, at_first), (last, at_last) = (self._rates[0], self._rates[-1]) if self._rates else ((0.0, 0), (0.0, 0))
@@ -513,7 +520,7 @@ class Watched:
             "type": "frame",
             "state": self._state,
             "note": self._note,
-            "step": self._last["step"],
+            "step": self._step(),
             "epoch": self._last["epoch"],
             "epochs": self._last["epochs"],
             "values": _told(self._last["values"]),
@@ -716,6 +723,7 @@ def watch(
             watched.state("failed", f"{type(e).__name__}: {e}")
             raise
 
+    watched.made = lambda: count
     made: Any = watching
     made.watcher = watcher
     return made

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+import wengert as wg
 from browserchecks import AXE, NARROW, PHONE, RUN_AXE, WIDE, opened, settle
 from wengert.cli import main
+from wengert.explorer import explore
 from wengert.explorer.page import playground_page
 
 
@@ -71,6 +73,48 @@ def test_parallel_nodes_light_up_together(page: Page) -> None:
     page.get_by_label("Lesson", exact=True).select_option("0")
     expect(page.locator(".wg-title")).to_contain_text("loss(x, t)")
     expect(page.get_by_role("tab", name="Parallel")).to_have_attribute("aria-selected", "true")
+
+
+def test_the_workers_clock_stands_while_it_is_paused(browser: Browser, lessons: Path) -> None:
+    with opened(browser, lessons, "recording=2&tab=parallel", reduced_motion="no-preference") as (shown, _):
+        clock, play = shown.get_by_label("Clock of the workers"), shown.locator(".wg-play-button")
+        expect(play).to_have_accessible_name("Pause (space)")
+        moments = set()
+        for press in (play.click, lambda: shown.keyboard.press("Space")):
+            shown.wait_for_timeout(300)
+            press()
+            at = clock.get_attribute("aria-valuetext")
+            shown.wait_for_timeout(300)
+            assert clock.get_attribute("aria-valuetext") == at
+            expect(play).to_have_accessible_name("Play (space)")
+            moments.add(at)
+            play.click()
+        assert len(moments) == 2
+
+
+def test_signs_in_the_strip_are_set_in_fonts_that_hold_them(browser: Browser, tmp_path: Path) -> None:
+    """A root of a font for mathematics hangs below its line, at the edge of its box."""
+    page_file = tmp_path / "root.html"
+    explore(lambda x: wg.sqrt(x) * x, 2.0, compiled=False).save(page_file)
+    with opened(browser, page_file) as (shown, _):
+        fonts = shown.locator(".wg-keep-tick text").evaluate_all(
+            "(all) => Object.fromEntries(all.map((text) => [text.textContent, getComputedStyle(text).fontFamily]))"
+        )
+        assert "Math" not in fonts["√"]
+        assert "Math" in fonts["×"]
+
+
+def test_on_a_phone_the_pages_alone_scroll(browser: Browser, lessons: Path) -> None:
+    """The chain of a path is seen whole, and the lesson can be chosen by its name."""
+    with opened(browser, lessons, "tab=paths", PHONE) as (shown, _):
+        settle(shown)
+        hidden = shown.evaluate(
+            """() => [".wg-center", ".wg-paths"].map((name) => document.querySelector(name))
+              .map((frame) => frame.scrollHeight - frame.clientHeight)"""
+        )
+        assert max(hidden) <= 1
+        name = shown.get_by_label("Lesson", exact=True)
+        assert name.evaluate("(field) => field.clientWidth") > 180
 
 
 def test_a_line_is_trained_on_the_surface_of_its_loss(browser: Browser, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ function Tape() {
 const FIGURES = 7;
 const LETTERS = 8;
 const PATH_LETTERS = 9;
+/** Longer records are written smaller. */
+const SHORT = 7;
 
 /** A number in as many digits as there is room for: none is ever cut off. */
 function figures(number: number): string {
@@ -126,7 +128,7 @@ function Row({ node }: { node: number }) {
       <td>
         <KindGlyph kind={kindOf(model, node)} />
       </td>
-      <td class={plain(cut) === plain(record) ? "wg-record" : "wg-record is-cut"}>
+      <td class={["wg-record", plain(cut) === plain(record) ? "" : "is-cut", plain(cut).length > SHORT ? "is-long" : ""].join(" ")}>
         <button type="button" title={leaf ? nameOf(model, node) || plain(record) : plain(record)}>
           <Formula parts={cut} />
         </button>

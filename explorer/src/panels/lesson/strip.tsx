@@ -172,6 +172,7 @@ function Ticks({ model, scale, at }: { model: Model; scale: Scale; at: number })
           <g key={k} class={`wg-keep-tick${state}`} transform={`translate(${x - TICK / 2} ${BASE + 10})`}>
             <rect width={TICK} height={TICK} rx="6" />
             <text
+              class={/[√∛]/.test(symbol) ? "wg-root" : undefined}
               x={TICK / 2}
               y={TICK / 2}
               font-size={symbol.length > 3 ? 7.5 : symbol.length > 2 ? 9 : symbol.length > 1 ? 11 : 15}

@@ -215,7 +215,7 @@ function Body({ watched, welcome, frame }: { watched: Watched; welcome: Welcome;
       <ActivationsCard looks={watched.activations.value} />
       <div class="wg-watch-tables">
         <Parameters welcome={welcome} frame={frame} />
-        <Epochs rows={frame.rows} />
+        {(frame.epochs > 0 || frame.rows.length > 0) && <Epochs rows={frame.rows} />}
       </div>
     </main>
   );
