@@ -111,7 +111,8 @@ def chosen(graph: Graph, name: str, needs_native: str, ranks: int = 1) -> Engine
     if platform == "cpu":
         return Engine(NATIVE, "jax sees no accelerator, and on a processor native code calls sooner")
     if len(jax.devices()) < ranks:
-        return Engine(NATIVE, f"jax has {len(jax.devices())} {platform} devices for {ranks} ranks")
+        count = len(jax.devices())
+        return Engine(NATIVE, f"jax has {count} {platform} device{'s' * (count != 1)} for {ranks} ranks")
     elements = sum(s.size for n in graph.nodes for s in (n.spec if isinstance(n.spec, tuple) else (n.spec,)))
     if elements < _SMALL:
         return Engine(NATIVE, f"{elements} numbers are computed here before a {platform} has begun")

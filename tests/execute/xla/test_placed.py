@@ -382,6 +382,50 @@ def test_an_error_costs_no_state() -> None:
     assert w.device == FIRST
 
 
+def test_an_interruption_costs_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = wg.ones(3, device=FIRST)
+    step = wg.jit(lambda: w.mul_(2.0).sum())
+    step()
+
+    class Slow:
+        """A result in whose waiting Ctrl-C arrives."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def block_until_ready(self) -> None:
+            raise KeyboardInterrupt
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.asarray(self.array)
+
+    executor = step._shown().executor
+    real = executor._made.compiled
+
+    def slow(*args: Any) -> Any:
+        found, wrong = real(*args)
+        return [Slow(x) for x in found], wrong
+
+    monkeypatch.setattr(executor, "_made", executor._made._replace(compiled=slow))
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert w.tolist() in ([2.0] * 3, [4.0] * 3)
+    assert w.device == FIRST
+
+
+def test_dtypes_of_modules() -> None:
+    net = nn.Linear(3, 2).to(FIRST)
+    opt = wg.optim.SGD(net.parameters(), lr=0.1)
+    step = trainer(net, opt)
+    step(wg.ones(4, 3, device=FIRST), wg.ones(4, 2, device=FIRST))
+    net.to(wg.float64)
+    for p in net.parameters():
+        assert (p.device, p.grad.device, p.dtype, p.grad.dtype) == (FIRST, FIRST, wg.float64, wg.float64)
+    step(wg.ones(4, 3, device=FIRST, dtype=wg.float64), wg.ones(4, 2, device=FIRST, dtype=wg.float64))
+    net.to("cpu")
+    assert {t.device for p in net.parameters() for t in (p, p.grad)} == {"cpu"}
+
+
 def test_state_dicts_copies_and_files(tmp_path: Any) -> None:
     net = model().to(FIRST)
     opt = wg.optim.Adam(net.parameters(), lr=0.05)

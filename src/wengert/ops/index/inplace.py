@@ -399,7 +399,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
     if tracked:
         x.requires_grad_()
     if grad is not None:
-        x.grad = wrap(grad.detach().numpy().astype(dtype))
+        x.grad = wrap(in_place_of(grad._data, grad.detach().numpy().astype(dtype)))
 
 
 # -- augmented assignment
