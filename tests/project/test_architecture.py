@@ -165,5 +165,6 @@ def test_importing_pytorchs_api_leaves_the_compiler_for_who_compiles() -> None:
     assert set(out.stdout.split()) <= {
         "wengert.execute",
         "wengert.execute.composites",
+        "wengert.execute.placement",
         "wengert.execute.interpreter",
     }

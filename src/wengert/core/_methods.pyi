@@ -524,6 +524,8 @@ class Methods:
         """Return `x` cut along an axis as NumPy's `array_split` does."""
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool = False) -> Tensor:
         """Return `x` in another dtype, on another device, or both; `x` itself where nothing has to change."""
+    def to_device(self, device: _Str, /, *, stream: Any = None) -> Tensor:
+        """Return `x` on a device, itself where it is there (Array API); see `to`."""
     def top_k(self, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
         """Return the k largest elements along an axis, largest first, and their indices."""
     def topk(self, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:

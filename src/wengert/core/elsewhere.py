@@ -1,4 +1,4 @@
-"""Values that are not in the host's memory as a whole.
+"""Values that are not in the host's memory as a whole, and the devices that such may be placed on.
 
 Such a value has a shape and a dtype, stands in the place of an array, and computes nothing. Whoever takes it for
 an array is told so: what knows where it is (:mod:`wengert.distribute`, `execute/xla`) asks for it by name.
@@ -6,13 +6,14 @@ an array is told so: what knows where it is (:mod:`wengert.distribute`, `execute
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from .errors import GraphError, fail
-from .spec import DType, Shape, Spec
+from .spec import DType, Shape, Spec, spec_of
 
 # What arrays are asked first, by compiled calls and optimisers: the flags of a contiguous array.
 _FLAGS = SimpleNamespace(num=0x0501, writeable=True)
@@ -139,3 +140,117 @@ def in_place_of(old: Any, new: Any) -> Any:
 def as_data(x: Any) -> Any:
     """Return what stands for a tensor's value: an array, or a value that is elsewhere."""
     return x if isinstance(x, Elsewhere) else np.asarray(x)
+
+
+# -- devices
+
+CPU = "cpu"
+# What others call a device: PyTorch, JAX.
+_KINDS = frozenset({"cpu", "cuda", "gpu", "mps", "rocm", "tpu", "xla", "xpu"})
+
+
+class Placing(Protocol):
+    """An engine's devices: `name` finds one, and `put` puts an array on the device that `name` has named."""
+
+    def name(self, kind: str, number: int) -> str:
+        """Return the one name of a device. Raises GraphError where there is none."""
+        ...
+
+    def put(self, array: Any, place: str) -> Elsewhere:
+        """Return a copy of an array on a device."""
+        ...
+
+
+_loads: list[Callable[[], Placing]] = []
+
+
+def register(load: Callable[[], Placing]) -> None:
+    """Register what gives the devices of an engine, called when one is named."""
+    _loads[:] = [load]
+
+
+def placing() -> Placing:
+    """Return what puts arrays on devices."""
+    return _loads[0]()
+
+
+def names_device(x: Any) -> bool:
+    """Return whether `x` is a device's name, "cuda:0" say: of one that there is, or of another."""
+    return isinstance(x, str) and x.partition(":")[0] in _KINDS
+
+
+def device_name(device: Any) -> str:
+    """Return the one name of a device: "cpu", "xla:1", "cuda:0"; None is the processor.
+
+    Raises GraphError (a ValueError) where there is no such device.
+    """
+    if device is None:
+        return CPU
+    kind, colon, number = str(device).partition(":")
+    if kind == CPU and number in ("", "0"):
+        return CPU
+    if kind not in _KINDS or kind == CPU or (colon and not (number.isascii() and number.isdigit())):
+        refuse_device(device, "there is no such device")
+    return placing().name(kind, int(number or 0))
+
+
+def refuse_device(device: Any, why: str) -> NoReturn:
+    """Raise GraphError for a device that there is not."""
+    fail(
+        GraphError,
+        f"device {str(device)!r}: {why}",
+        'Devices are "cpu", where tensors are unless they are placed elsewhere, and those of JAX: "xla:0", its first '
+        'one of any kind, "cuda:0", "tpu:0".',
+    )
+
+
+class PlacedSpec(Spec):
+    """The shape and dtype of a value on a device: equal to the spec of any other such value, and another object.
+
+    Fast paths compare specs by identity, so that none takes a placed value for an array.
+    """
+
+    __slots__ = ("place",)
+
+    place: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return spec_at, (self.shape, self.dtype, self.place)
+
+
+_specs: dict[tuple[Shape, DType, str], PlacedSpec] = {}
+_LIMIT = 1 << 14
+
+
+def spec_at(shape: Shape, dtype: DType, place: str) -> PlacedSpec:
+    """Return the one spec of values of this shape and dtype at a place."""
+    key = shape, dtype, place
+    found = _specs.get(key)
+    if found is None:
+        if len(_specs) >= _LIMIT:
+            _specs.clear()
+        found = PlacedSpec(shape, dtype, {})
+        found.place = place
+        _specs[key] = found
+    return found
+
+
+def place_of(x: Any) -> str:
+    """Return the name of the device that a tensor's value is on; of an abstract one the processor's."""
+    data = x._data
+    return CPU if type(data) is np.ndarray or data is None else getattr(data, "place", None) or CPU
+
+
+def moved(data: Any, place: str) -> Any:
+    """Return a value, an array or one on a device, on another device, by its one name."""
+    value = here(data, f"to({place!r})")
+    return value if place == CPU else placing().put(value, place)
+
+
+def move_(x: Any, place: str) -> None:
+    """Move a tensor's value, and its gradient's, to a device; the object stays the one that others refer to."""
+    if x._data is not None and place_of(x) != place:
+        data = moved(x._data, place)
+        x._data, x._spec = data, data.spec if isinstance(data, Elsewhere) else spec_of(data.shape, data.dtype)
+    if x.grad is not None:
+        move_(x.grad, place)

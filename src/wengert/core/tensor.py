@@ -13,8 +13,7 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .devices import CPU, device_name, placing
-from .elsewhere import Elsewhere, as_data, here
+from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
@@ -142,15 +141,6 @@ class Tensor(Methods):
     def device(self) -> str:
         """The name of the device that the value is on: "cpu", or the one that it was placed on, "xla:1" say."""
         return place_of(self)
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor on a device, itself where it is there (Array API); see :meth:`to`.
-
-        Raises GraphError (a ValueError) for a device that there is not.
-        """
-        if stream is not None:
-            fail(GraphError, f"to_device with stream={stream!r}", "Devices have no streams here: leave it out.")
-        return placed(self, str(device))
 
     def numel(self) -> int:
         """Return the number of elements."""
@@ -745,47 +735,6 @@ def abstract_like(x: Tensor) -> Tensor:
     return like(x, abstract(x.node))
 
 
-def place_of(x: Tensor) -> str:
-    """Return the name of the device that a tensor's value is on; of an abstract one the processor's."""
-    data = x._data
-    return CPU if type(data) is ndarray or data is None else getattr(data, "place", None) or CPU
-
-
-def placed(x: Tensor, device: Any) -> Tensor:
-    """Return a tensor with the same value on a device; itself where it is there, and while a program is traced.
-
-    Raises GraphError for a device that there is not, GradientError where gradients would be lost.
-    """
-    name = device_name(device)
-    if x._data is None or name == place_of(x) or get_capture() is not None or get_mode().tracing:
-        return x  # a program computes where it runs
-    if isinstance(x._data, Elsewhere) and x._data.place is None:
-        x._data.refuse(f"to({name!r})")
-    if x._carries_gradients and get_mode().grad:
-        fail(
-            GradientError,
-            f"to({name!r}) of a tensor that requires gradients, {x.spec}, on {place_of(x)}",
-            "No gradient comes back from another device. Make the leaf there: x.detach().to(...).requires_grad_(), or "
-            "move a module's parameters, which stay the same objects: module.to(...).",
-        )
-    return like(x, wrap(moved(x._data, name)))
-
-
-def moved(data: Any, place: str) -> Any:
-    """Return a value, an array or one on a device, on another device."""
-    value = here(data, f"to({place!r})")
-    return value if place == CPU else placing().put(value, place)
-
-
-def move_(x: Tensor, place: str) -> None:
-    """Move a tensor's value to a device, by its one name; the object stays the one that others refer to."""
-    if x._data is not None and place_of(x) != place:
-        made = wrap(moved(x._data, place))
-        x._data, x._spec = made._data, made._spec
-    if x.grad is not None:
-        move_(x.grad, place)
-
-
 def _rebuild(
     cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor | None, place: str | None = None
 ) -> Tensor:
@@ -909,7 +858,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
             [3, 4]])
     """
     if device is not None:
-        return placed(asarray(data, dtype, copy), device)
+        out: Tensor = asarray(data, dtype, copy).to_device(str(device))
+        return out
     if dtype is None and type(data) is ndarray and data.dtype in NATIVE:
         array = data if copy is False or (copy is None and is_frozen(data)) else data.copy()
         own = NATIVE[data.dtype]

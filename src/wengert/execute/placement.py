@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ..core.devices import Placing, register
+from ..core.elsewhere import Placing, register
 
 
 def _jax() -> Placing:

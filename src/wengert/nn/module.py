@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..core import tree
-from ..core.devices import device_name, names_device
+from ..core.elsewhere import device_name, move_, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
-from ..core.tensor import Tensor, asarray, like, move_, wrap
+from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import recast_, set_gradient
 from .parameter import Parameter
 

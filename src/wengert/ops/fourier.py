@@ -36,12 +36,12 @@ from ..core.spec import (
     show,
     spec_of,
 )
-from ..core.tensor import Tensor, placed, wrap
+from ..core.tensor import Tensor, wrap
 from .aliases import alias
 from .pointwise.arithmetic import conj
 from .structure.axes import roll
 from .structure.extend import pad_op
-from .structure.shapes import as_operand, cast, casted, int_args
+from .structure.shapes import as_operand, cast, casted, int_args, placed
 
 Norm = Literal["backward", "ortho", "forward"]
 Sizes = Sequence[int] | None

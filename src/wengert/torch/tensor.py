@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.devices import device_name, names_device
+from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fail
 from ..core.node import RemovableHandle
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
-from ..core.tensor import DataView, asarray, new, of_class, place_of, placed
+from ..core.tensor import DataView, asarray, new, of_class
 from ..core.tensor import Tensor as Plain
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
+from ..ops.structure.shapes import placed
 from .dtypes import DTYPES, dtype, dtype_named
 
 Array = np.ndarray[Any, Any]

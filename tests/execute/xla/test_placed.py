@@ -15,8 +15,8 @@ import pytest
 
 import wengert as wg
 from wengert import nn
+from wengert.core.elsewhere import move_
 from wengert.core.errors import GradientError
-from wengert.core.tensor import move_
 
 pytest.importorskip("jax", reason="the devices are JAX's")
 

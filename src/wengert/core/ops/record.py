@@ -11,8 +11,8 @@ from weakref import ref
 
 import numpy as np
 
-from ..devices import PlacedSpec
 from ..dims import has_dims
+from ..elsewhere import PlacedSpec
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
 from ..mode import get_mode
 from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node

@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.devices import CPU
-from ...core.elsewhere import Elsewhere
+from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node

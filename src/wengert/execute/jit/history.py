@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...core.devices import CPU
+from ...core.elsewhere import CPU
 from ...core.spec import show
 from .capture.reading import Reads
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.devices import CPU
+from ...core.elsewhere import CPU
 from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
 from ...core.ops.op import LEAF
@@ -45,8 +45,7 @@ from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
 from .history import DRAWS, History, Record, facts_of, is_plain_fact
 from .options import Options, nbytes_of
-from .placement import kept_here, place_of_program
-from .program import Path
+from .program import Path, kept_here, place_of_program
 from .signature import (
     Call,
     CallAgain,

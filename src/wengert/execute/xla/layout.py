@@ -11,22 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.graph.graph import Graph
-from ...core.graph.snapshot import LEAVES, located, with_inputs
+from ...core.graph.snapshot import LEAVES, located, specs_of, with_inputs
 from ...core.node import Node
+from ...core.ops.facets import Role
 from ...core.ops.op import TABLE
 from ...core.spec import Spec
-
-# What gives images, with the attribute that has a number for each of their spatial axes.
-_IMAGES = {
-    "convolve": "stride", "convolve_transpose": "stride", "max_pool": "kernel", "argmax_pool": "kernel",
-    "pool_select": "kernel", "pool_scatter": "kernel", "sum_pool": "kernel", "spread_pool": "kernel",
-}  # fmt: skip
-_REDUCED = frozenset({"sum", "mean", "max", "min"})
+from .rules import IMAGES
 
 
 def channels_last(graph: Graph) -> Graph:
     """Return the same graph with images between its convolutions and pools in the other layout."""
-    if not any(node.op.name in _IMAGES for node in graph.nodes):
+    if not any(node.op.name in IMAGES for node in graph.nodes):
         return graph
     turned, inputs = _Turned(), set(graph.inputs)
     for node in graph.nodes:
@@ -60,9 +55,8 @@ class _Turned:
         reduced = self._reduced(node, count) if count else None
         if reduced is not None:
             self._plain[node] = reduced
-        name = node.op.name
-        if name in _IMAGES and node.spec.ndim >= len(node.attrs[_IMAGES[name]]) + 2:
-            self._axes[node] = len(node.attrs[_IMAGES[name]])
+        if node.op.name in IMAGES and node.spec.ndim >= len(node.attrs["stride"]) + 2:
+            self._axes[node] = len(node.attrs["stride"])
 
     def plain(self, node: Node) -> Node:
         """Return a node's value as the old graph has it."""
@@ -96,9 +90,7 @@ class _Turned:
         """Return an elementwise node on values with channels behind; None for any other."""
         shape = node.spec.shape
         operands = [e for e in node.inputs if isinstance(e, Node)]
-        if node.op.kind != "elementwise" and node.op.name not in ("cast", "where", "stop_gradient"):
-            return None
-        if any(e.spec.shape != shape for e in operands):
+        if node.op.role is not Role.BY_ELEMENT or any(specs_of(e)[0].shape != shape for e in operands):
             return None
         inputs = tuple(self.last(e, count) if isinstance(e, Node) else e for e in node.inputs)
         spec = node.spec.with_shape(tuple(shape[a] for a in _forth(len(shape), count)))
@@ -107,7 +99,9 @@ class _Turned:
     def _reduced(self, node: Node, count: int) -> Node | None:
         """Return a reduction of a value with channels behind whose result is the same; None where it is not."""
         (x, *others) = node.inputs
-        if node.op.name not in _REDUCED or others or x not in self._axes or node.attrs.get("keepdims"):
+        facets = node.op.facets
+        is_reduction = "reduction" in facets or facets.get("dependence") == "axes"
+        if not is_reduction or others or x not in self._axes or node.attrs.get("keepdims"):
             return None
         ndim = x.spec.ndim
         order = _forth(ndim, count)

@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.devices import refuse_device, spec_at
-from ...core.elsewhere import Elsewhere, here
+from ...core.elsewhere import Elsewhere, here, refuse_device, spec_at
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.spec import DType, spec_of

@@ -21,6 +21,8 @@ from .api import jnp, lax
 # arrays; what the node holds as a Python number is one.
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
+# The ops whose results are images, (N, C, *S), and whose attribute `stride` has a number for each axis of S.
+IMAGES: set[str] = set()
 
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
@@ -31,6 +33,11 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+def gives_images(*names: str) -> None:
+    """Declare that ops, by their names, give images."""
+    IMAGES.update(names)
 
 
 def rule_of(op: Op) -> Rule | None:

@@ -23,10 +23,10 @@ from ...core.ops.op import TABLE
 from ...core.ops.record import filled
 from ...core.spec import DType, Shape, as_dtype, default_float, inexact_dtype, normalize_shape, show, spec_of
 from ...core.standins import WeakTensor, weak
-from ...core.tensor import Tensor, asarray, placed, wrap
+from ...core.tensor import Tensor, asarray, wrap
 from ..aliases import alias
 from .dtypes import result_type
-from .shapes import as_operand, broadcast_to, casted
+from .shapes import as_operand, broadcast_to, casted, placed
 
 Number = bool | int | float | complex
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core import spec
-from ...core.devices import device_name
+from ...core.elsewhere import device_name
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import public
 from ...core.ops.record import EXAMPLES, SCALARS

@@ -12,9 +12,9 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
-from ...core.devices import names_device
 from ...core.dims import Dim
-from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.elsewhere import Elsewhere, device_name, moved, names_device, place_of
+from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
 from ...core.ops.facets import Cause, Form, Nonfinite, Role
@@ -44,8 +44,9 @@ from ...core.spec import (
 )
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak_number
+from ...core.state.capture import get_capture
 from ...core.state.observer import observers
-from ...core.tensor import Tensor, asarray, new, place_of, placed
+from ...core.tensor import Tensor, asarray, like, new, wrap
 from ..aliases import dim_alias
 
 
@@ -525,6 +526,37 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
     if device is not None:
         out = placed(out, device)
     return another(out) if copy and out is x else out
+
+
+def placed(x: Tensor, device: Any) -> Tensor:
+    """Return a tensor with the same value on a device; itself where it is there, and while a program is traced.
+
+    Raises GraphError for a device that there is not, GradientError where gradients would be lost.
+    """
+    name = device_name(device)
+    if x._data is None or name == place_of(x) or get_capture() is not None or get_mode().tracing:
+        return x  # a program computes where it runs
+    if isinstance(x._data, Elsewhere) and x._data.place is None:
+        x._data.refuse(f"to({name!r})")
+    if x._carries_gradients and get_mode().grad:
+        fail(
+            GradientError,
+            f"to({name!r}) of a tensor that requires gradients, {x.spec}, on {place_of(x)}",
+            "No gradient comes back from another device. Make the leaf there: x.detach().to(...).requires_grad_(), or "
+            "move a module's parameters, which stay the same objects: module.to(...).",
+        )
+    return like(x, wrap(moved(x._data, name)))
+
+
+@public(method=True, function=False)
+def to_device(x: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """Return `x` on a device, itself where it is there (Array API); see `to`.
+
+    Raises GraphError (a ValueError) for a device that there is not, and for a stream.
+    """
+    if stream is not None:
+        fail(GraphError, f"to_device with stream={stream!r}", "Devices have no streams here: leave it out.")
+    return placed(x, str(device))
 
 
 @public(method=True, function=False)

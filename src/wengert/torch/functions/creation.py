@@ -9,12 +9,13 @@ import numpy as np
 
 import wengert as wg
 
+from ...core.elsewhere import place_of
 from ...core.errors import DTypeError, fail
 from ...core.spec import default_float, default_int
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import asarray, of_class, place_of, placed
+from ...core.tensor import asarray, of_class
 from ...core.tensor import tensor as plain_tensor
-from ...ops.structure.shapes import int_args
+from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, function, method, tensor_of
 from ..tensor import TYPES, Tensor, dtype_of, legacy, where
 

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from ....core.elsewhere import here
+from ....core.elsewhere import here, place_of
 from ....core.errors import GENERATED
 from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
 from ....core.state.cells import Cell, TensorCell
-from ....core.tensor import DataView, Tensor, depends_on_open, place_of
+from ....core.tensor import DataView, Tensor, depends_on_open
 from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
 from .reading import (

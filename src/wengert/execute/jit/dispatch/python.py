@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import CPU
+from ....core.elsewhere import CPU
 from ....core.mode import get_mode
 from ....core.node import Hooked, Node
 from ....core.ops.op import LEAF

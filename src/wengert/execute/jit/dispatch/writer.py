@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.devices import CPU, spec_at
+from ....core.elsewhere import CPU, place_of, spec_at
 from ....core.mode import get_mode
 from ....core.node import Hooked
 from ....core.ops.op import LEAF
@@ -16,7 +16,7 @@ from ....core.spec import Spec
 from ....core.standins import WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
-from ....core.tensor import DataView, Tensor, place_of
+from ....core.tensor import DataView, Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
 from ..capture.captured import Captures

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....core.node import Node
 from ..api import jnp, lax
-from ..rules import Trace, dtype_of, is_half, lowers, narrow, shape_of, wide
+from ..rules import Trace, dtype_of, gives_images, is_half, lowers, narrow, shape_of, wide
 
 
 def _contract(node: Node, x: Any, y: Any, contracted: Any, batch: Any) -> Any:
@@ -300,3 +300,7 @@ def _spread_pool(t: Trace, node: Node, y: Any) -> Any:
     y = wide(pool.last(y))
     out = pool.joined(pool.tiled(y)) if pool.tiles(y) else pool.spread([y] * pool.count)
     return pool.first(narrow(out, dtype_of(node)))
+
+
+gives_images("convolve", "convolve_transpose")
+gives_images("max_pool", "argmax_pool", "pool_select", "pool_scatter", "sum_pool", "spread_pool")
