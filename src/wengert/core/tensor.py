@@ -858,8 +858,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
             [3, 4]])
     """
     if device is not None:
-        out: Tensor = asarray(data, dtype, copy).to_device(str(device))
-        return out
+        there: Tensor = asarray(data, dtype, copy).to_device(str(device))
+        return there
     if dtype is None and type(data) is ndarray and data.dtype in NATIVE:
         array = data if copy is False or (copy is None and is_frozen(data)) else data.copy()
         own = NATIVE[data.dtype]
