@@ -31,6 +31,8 @@ from .copies import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined
 
 # The most pieces that a checked pass is cut into: each has a flag of its own.
 PIECES = 64
+# So many places of constant indices are a part of the program; more would be kept for what little time they take.
+MOST_KNOWN = 1 << 18
 
 
 # -- indices
@@ -88,7 +90,7 @@ def places(
     if 0 in sizes:
         add_check(low, node, indices, sizes, axis, None)
         return None
-    if all(i.buffer.kind == "constant" for i in indices):
+    if out.size <= MOST_KNOWN and all(i.buffer.kind == "constant" for i in indices):
         known = _known_places(indices, sizes, strides)
         if known is not None:
             return low.made(("places", tuple(indices), tuple(sizes), tuple(strides)), lambda: known)
