@@ -52,6 +52,8 @@ TILE_BYTES = 16 << 10
 # Images of at most so many channels are read as they lie, where these lie apart: laying them together, number by
 # number, takes longer than the shorter runs of taps.
 PLANES = 4
+# Of what is seldom computed tiles have few outputs: their code is made quickly, and takes a third longer.
+SELDOM_ROWS = 4
 
 _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
 
@@ -379,7 +381,8 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         arithmetic, held = PAIRS, Held(x.type, I16, "channels")
     panels, smallest = packed(low, w, axes, nv * target.lanes(type), node, arithmetic.per, left)
     depth_held = panels.shape[2]
-    tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
+    rows = most_rows(target, nv) if left is None else SELDOM_ROWS
+    tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, rows)
     per_piece, panels_piece = _shares(x, axes, tiles_y, panels, held.elements(x.shape[1]) * held.type.size)
     source = reading("x", x, axes, min(per_piece * tiles_y.tile, axes.y.outputs), held)
     offsets, run = tap_runs(axes, source.strides, groups, depth_held)
