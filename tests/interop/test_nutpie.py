@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 from typing import Any
 
@@ -134,6 +135,24 @@ def test_variables_that_the_density_does_not_depend_on() -> None:
     assert value == pytest.approx(-0.5 * (at[:6] ** 2).sum() - 3 * np.log(2 * np.pi))
     np.testing.assert_allclose(gradient, [*-at[:6], 0.0], atol=1e-15)
     assert made.shapes == {"x": (2, 3), "free": (), "double": (2, 3)}
+
+
+def test_nothing_is_collected_while_a_model_is_compiled(eight_schools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wengert.interop import pymc as ours
+
+    given, seen = ours._graph, []
+
+    def graph(*args: Any) -> Any:
+        seen.append(gc.isenabled())
+        return given(*args)
+
+    monkeypatch.setattr(ours, "_graph", graph)
+    ours.compile(eight_schools)
+    assert gc.isenabled()
+    with pytest.raises(TypeError):
+        ours.compile(None)
+    assert gc.isenabled()
+    assert seen == [False]
 
 
 def test_first_points_take_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
