@@ -73,7 +73,7 @@ def _pack(b: Builder, type: Type, width: int, per: int, may_be_done: bool) -> No
     that say whether it is (see :class:`Shape`).
     """
     r = _PACK.load(b)
-    end = _unless_done(b, _PACK.end) if may_be_done else b.hi
+    end = _unless_done(b, _PACK.end + (2 if per == 2 else 0)) if may_be_done else b.hi
     type = as_bits(type)
     taps = b.mul(b.mul(r["taps_z"], r["taps_y"]), r["taps_x"])
     depth = r["depth"]
@@ -157,10 +157,11 @@ def _packed(low: Lowering, w: View, axes: Axes, width: int, node: Node, per: int
     type, units = w.type, groups * panels * axes.taps
     found = low.temp((units,), np.int64) if per == 2 else None
     key, again = f"conv.pack {type.text} {width} {per}", left is not None
-    asked: list[int | View] = [v for v in (found,) if v is not None]
+    asked: list[int | View] = [] if found is None else [found]
+    asked += [] if left is None else [left, left.size]
     low.step(
         low.kernel(f"{key}{' again' if again else ''}", lambda b: _pack(b, type, width, per, again)),
-        [*words, *asked, *([] if left is None else [left, left.size])],
+        [*words, *asked],
         reads=[w] if left is None else [w, left],
         writes=[out] if found is None else [out, found],
         units=units,
