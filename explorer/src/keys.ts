@@ -52,6 +52,8 @@ export function listenForKeys(store: Store, element: HTMLElement): () => void {
       store.typed.value = [...store.typed.value, event.key];
       return;
     }
+    // A dialog closes itself: it may be one that this page's state knows nothing of.
+    if (event.key === "Escape" && event.target instanceof Element && event.target.closest("dialog") !== null) return;
     if (event.metaKey || event.ctrlKey || event.altKey || takesKeys(event, pointer.at())) return;
     const tab = /^[1-9]$/.test(event.key) ? tabsOf(store)[Number(event.key) - 1] : undefined;
     if (tab !== undefined) {

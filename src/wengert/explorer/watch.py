@@ -68,7 +68,9 @@ OTHERS = 12
 # single steps, by samples, by looks at activations with the states that are kept. Where they would take more they come
 # more seldom. What the server's thread does with them counts, for it keeps the training from Python. What cannot be
 # measured, such as code and data that a look drives out of the caches, has the rest of 2 %.
+# The first steps are all told of: a few are no training, and are looked at one by one.
 EVERY = 200
+FIRST = 50
 TELLING, SAMPLING, KEEPING_STATES = 0.002, 0.003, 0.003
 # Modules whose norms are drawn, and points of each; samples between two looks at activations and states that are kept;
 # seconds that a paused training waits for a page to come back.
@@ -262,7 +264,8 @@ class Watched:
         """Say when there is something to do again, where telling of a step began at a time, and took so much before."""
         entered = time.perf_counter()
         self._tells.done(step, seconds + entered - began + self._telling + self._taking_step, began)
-        self.due = min(self._tells.next, self._samples.next, self._states.next)
+        tells = self._tells.next if step >= FIRST else step + 1
+        self.due = min(tells, self._samples.next, self._states.next)
         # Asked last: a wish that comes meanwhile is not overlooked.
         if self.is_asked:
             self.due = 0

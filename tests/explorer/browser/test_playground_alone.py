@@ -144,6 +144,23 @@ def test_it_says_where_it_diverged(browser: Browser, file: Path) -> None:
         assert card["y"] <= area["y"] <= card["y"] + card["height"]
 
 
+def test_the_axis_keeps_up_with_a_loss_that_diverges(browser: Browser, file: Path) -> None:
+    with opened(browser, file, "play=line&o.rate=3") as (page, _):
+        page.get_by_role("img", name="Loss at step 0").wait_for()
+        steps(page, 30)
+        chart = page.get_by_role("img", name="Loss at step 30")
+        assert chart.locator("circle").last.evaluate("(dot) => dot.cy.baseVal.value") > 0
+        assert max(map(float, chart.locator(".wg-play-tick text").all_text_contents())) > 1e30
+
+
+def test_escape_closes_the_script(browser: Browser, file: Path) -> None:
+    with opened(browser, file) as (page, _):
+        page.get_by_role("button", name="Continue in Python").click()
+        page.get_by_role("dialog").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="detached")
+
+
 def test_the_dot_is_dragged_and_the_run_goes_on_from_there(browser: Browser, file: Path) -> None:
     with opened(browser, file, "play=line&o.rate=0.1") as (page, _):
         grip = page.locator("circle.wg-play-grip")

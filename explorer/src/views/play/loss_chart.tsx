@@ -100,6 +100,6 @@ function vertical(scale: ChartProps["scale"], values: readonly number[], guide: 
   if (scale === "share") return linear(0, 1, low, high, 2);
   const positive = [...values, ...(guide === undefined ? [] : [guide.value])].filter((value) => value > 0);
   const [least, most] = extent(positive) ?? [0.1, 10];
-  // Whole powers of ten, and room for the guide's words below it.
-  return logarithmic(Math.min(least / 1.8, most / 20), Math.min(most * 1.3, 1e30), low, high);
+  // Whole powers of ten, and room for the guide's words below it; up to what a number can be, for a loss that diverges.
+  return logarithmic(Math.min(least / 1.8, most / 20), Math.min(most * 1.3, Number.MAX_VALUE), low, high);
 }
