@@ -513,7 +513,8 @@ class Watched:
         self._tell(Message({"type": "inside", "step": step, "document": document}))
 
     def _step(self) -> int:
-        return max(self._last["step"], self.made())
+        told: int = self._last["step"]
+        return max(told, self.made())
 
     def frame(self) -> Message:
         """Return the newest state as a message; an older one that waits is dropped for it."""
