@@ -62,6 +62,8 @@ export class SceneBuilder<S extends Scene = Scene> {
   protected readonly measure: TextMeasure;
   protected readonly items: DisplayItem[] = [];
   protected readonly hits: HitArea[] = [];
+  /** Where words stand in the frames of containers: nothing may lie on them. */
+  private readonly titles: Rect[] = [];
 
   constructor(scene: S) {
     this.scene = scene;
@@ -113,6 +115,7 @@ export class SceneBuilder<S extends Scene = Scene> {
 
   private container(i: number, box: Rect, look: NodeLook): void {
     const { metrics } = this.scene;
+    const before = this.items.length;
     this.path(boxPath(box, 12), box, {
       fill: "panel",
       stroke: look.bad ? "bad" : look.selected ? "ink" : "value",
@@ -139,6 +142,7 @@ export class SceneBuilder<S extends Scene = Scene> {
         minScale: READABLE.caption,
       });
     }
+    this.titles.push(...this.items.slice(before).flatMap((item) => (item.kind === "text" ? [item.box] : [])));
     this.onFrame(i, box);
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.frame, box });
     this.hits.push({ target: { kind: "header", item: i }, level: LEVEL.header, box: { ...box, height: metrics.header * 1.2 } });
@@ -284,7 +288,7 @@ export class SceneBuilder<S extends Scene = Scene> {
     const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined || edges[e]!.mark !== undefined);
     for (const [e, { route }] of home) this.onEdge(route, edges[e]!);
     if (wanted.length === 0) return;
-    const crowd = new Crowd(graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)])));
+    const crowd = new Crowd([...this.titles, ...graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)]))]);
     for (const [edge, { route }] of wanted.sort((a, b) => a[0] - b[0])) {
       const look = edges[edge]!;
       for (const lane of ["value", "gradient"] as const) {
