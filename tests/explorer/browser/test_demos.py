@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -102,6 +103,27 @@ def test_signs_in_the_strip_are_set_in_fonts_that_hold_them(browser: Browser, tm
         )
         assert "Math" not in fonts["√"]
         assert "Math" in fonts["×"]
+
+
+def test_names_in_the_strip_fit_into_their_boxes(browser: Browser, tmp_path: Path) -> None:
+    model = wg.nn.Sequential(wg.nn.Linear(4, 3), wg.nn.Softplus())
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (model(x) + wg.random.normal((2, 3))).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    page_file = tmp_path / "names.html"
+    explore(step, wg.ones((2, 4)), compiled=False).save(page_file)
+    with opened(browser, page_file) as (shown, _):
+        found = shown.locator(".wg-keep-tick text").evaluate_all(
+            "(all) => all.map((text) => [text.textContent, text.getBBox().width])"
+        )
+        assert {"wei…", "bias"} <= {name for name, _ in found}
+        assert {name: width for name, width in found if width > 26} == {}
 
 
 def test_on_a_phone_the_pages_alone_scroll(browser: Browser, lessons: Path) -> None:

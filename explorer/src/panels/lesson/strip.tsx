@@ -175,7 +175,7 @@ function Ticks({ model, scale, at }: { model: Model; scale: Scale; at: number })
               class={/[√∛]/.test(symbol) ? "wg-root" : undefined}
               x={TICK / 2}
               y={TICK / 2}
-              font-size={symbol.length > 3 ? 7.5 : symbol.length > 2 ? 9 : symbol.length > 1 ? 11 : 15}
+              style={{ fontSize: `${symbol.length > 3 ? 8 : symbol.length > 2 ? 9.5 : symbol.length > 1 ? 11 : 15}px` }}
             >
               {symbol.length > 4 ? `${symbol.slice(0, 3)}…` : symbol}
             </text>
@@ -188,7 +188,8 @@ function Ticks({ model, scale, at }: { model: Model; scale: Scale; at: number })
 
 function tickSymbol(model: Model, event: number): string {
   const node = model.trace.events.node[event] as number;
-  return node < 0 ? "·" : symbolOf(model, node) || text(model, model.trace.nodes.name[node]);
+  // Of a leaf's path the last part: "weight" of "model.0.weight".
+  return node < 0 ? "·" : symbolOf(model, node).replace(/^.*\.(?=.)/, "") || text(model, model.trace.nodes.name[node]);
 }
 
 /** The width of an element, followed. */
