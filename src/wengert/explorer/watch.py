@@ -71,7 +71,7 @@ OTHERS = 12
 # The first steps are all told of: a few are no training, and are looked at one by one.
 EVERY = 200
 FIRST = 50
-TELLING, SAMPLING, KEEPING_STATES = 0.002, 0.003, 0.003
+TELLING, SAMPLING, KEEPING_STATES = 0.002, 0.003, 0.002
 # Modules whose norms are drawn, and points of each; samples between two looks at activations and states that are kept;
 # seconds that a paused training waits for a page to come back.
 MODULES = 24
