@@ -126,7 +126,7 @@ def test_a_notebook_shows_both_forms(browser: Browser, lab: str) -> None:
         # and for the widget the kernel answers.
         for app, elements in ((inside.locator(".wg-app"), False), (live, True)):
             app.locator("ul[aria-label=Nodes] button").nth(TURN).evaluate("(button) => button.click()")
-            expect(app.locator(".wg-right")).to_contain_text("std" if elements else "its elements were not recorded")
+            expect(app.locator(".wg-right")).to_contain_text("std" if elements else "Its elements were not recorded")
         outside = [url for url in heard.requests if url.startswith("http") and "//127.0.0.1:" not in url]
         assert outside == []
         if folder := os.environ.get("WENGERT_SCREENSHOTS"):
