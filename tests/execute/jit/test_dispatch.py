@@ -71,6 +71,27 @@ def test_a_dispatch_program_can_be_read() -> None:
     assert names == [*checks, *feeds, "run", "make", "pack_dict", "return"]
 
 
+@pytest.mark.parametrize("widths", [(8, 1), (8, 8, 1), (1, 1, 1), (8, 3)])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_steps_of_small_networks_are_dispatched_natively(widths: tuple[int, ...], batch: int) -> None:
+    """Whatever the strides of axes of size 1 are, an updated parameter is the parameter's array."""
+    if entry.entry() is None:
+        pytest.skip("native dispatch is off here")
+    layers = [wg.nn.Linear(m, n) for m, n in zip(widths, widths[1:])]
+    model = wg.nn.Sequential(*layers)
+    opt = wg.optim.Adam(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    fn = settled(wg.jit(step), wg.ones(batch, widths[0]))
+    assert native.function(dispatch_of(fn)) is not None
+
+
 # -- what one of the ways once did otherwise
 
 

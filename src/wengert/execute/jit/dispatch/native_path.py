@@ -296,11 +296,11 @@ class NativePath:
         """
         view, earlier = self.plan.outputs[k], self.plan.outputs[:k]
         source = view.buffer
-        if source.kind == "input" and view == self.plan.inputs[source.index]:
+        if source.kind == "input" and view.lies_as(self.plan.inputs[source.index]):
             if not source.donated and (k in own or not self.is_tensors(source.index)):
                 return None
             return self.fed.get(source.index)
-        same = next((j for j, other in enumerate(earlier) if other == view and j in self.results), None)
+        same = next((j for j, other in enumerate(earlier) if other.lies_as(view) and j in self.results), None)
         return None if same is None or k in own or same in own else self.results[same]
 
     def decided_at(self, k: int) -> tuple[str, Memory] | None:
@@ -310,9 +310,9 @@ class NativePath:
         """
         view = self.plan.outputs[k]
         for j, other in enumerate(self.plan.outputs[:k]):
-            if other == view and j in self.numbers:
+            if other.lies_as(view) and j in self.numbers:
                 return "decided", Memory(self.numbers[j])
-            if other == view and view.buffer.nbytes == 1 and self.seat.outputs[j] is not None:
+            if other.lies_as(view) and view.buffer.nbytes == 1 and self.seat.outputs[j] is not None:
                 return "decided_byte", Memory(self.seat.table[self.seat.outputs[j] :])
         if view.buffer.kind == "input" and view.buffer.nbytes == 1 and not view.buffer.donated:
             return "decided_byte", Memory(self.seat.table[self.seat.inputs[view.buffer.index] :])

@@ -103,8 +103,10 @@ class View(NamedTuple):
         return self._replace(shape=tuple(shape), strides=tuple(strides))
 
     def lies_as(self, other: View) -> bool:
-        """Return whether another view of the same shape is of the same elements."""
-        if self.buffer is not other.buffer or self.offset != other.offset or self.shape != other.shape:
+        """Return whether another view is the same array: strides of axes of size 1 say nothing."""
+        if self.buffer is not other.buffer or self.dtype != other.dtype:
+            return False
+        if self.offset != other.offset or self.shape != other.shape:
             return False
         return all(n <= 1 or s == t for n, s, t in zip(self.shape, self.strides, other.strides))
 

@@ -624,7 +624,7 @@ class Program:
     def _handed(self, view: View, inputs: Sequence[Array], handed: set[int]) -> Array | None:
         """Return the donated input that a result is as a whole, unless there is none or it was handed over already."""
         source = view.buffer
-        whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
+        whole = source.kind == "input" and source.donated and view.lies_as(self.plan.inputs[source.index])
         if not whole or source.index in handed:
             return None
         handed.add(source.index)
