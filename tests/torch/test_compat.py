@@ -9,6 +9,7 @@ import pytest
 
 import wengert.torch as torch
 import wengert.torch.backends.cudnn as cudnn
+from wengert.core.arrays import PRINTING
 from torch_calls import recorded
 from torch_comparing import check
 
@@ -73,6 +74,7 @@ def test_defaults():
 
 def test_how_tensors_are_shown():
     x = torch.tensor([1.23456, 1e-7])
+    shown, before = str(x), dict(PRINTING)
     try:
         torch.set_printoptions(precision=2, sci_mode=True)
         assert str(x) == "tensor([1.23e+00, 1.00e-07])"
@@ -80,9 +82,11 @@ def test_how_tensors_are_shown():
         assert "e" not in str(x).partition("(")[2]
         torch.set_printoptions(threshold=2, edgeitems=1)
         assert "..." in str(torch.arange(9))
+        torch.set_printoptions(profile="default")
+        assert str(x) == shown
     finally:
-        torch.set_printoptions(profile="default", sci_mode=False)
-        torch.set_printoptions(linewidth=75)
+        PRINTING.clear()
+        PRINTING.update(before)
 
 
 def test_contexts_are_decorators_with_and_without_a_call():

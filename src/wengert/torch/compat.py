@@ -187,7 +187,7 @@ def set_printoptions(
     precision: digits after the point. threshold: how many elements are shown in full. edgeitems: how many at each end
         of an axis of more. linewidth: characters in a line.
     profile: "default", "short" or "full" settings, before the others.
-    sci_mode: False never shows powers of ten, True always.
+    sci_mode: False never shows powers of ten, True always; left out, as the numbers are, whatever was said before.
     """
     profiles = {
         "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": 80},
@@ -198,10 +198,9 @@ def set_printoptions(
         PRINTING.update(profiles[profile])
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "max_line_width": linewidth}
     PRINTING.update({k: min(v, np.iinfo(np.int64).max) for k, v in given.items() if v is not None})
-    if sci_mode is not None:
-        PRINTING["suppress_small"] = not sci_mode
-        digits = PRINTING["precision"]
-        PRINTING["formatter"] = {"float_kind": lambda x: f"{x:.{digits}e}"} if sci_mode else None
+    digits = PRINTING["precision"]
+    PRINTING["suppress_small"] = sci_mode is False
+    PRINTING["formatter"] = {"float_kind": lambda x: f"{x:.{digits}e}"} if sci_mode else None
 
 
 # -- threads, and settings that change no number
