@@ -9,9 +9,9 @@ import pytest
 
 import wengert.torch as torch
 import wengert.torch.backends.cudnn as cudnn
-from wengert.core.arrays import PRINTING
 from torch_calls import recorded
 from torch_comparing import check
+from wengert.core.arrays import PRINTING
 
 _DTYPES = "(torch.bool, torch.uint8, torch.int8, torch.short, torch.int, torch.long, torch.half, torch.float, torch.double, torch.cfloat, torch.cdouble)"  # noqa: E501
 CALLS = [
