@@ -70,3 +70,71 @@ def test_losses_are_those_of_one_process(kind: str, plan: str) -> None:
     # Halves are rounded at other places where a batch is in parts.
     rtol = 2e-2 if kind == "autocast" else 1e-12
     np.testing.assert_allclose(losses(kind, plan), losses(kind, ""), rtol=rtol)
+
+
+def test_programs_refuse_writes_that_nobody_would_see() -> None:
+    """They return all that comes of them: arguments and gradients outside stay as they were."""
+    mesh, p = dist.Mesh(data=2), wg.nn.Parameter(wg.ones(()))
+    x = wg.arange(4.0)
+
+    def item(x: Any) -> Any:
+        x[0] = 5.0
+        return x
+
+    def inside(d: Any) -> Any:
+        d["a"] += 1
+        return d["a"]
+
+    def backward(x: Any) -> Any:
+        (x * p).sum().backward()
+        return x
+
+    def own(x: Any) -> Any:
+        y, w = x.clone().mul_(2), wg.tensor(2.0, requires_grad=True)
+        (x * w).sum().backward()
+        return y * w.grad
+
+    for made in (
+        lambda fn: dist.partition(fn, mesh, ("data",)),
+        lambda fn: dist.shard_map(fn, mesh, ("data",), "data"),
+    ):
+        for fn, args in ((item, x), (lambda x: x.mul_(2), x), (inside, {"a": x})):
+            with pytest.raises(wg.GraphError, match=r"writes to its argument .*test_crossings.py"):
+                made(fn)(args)
+        with pytest.raises(wg.GraphError, match=r"fills the .grad of a tensor from outside"):
+            made(backward)(x)
+        made(own)(x)  # what is the function's own it may write to
+    assert p.grad is None
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_errors_of_a_step_are_the_users_where_values_are_in_parts() -> None:
+    mesh = dist.Mesh(data=2)
+    net = dist.shard(wg.nn.Linear(4, 6), mesh, fsdp="data")
+
+    def raises(x: Any) -> Any:
+        net(x)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$"):
+        dist.jit(raises, mesh=mesh, in_specs=("data",))(wg.ones(4, 4))
+    with pytest.raises(wg.ShapeError, match="reshape of"):
+        dist.jit(lambda x: net(x).reshape(5, 5), mesh=mesh, in_specs=("data",))(wg.ones(4, 4))
+    with pytest.raises(wg.DTypeError, match="weight"):
+        net.to(wg.float64)
+    assert net.weight.requires_grad  # nothing changed
+    assert net.bias.requires_grad
+
+
+def test_steps_take_values_in_parts_as_arguments() -> None:
+    mesh = dist.Mesh(data=2)
+    x = dist.place(wg.arange(8.0), mesh, "data")
+    step = dist.jit(lambda x: (x * 2).sum(), mesh=mesh, in_specs=("data",))
+    assert [float(step(x)) for _ in range(6)] == [56.0] * 6
+
+
+def test_meshes_have_named_axes() -> None:
+    with pytest.raises(wg.GraphError, match=r"a mesh of axes 2 .*test_crossings"):
+        dist.Mesh(2)  # type: ignore[arg-type]
+    with pytest.raises(wg.GraphError, match=r"jit with blocks=4 on .*test_crossings"):
+        dist.jit(lambda x: x, mesh=dist.Mesh(data=2), blocks=4)  # type: ignore[arg-type]

@@ -146,3 +146,28 @@ def test_what_is_refused(tmp_path: Path) -> None:
         dist.launch(2, str(tmp_path / "missing.py"))
     with pytest.raises(wg.GraphError, match="engine='tcp'"):
         dist.run(meshes.train, 2, engine="tcp")
+
+
+THREADS = """
+import threading
+import wengert as wg
+from wengert import distribute as dist
+step = dist.jit(lambda x, s: (x * s).sum(), mesh=dist.Mesh(data=2), in_specs=("data", None))
+x, found = wg.arange(4096.0), []
+run = lambda: found.extend(float(step(x, 1.0)) for _ in range(20))
+threads = [threading.Thread(target=run) for _ in range(3)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert set(found) == {4096 * 4095 / 2} and len(found) == 60, found
+"""
+
+
+def test_threads_of_a_rank_take_turns(tmp_path: Path) -> None:
+    """A program has one run at a time, and ranks meet in one order."""
+    script = tmp_path / "threads.py"
+    script.write_text(THREADS)
+    command = [sys.executable, "-m", "wengert", "launch", "-n", "2", str(script)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr

@@ -12,11 +12,18 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from .errors import GraphError, fail
+from .errors import GraphError, WengertError, error, fail
 from .spec import DType, Shape, Spec, spec_of
 
 # What arrays are asked first, by compiled calls and optimisers: the flags of a contiguous array.
 _FLAGS = SimpleNamespace(num=0x0501, writeable=True)
+
+
+def refuse_here(kind: type[WengertError], what: str, remedy: str) -> NoReturn:
+    """Raise an error of what took a value for an array of the host's that is none: `is_elsewhere` tells it."""
+    found = error(kind, what, remedy)
+    found.is_elsewhere = True
+    raise found from None
 
 
 def _refused(name: str) -> Any:
@@ -47,7 +54,7 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
 
     def refuse(self, what: str) -> NoReturn:
         """Raise GraphError: what is asked for needs a whole value."""
-        fail(GraphError, f"{what} of {self!r}, which is not here as a whole", "Join its parts first.")
+        refuse_here(GraphError, f"{what} of {self!r}, which is not here as a whole", "Join its parts first.")
 
     def full(self, number: Any, dtype: DType) -> Elsewhere:
         """Return a value of the same shape, in the same places, that is everywhere one number."""

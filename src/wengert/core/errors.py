@@ -26,6 +26,9 @@ class WengertError(Exception):
     ShapeError True
     """
 
+    # True where a value is not in the host's memory as what it was taken for.
+    is_elsewhere = False
+
 
 class ShapeError(WengertError, ValueError):
     """An error for shapes that do not fit an operation, an axis that does not exist, a ragged nested list."""

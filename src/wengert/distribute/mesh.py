@@ -38,6 +38,8 @@ class Mesh:
     __slots__ = ("axes", "names", "size", "_tokens")
 
     def __init__(self, axes: Mapping[str, int] | None = None, **named: int) -> None:
+        if not isinstance(axes, Mapping | None):
+            fail(GraphError, f"a mesh of axes {axes!r}", "They have names: wg.distribute.Mesh(data=4).")
         self.axes: dict[str, int] = {**(axes or {}), **named}
         self.names = tuple(self.axes)
         if not self.axes:
@@ -157,6 +159,10 @@ class Transport:
         All ranks ask for it at the same time.
         """
         return None
+
+    def one_thread(self) -> AbstractContextManager[Any]:
+        """Return a block for one thread of this process at a time: a program's run, or a collective."""
+        return nullcontext()
 
     def trusting(self) -> AbstractContextManager[Any]:
         """Return a block in which a program runs that all ranks have agreed on: what they call is known to be equal."""

@@ -19,7 +19,7 @@ from ..nn.parameter import Parameter
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .engines.engine import Engine, OnXLA, engine_for, run_placed
+from .engines.engine import Engine, OnXLA, engine_for, one_thread, run_placed
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
 from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
@@ -140,7 +140,7 @@ class Program:
     def _partitioned(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Made:
         given = self._specs(args)
         with for_all_ranks(self.mesh):
-            graph = trace(self._fn, shapes, {})
+            graph = trace(self._fn, shapes, {}, returns_all=True)
         self._refuse_bound(graph)
         kept = [s for i, s in enumerate(given) if i not in graph.static]
         inputs = [
@@ -192,8 +192,9 @@ class Program:
         leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
         leaves = [x._data if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]
         given = [(n, x) for n, x in zip(names, leaves, strict=True) if not isinstance(x, Sharded)]
-        engine.check([name for name, _ in given], [x for _, x in given])
-        found = run_placed(engine, made, leaves, names, wholes)
+        with one_thread():
+            engine.check([name for name, _ in given], [x for _, x in given])
+            found = run_placed(engine, made, leaves, names, wholes)
         out = [x if isinstance(x, Sharded) else wrap(x) for x in found]
         assert graph.out_structure is not None
         return tree.unflatten(graph.out_structure, out)

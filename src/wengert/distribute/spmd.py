@@ -174,7 +174,7 @@ class RankProgram(Program):
             finally:
                 reset_mode(token)
 
-        return trace(on_a_rank, args, {})
+        return trace(on_a_rank, args, {}, returns_all=True)
 
     def _checked(self, node: Node, s: PartitionSpec, varies: Axes, i: int) -> Placement:
         """Return a result's placement. Raises GraphError where it varies along an axis that its spec leaves out."""

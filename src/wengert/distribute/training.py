@@ -29,7 +29,7 @@ from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
 from ..execute.native.run.spilling import folder_of
 from ..passes.cse import cse
-from .engines.engine import Engine, OnXLA, engine_for, run_placed
+from .engines.engine import Engine, OnXLA, engine_for, one_thread, run_placed
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, pipelined
@@ -61,8 +61,9 @@ class OnMeshExecutor:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
-        self.engine.check(self.names, arrays)
-        return run_placed(self.engine, self.program, arrays, self.names, self.wholes, self.kept)
+        with one_thread():
+            self.engine.check(self.names, arrays)
+            return run_placed(self.engine, self.program, arrays, self.names, self.wholes, self.kept)
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
         """Run, and give the values to `commit` when they are there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,6 +104,12 @@ def engine_for(
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
     return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Return a block for one thread of a rank at a time: it agrees with other ranks on a program, and runs it."""
+    group = current()
+    return group.transport.one_thread() if isinstance(group, OnMesh) else nullcontext()
 
 
 def run_placed(

@@ -15,10 +15,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -68,13 +69,14 @@ class MPITransport(Transport):
 
     __slots__ = (
         "MPI", "world", "control", "closing", "lines", "trusted", "states", "pending", "waits", "stopped", "idle",
-        "active", "flights", "count", "broken",
+        "active", "flights", "count", "broken", "_turn",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.MPI = mpi()
         self.world = self.MPI.COMM_WORLD.Dup()
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
+        self._turn = threading.RLock()
         # Each purpose has messages of its own: what one waits for, another cannot take.
         self.control, self.closing = self.world.Dup(), self.world.Dup()
         self.lines: dict[tuple[int, ...], _Line] = {}
@@ -247,15 +249,22 @@ class MPITransport(Transport):
 
     # -- collectives
 
+    def one_thread(self) -> AbstractContextManager[Any]:
+        """Return a block for one thread at a time: ranks meet in one order, and a program's memory has one run."""
+        return self._turn
+
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective among these ranks."""
+        with self._turn:
+            return self._met(members, op, x, attrs)
+
+    def _met(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         self._refuse_broken()
         line = self._line(members)
         if op is c.pcast:
             return x
         if op is c.own_part:
             return c.parts(x, attrs["axis"], len(members))[line.own]
-
         x = np.ascontiguousarray(x).reshape(x.shape)
         if self.trusted:
             line.what = lambda: told(op.name, attrs, x.shape, x.dtype)

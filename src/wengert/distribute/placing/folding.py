@@ -201,6 +201,12 @@ def in_blocks(mesh: Mesh, blocks: Mapping[str, int], what: str) -> Mesh:
 
     Raises GraphError for an axis that is not there, and for blocks that are not 1, 2, 4, 8, ... for each of its ranks.
     """
+    if not isinstance(blocks, Mapping):
+        fail(
+            GraphError,
+            f"{what} with blocks={blocks!r} on {mesh}",
+            f"It names the axes: blocks={{{mesh.names[0]!r}: {4 * mesh.size}}}, say.",
+        )
     for name, count in blocks.items():
         ranks = mesh.size_of(name)
         each, left = divmod(count, ranks) if isinstance(count, int) and not isinstance(count, bool) else (0, 1)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.elsewhere import Elsewhere
+from ...core.elsewhere import Elsewhere, refuse_here
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.spec import DType, Spec, spec_of
 from ...core.tensor import Tensor, wrap
@@ -55,7 +55,7 @@ class Sharded(Elsewhere):
     def refuse(self, what: str) -> NoReturn:
         """Raise DTypeError: what is asked for needs the whole value."""
         of = f"{self.name}, {self.spec}, which is" if self.name else f"{self!r},"
-        fail(
+        refuse_here(
             DTypeError,
             f"{what} of {of} in parts over the ranks of {self.mesh}",
             "Steps of wg.distribute.jit and functions of wg.distribute.partition compute with parts. All ranks join "

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...core.elsewhere import CPU
-from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
+from ...core.errors import DTypeError, GradientError, GraphError, WengertError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
 from ...core.ops.op import LEAF
 from ...core.references import Apart
@@ -193,8 +193,16 @@ class Jit(Inspected, Native):
         return self._run_as_written(error, args, kwargs)
 
     def _run_as_written(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call without a program, after its trace raised: what it does before the error is done."""
-        result = self._fn(*args, **kwargs)
+        """Run a call without a program, after its trace raised: what it does before the error is done.
+
+        Raises what the trace raised where the function cannot run so: its values are elsewhere.
+        """
+        try:
+            result = self._fn(*args, **kwargs)
+        except WengertError as e:
+            if e.is_elsewhere:
+                raise error from None
+            raise
         warn(
             f"{self._name} raised {type(error).__name__} while it was traced, and nothing when it ran: {error}\n"
             "It runs without being compiled in such calls."

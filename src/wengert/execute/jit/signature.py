@@ -17,7 +17,7 @@ from ...core.node import Hooked
 from ...core.ops.op import LEAF
 from ...core.spec import Spec, as_dtype
 from ...core.state.capture import open_variables
-from ...core.tensor import Tensor, depends_on_open
+from ...core.tensor import Tensor, depends_on_open, wrap
 from ...core.tree import Structure
 from .capture.captured import FUNCTIONS, SCALARS, exact
 
@@ -150,6 +150,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
     """Return a call's leaves and key. Raises DTypeError."""
     args, kwargs = static.split(args, kwargs)
     leaves, structure = tree.flatten((args, kwargs), is_owner)
+    if any(isinstance(x, Elsewhere) for x in leaves):
+        leaves = [wrap(x) if isinstance(x, Elsewhere) else x for x in leaves]
     text = repr(structure)
     key: list[Any] = [text]
     positions: list[int] = []

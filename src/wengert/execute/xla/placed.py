@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.elsewhere import Elsewhere, here, refuse_device, spec_at
-from ...core.errors import GraphError, fail
+from ...core.elsewhere import Elsewhere, here, refuse_device, refuse_here, spec_at
+from ...core.errors import GraphError
 from ...core.graph.graph import Graph
 from ...core.spec import DType, spec_of
 from .api import is_installed, jax, jnp
@@ -45,7 +45,7 @@ class Placed(Elsewhere):
 
     def refuse(self, what: str) -> NoReturn:
         """Raise GraphError: outside of compiled functions nothing computes there."""
-        fail(
+        refuse_here(
             GraphError,
             f"{what} of a tensor on {self.place}, {self.spec}, outside of a compiled function",
             "What computes on a device is compiled: wg.jit(f)(x) runs where x is. x.to('cpu') brings the value back.",

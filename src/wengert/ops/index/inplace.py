@@ -393,13 +393,15 @@ def recast_(x: Tensor, dtype: DType) -> None:
     if x.dtype == dtype:
         return
     tracked, grad = x.requires_grad, x.grad
-    x.requires_grad_(False)
+    # What may raise comes before anything changes.
     made = wrap(in_place_of(x._data, x.detach().numpy().astype(dtype)))
+    of_gradient = None if grad is None else wrap(in_place_of(grad._data, grad.detach().numpy().astype(dtype)))
+    x.requires_grad_(False)
     x._data, x._spec = made._data, made._spec
     if tracked:
         x.requires_grad_()
-    if grad is not None:
-        x.grad = wrap(in_place_of(grad._data, grad.detach().numpy().astype(dtype)))
+    if of_gradient is not None:
+        x.grad = of_gradient
 
 
 # -- augmented assignment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -84,8 +84,12 @@ def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
     return traced
 
 
-def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
-    """Return `graph(fn)(*args, **kwargs)`."""
+def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, returns_all: bool = False) -> Graph:
+    """Return `graph(fn)(*args, **kwargs)`.
+
+    Raises GraphError where the function `returns_all` that comes of it, and yet writes to an argument or fills the
+    gradient of a tensor from outside: nobody would see it.
+    """
     name = getattr(fn, "__name__", type(fn).__name__)
     pytree = (args, dict(sorted(kwargs.items())))
     leaves, structure = tree.flatten(pytree)
@@ -102,15 +106,29 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
                 like(leaf, leaves[i])
             given.append(Given(leaves[i], path, is_parameter(leaf)))
     # The function's own objects: a write to one leaves the graph's inputs.
-    inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
+    own = [own_object(leaf) for leaf in leaves]
+    inner_args, inner_kwargs = tree.unflatten(structure, own)
+    before = [(t, t.node, path) for t, path in zip(own, leaf_names(fn, structure)) if isinstance(t, Tensor)]
     token = set_mode(get_mode().traced(None))
     try:
         with FreshLeaves():
-            result = run_once(fn, inner_args, inner_kwargs, _is_inside, fills=True)
+            result = run_once(fn, inner_args, inner_kwargs, _is_inside, fills=not returns_all)
+            for t, node, path in before if returns_all else ():
+                if t.node is not node:
+                    _refuse_write(name, path, t)
             made = _closed(fn, name, result, given, structure, static)
     finally:
         reset_mode(token)
     return made
+
+
+def _refuse_write(name: str, path: str, t: Tensor) -> NoReturn:
+    fail(
+        GraphError,
+        f"{name} writes to its argument {path}, {t.spec}: the caller's tensor would stay as it was",
+        "Return the new value, or write to a copy: x.clone(). A step of wg.distribute.jit may write to its arguments.",
+        None if t.node is None else str(t.node.source),
+    )
 
 
 def _is_inside(node: Node) -> bool:
