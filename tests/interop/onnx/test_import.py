@@ -51,6 +51,29 @@ def test_weights_are_parameters_under_their_names() -> None:
     assert list(m.named(X)) == ["y"]
 
 
+def test_numbers_of_formulas_are_no_weights() -> None:
+    """Exporters write exponents and the like as initializers with names of their own: training leaves them alone."""
+    names = ["val_0", "onnx::Pow_12", "_constant_3", "scalar_tensor_default"]
+    for number in names:
+        nodes = [
+            helper.make_node("Pow", ["x", number], ["p"]),
+            helper.make_node("Mul", ["p", "temperature"], ["q"]),
+            helper.make_node("MatMul", ["q", "onnx::MatMul_7"], ["y"]),
+        ]
+        weights = {
+            number: np.float32(2.0),
+            "temperature": np.float32(0.5),
+            "onnx::MatMul_7": np.ones((2, 2), np.float32),
+        }
+        m = load(model(nodes, [value("x", ["n", 2])], [value("y", ["n", 2])], weights))
+        assert len(list(m.named_parameters())) == 2  # the number with a name of its user's, and the matrix
+        assert len(list(m.named_buffers())) == 1
+        opt = wg.optim.SGD(m.parameters(), lr=0.1)
+        m(X).sum().backward()
+        opt.step()
+        assert np.isfinite(m(X).detach().numpy()).all()
+
+
 def test_it_differentiates_compiles_batches_and_traces() -> None:
     m = load(line())
     found = wg.grad(lambda m: wg.sum(m(X)))(m)

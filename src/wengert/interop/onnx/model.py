@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ from .values import Known, holds, nbytes, numpy_dtype, package, tensor
 # A model may use this much, and this many times the bytes of its weights and inputs.
 _LEAST_MEMORY = 1 << 30
 _MEMORY_FACTOR = 64
+# The names that exporters make up. A single number of such a name is a constant of a formula, an exponent or what keeps
+# a root from 0, and no weight: trained, it would be moved to where the formula has no value.
+_MADE_UP = re.compile(r"(val_\d+|onnx::\w+|scalar_tensor\w*|.*[Cc]onst(ant)?\w*|_\w+)$")
 
 
 class Value(NamedTuple):
@@ -149,7 +153,8 @@ class Model(Module):
         while hasattr(owner, last):
             last += "_"
         floating = array.dtype.kind in "fc" or array.dtype.name == "bfloat16"
-        if floating:
+        is_constant = array.ndim == 0 and _MADE_UP.match(name) is not None
+        if floating and not is_constant:
             owner.register_parameter(last, Parameter(array))
         else:
             owner.register_buffer(last, wg.tensor(array))

@@ -348,6 +348,7 @@ def average_pool(
     strides: Any = None,
     context: Any,
 ) -> Any:
+    """Return the mean of each window."""
     windows = Windows(_spatial(x), kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
     windows.fits(context.run, x.shape[0] * x.shape[1])
     total = reduce(wg.add, windows.offsets(_over(x, windows, 0)))
@@ -392,6 +393,7 @@ def _global_axes(x: Any) -> tuple[int, ...]:
 
 @operator("GlobalAveragePool")
 def global_average_pool(x: Any) -> Any:
+    """Return the mean of each channel."""
     return wg.mean(x, _global_axes(x), True)
 
 

@@ -68,6 +68,7 @@ def quantized(
     precision: int = 0,
     saturate: int = 1,
 ) -> Any:
+    """Return numbers over a scale, as integers about a zero point."""
     dtype = (
         zero.dtype
         if zero is not None
@@ -105,6 +106,7 @@ def quantized(
 def dequantized(
     x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Any:
+    """Return the numbers that integers about a zero point stand for."""
     given = _numbers(scale)
     dtype = numpy_dtype(output_dtype, "output_dtype") if output_dtype else given.dtype
     if not holds(dtype):
@@ -123,6 +125,7 @@ def dequantized(
 
 
 def centred(x: Any, zero: Any, axis: int | None = None) -> Any:
+    """Return integers less their zero point, one for all or one for each place along an axis."""
     wide = x.astype(wg.int32)
     if zero is None:
         return wide
@@ -140,6 +143,7 @@ def _matmul_integer(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> A
 
 
 def rounded(x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
+    """Return numbers over a scale, rounded and bounded to the range of their zero point's dtype."""
     low, high = _range(zero.dtype)
     shift = zero.astype(x.dtype)
     if shift.ndim == 1 and shift.shape[0] == 1:
@@ -148,6 +152,7 @@ def rounded(x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
 
 
 def one(x: Any) -> Any:
+    """Return an array of one element as a single number; another array as it is."""
     return x.reshape(()) if x.ndim == 1 and x.shape[0] == 1 else x
 
 
