@@ -107,6 +107,17 @@ def test_pairs_tell_how_far_values_and_gradients_are_apart() -> None:
     assert pairs["gradient"] == pytest.approx([0.5, 0, 0, 0])
 
 
+@pytest.mark.parametrize("dtype", [wg.int64, wg.uint8, wg.bool, wg.float16, wg.bfloat16, wg.float32, wg.complex64])
+def test_values_of_every_dtype_compare(dtype: Any) -> None:
+    def f(x: Any) -> Any:
+        return wg.where(x != 0, x, x)
+
+    first, same, other = (explored(f, wg.tensor(given, dtype=dtype)) for given in ([1, 1], [1, 1], [1, 0]))
+    assert set(first.diff(same).document["diff"]["pairs"]["value"]) == {0}
+    apart = first.diff(other).document["diff"]["pairs"]["value"]
+    assert apart[0] == apart[-1] == pytest.approx(0.5**0.5, rel=1e-5)
+
+
 def test_renamed_parameters_are_recognised_by_what_takes_them() -> None:
     x = wg.ones((2, 3))
 

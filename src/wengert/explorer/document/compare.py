@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ..findings.facts import rms
 from ..recording.recording import Row
 from ..recording.scopes import UNTOLD
+from .large import real
 from .stats import short
 
 Edit = dict[str, Any]
@@ -48,8 +50,8 @@ def _apart(a: Any, b: Any) -> Any:
     """Return how far two arrays are apart, as a part of the first's size."""
     if a is None or b is None or isinstance(a, tuple) or isinstance(b, tuple) or np.shape(a) != np.shape(b):
         return None
-    x, y = np.asarray(a), np.asarray(b)
-    if x.dtype.kind not in "fc" or y.dtype.kind not in "fc" or not x.size:
+    x, y = _comparable(a), _comparable(b)
+    if x is None or y is None:
         return None
     with np.errstate(all="ignore"):
         # What is not finite in the same way on both sides is no difference.
@@ -59,6 +61,14 @@ def _apart(a: Any, b: Any) -> Any:
     if distance is None or size is None:
         return None
     return short(distance / size) if size else short(distance)
+
+
+def _comparable(value: Any) -> Array | None:
+    """Return an array whose differences are numbers: truth values and integers as float64, bfloat16 as float32."""
+    array = np.asarray(value)
+    if not array.size or array.dtype.kind not in "biufcV":
+        return None
+    return array if array.dtype.kind == "c" else real(array)
 
 
 def _edits(a: Sequence[Row], b: Sequence[Row], pairs: Sequence[tuple[Row, Row]]) -> list[Edit]:
