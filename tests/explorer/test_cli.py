@@ -107,6 +107,22 @@ def test_alone_there_is_nothing_to_check(capsys: pytest.CaptureFixture[str]) -> 
     assert "there is no script to check" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [["--check"], ["--save", "page.html"], ["--step", "0"], ["--seed", "0"]])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_folder_of_runs_is_only_shown(
+    option: list[str],
+    behind: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("wengert.explorer.server.serve", lambda _: pytest.fail("it was served"))
+    with pytest.raises(SystemExit) as e:
+        main(["explore", str(tmp_path), *option] if behind else ["explore", *option, str(tmp_path)])
+    assert e.value.code == 2
+    assert f"{option[0]} is of a script or a file, and {tmp_path} is a folder" in capsys.readouterr().err
+
+
 def test_the_demo_names_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

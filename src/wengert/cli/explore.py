@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     if args.script is not None and Path(args.script).is_dir():
-        return _runs(Path(args.script))
+        return _runs(args)
     if args.script is None and args.check:
         fail(GraphError, "there is no script to check", "Name it: wengert explore --check script.py", "--check")
     if args.script is not None and _is_opened(args.script):
@@ -199,11 +199,17 @@ def _is_opened(path: str) -> bool:
     return path.lower().endswith(_OPENED)
 
 
-def _opened(args: argparse.Namespace) -> int:
-    """Show a model or a file of weights; options may stand behind it."""
+def _take_options(args: argparse.Namespace) -> argparse.ArgumentParser:
+    """Add the options that stand behind a file or folder to the others, and return the parser that read them."""
     rest = argparse.ArgumentParser(prog=f"wengert explore {args.script}")
     _add_options(rest)
     rest.parse_args(args.arguments, args)
+    return rest
+
+
+def _opened(args: argparse.Namespace) -> int:
+    """Show a model or a file of weights."""
+    _take_options(args)
     live = import_module("wengert.explorer.opened.live")
     sizes = dict(args.size or ())
     if _is_terminal() and not (args.structure or args.check or args.save):
@@ -237,11 +243,19 @@ def _asked(name: str, usual: int) -> int:
     return int(text) if text.isdigit() else usual
 
 
-def _runs(folder: Path) -> int:
+# What a folder of runs has no answer to: they are served, and nothing is run.
+_NOT_OF_RUNS = ("check", "step", "save", "size", "input", "seed", "structure")
+
+
+def _runs(args: argparse.Namespace) -> int:
     """Show the trainings that a folder holds, until Ctrl-C."""
+    parser = _take_options(args)
+    for option in _NOT_OF_RUNS:
+        given = getattr(args, option)
+        if given is not None and given is not False:
+            parser.error(f"--{option} is of a script or a file, and {args.script} is a folder: name what is in it")
     watch, server = (import_module(f"wengert.explorer.{name}") for name in ("watch", "server"))
-    recorded = watch.Recorded(folder)
-    server.serve(recorded)
+    server.serve(watch.Recorded(Path(args.script)))
     return CLEAN
 
 
