@@ -264,6 +264,37 @@ def test_most_of_many_fast_steps_are_the_bare_call() -> None:
     assert (header["state"], header["note"]) == ("failed", "ZeroDivisionError: at step 5004")
 
 
+def test_the_last_loss_is_read_where_no_step_follows() -> None:
+    losses = iter(range(1, 10_000))
+    watched = wg.explore.watch(lambda: float(next(losses)), open=False)
+    state = watched.watcher.watched
+    while state.due <= state.made() + 1 or state.made() < 60:
+        watched()
+    watched()
+    last = state.made()
+    state.tick()
+    header = told(state.frame())[0]
+    # A loss is said with the step that it is of.
+    assert header["values"]["loss"] == header["valued"]
+    assert header["valued"] < header["step"] == last
+    deadline = time.monotonic() + 20
+    while header["valued"] < last:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        header = told(state.frame())[0]
+    assert header["values"]["loss"] == last
+    assert header["state"] == "training"
+    time.sleep(0.3)
+    state.tick()
+    assert told(state.frame())[0]["idle"] > 1
+    while state.due <= state.made() + 1:
+        watched()
+    watched()
+    watched.watcher.close()
+    header = told(state.frame())[0]
+    assert header["values"]["loss"] == header["valued"] == header["step"] > last
+
+
 def test_a_slow_step_is_told_of_whenever_it_is_made() -> None:
     watched = wg.explore.watch(lambda: time.sleep(0.1) or 1.0, open=False)
     for _ in range(9):
@@ -487,6 +518,16 @@ def test_a_loop_without_epochs_has_no_table_of_them() -> None:
         page.goto(watched.watcher.url)
         sync_api.expect(page.get_by_role("heading", name="Parameters as they")).to_be_visible()
         assert page.get_by_role("heading", name="Epochs").count() == 0
+        # The tile of the loss says of which step it is, and standing still is no speed.
+        loss, speed = (page.locator(f".wg-watch-facts > :has(dt:text-is('{name}'))") for name in ("loss", "steps / s"))
+        sync_api.expect(loss).to_contain_text("of the last step")
+        sync_api.expect(speed).to_contain_text("none for 0:0")
+        state = watched.watcher.watched
+        state.latest = lambda: (0, None)
+        while state.due <= state.made() + 1:
+            watched()
+        watched()
+        sync_api.expect(loss).to_contain_text(re.compile(r"of step [\d,]+"))
         tables = page.locator(".wg-watch-tables")
         inner = tables.locator("> *").evaluate("(card) => card.clientWidth")
         assert inner > 0.95 * tables.evaluate("(tables) => tables.clientWidth")

@@ -8,7 +8,8 @@ protocol `wengert.watch/1`:
 | --- | --- |
 | `welcome` | `protocol`, `title`, `parameters`: name, shape and size of each; `every`: null where the cost decides |
 | `frame` | `frame`, `state`, `note`, `step`, `epoch`, `epochs`, `seconds`, `rate` (steps a second), `memory` (bytes), |
-| | `values`: of the last step, `rows`: the table of epochs; `sampled`: the step of the last sample; `paused`; |
+| | `idle`: seconds without a step; `values` and `valued`: of the last step that was told of, and which it is; |
+| | `rows`: the table of epochs; `sampled`: the step of the last sample; `paused`; |
 | | `checkpoints`: steps to go back to, `returns`: pairs of steps, at which and to which it went back; arrays |
 | `modules` | `names`; arrays `steps`, and for each `norm0`, `ratio0`, ...: gradient norms, updates by weights |
 | `activations` | `step`, `names`; arrays `counts` (histograms), `low`, `high`, `mean`, `std`, `zeros`, `bad` |
@@ -61,6 +62,8 @@ UNSEEN = 1.0
 POINTS = 600
 ROWS = 200
 PARAMETERS = 300
+# Seconds without a step after which the last one is told of, where steps are told of now and then.
+IDLE = 1.0
 # Seconds between two writings of a history; other runs that are shown.
 KEEPING = 5.0
 OTHERS = 12
@@ -217,6 +220,9 @@ class Watched:
         self._average, self._weight, self._averaged = 0.0, 0.0, 0
         # How many steps were made, also those that were not told of, where the training says so.
         self.made: Callable[[], int] = lambda: 0
+        # The last of them, and what it returned.
+        self.latest: Callable[[], tuple[int, Any]] = lambda: (0, None)
+        self._moved = (0, time.monotonic())
         self._rows: list[dict[str, Any]] = []
         self._last: dict[str, Any] = {"step": 0, "epoch": 0, "epochs": 0, "values": {}}
         self._sample: dict[str, Array] = {}
@@ -393,8 +399,8 @@ class Watched:
         self.due = 0
         self._wished.put(None)
 
-    def tick(self) -> None:
-        """Take what was told, and show it to the open pages."""
+    def tick(self, is_last: bool = False) -> None:
+        """Take what was told, and show it to the open pages; of a training that stands still, or is over, all of it."""
         steps: list[tuple[Any, ...]] = []
         sampled = self._sampled
         while self._queue:
@@ -409,7 +415,12 @@ class Watched:
         now = time.monotonic()
         if self._state in ("training", "validating"):
             self._ended = now
-        self._rates.append((now, self._step()))
+        step = self._step()
+        if step != self._moved[0]:
+            self._moved = step, now
+        if is_last or now - self._moved[1] >= IDLE:
+            self._catch_up()
+        self._rates.append((now, step))
         if now - self._kept >= KEEPING:
             self.keep()
         if self._posts:
@@ -463,6 +474,16 @@ class Watched:
         self._last = {"step": step, "epoch": epoch, "epochs": epochs, "values": dict(values)}
         self._state = "training"
         self._taking_step = (time.thread_time() - began) / len(told)
+
+    def _catch_up(self) -> None:
+        """Take the last step that was made, where it was not told of. How things stand is as before."""
+        step, found = self.latest()
+        if step > self._last["step"]:
+            state = self._state
+            # What is no loss is the training's to complain of, when the next step is told of.
+            with suppress(Exception):
+                self._take_steps([("step", step, _numbers(found), 0, 0)])
+            self._state = state
 
     def _take_state(self, state: State, note: str) -> None:
         self._state, self._note = state, note
@@ -528,10 +549,12 @@ class Watched:
             "epoch": self._last["epoch"],
             "epochs": self._last["epochs"],
             "values": _told(self._last["values"]),
+            "valued": self._last["step"],
             "rows": [_told(row) for row in self._rows[-ROWS:]],
             "sampled": self._sampled,
             "seconds": round(self._ended - self._begun, 2),
             "rate": round(rate, 3),
+            "idle": round(max(0.0, self._ended - self._moved[1]), 2),
             "memory": resident(),
             "paused": self._paused,
             "checkpoints": self._checkpoints.steps,
@@ -622,7 +645,7 @@ class Watcher:
                 except TimeoutError:
                     continue
             # The last word, and a moment to send it.
-            self.watched.tick()
+            self.watched.tick(is_last=True)
             self.watched.keep()
             await asyncio.sleep(0.05)
 
@@ -676,6 +699,8 @@ def watch(
     watched = Watched(title, named_parameters(parameters), every, history, model, optimizer)
     watcher = Watcher(watched, port, open)
     count = 0
+    # The last step, and what it returned: its loss is read where no other comes.
+    latest: tuple[int, Any] = (0, None)
 
     def made_step(args: Any, kwargs: Any) -> Any:
         if not watched.activations.modules or not watched.is_rare(count):
@@ -715,19 +740,22 @@ def watch(
 
     @wraps(step)
     def watching(*args: Any, **kwargs: Any) -> Any:
-        nonlocal count
+        nonlocal count, latest
         count += 1
         try:
             if count >= watched.due:
                 return told_of(args, kwargs)
             # Keyword arguments that are none would cost a dict in every step.
-            return step(*args, **kwargs) if kwargs else step(*args)
+            found = step(*args, **kwargs) if kwargs else step(*args)
+            latest = count, found
+            return found
         except BaseException as e:
             count -= 1
             watched.state("failed", f"{type(e).__name__}: {e}")
             raise
 
     watched.made = lambda: count
+    watched.latest = lambda: latest
     made: Any = watching
     made.watcher = watcher
     return made

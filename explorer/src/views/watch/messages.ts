@@ -28,6 +28,8 @@ export interface Frame {
   readonly epochs: number;
   readonly seconds: number;
   readonly rate: number;
+  /** Seconds without a step. */
+  readonly idle: number;
   readonly memory: number;
   readonly sampled: number;
   readonly paused: boolean;
@@ -35,7 +37,9 @@ export interface Frame {
   readonly checkpoints: readonly number[];
   /** At which steps it went back, and to which. */
   readonly returns: readonly (readonly [at: number, to: number])[];
+  /** Of the last step that was told of, and which it is: of fast ones not all are. */
   readonly values: Row;
+  readonly valued: number;
   readonly rows: readonly Row[];
   /** Points of the loss: first steps, means, and how far the values under a point reach. */
   readonly steps: Float32Array;

@@ -222,17 +222,22 @@ function Body({ watched, welcome, frame }: { watched: Watched; welcome: Welcome;
 }
 
 function Facts({ frame }: { frame: Frame }) {
-  const rate = frame.rate >= 1 || frame.rate === 0 ? shownNumber(frame.rate, 3) : `1 in ${shownNumber(1 / frame.rate, 2)} s`;
+  const perSecond = (n: number) => (n >= 1 || n === 0 ? shownNumber(n, 3) : `1 in ${shownNumber(1 / n, 2)} s`);
   const isOver = !isUnderWay(frame);
   const mean = frame.seconds > 0 ? shownNumber(frame.step / frame.seconds, 3) : "–";
+  const whose = frame.valued < frame.step ? `of step ${frame.valued.toLocaleString("en")}` : "of the last step";
   const facts: (readonly [string, string, string])[] = [
-    ["loss", shownNumber(frame.values.loss ?? Number.NaN), "of the last step"],
+    ["loss", shownNumber(frame.values.loss ?? Number.NaN), whose],
     ["step", frame.step.toLocaleString("en"), frame.epochs > 0 ? `epoch ${Math.min(frame.epoch, frame.epochs)} of ${frame.epochs}` : "so far"],
-    isOver ? ["steps / s", mean, "over all"] : ["steps / s", rate, frame.rate > 0 ? `${shownNumber(1000 / frame.rate, 3)} ms a step` : "over three seconds"],
+    isOver
+      ? ["steps / s", mean, "over all"]
+      : frame.rate > 0
+        ? ["steps / s", perSecond(frame.rate), `${shownNumber(1000 / frame.rate, 3)} ms a step`]
+        : ["steps / s", frame.seconds > frame.idle ? perSecond(frame.step / (frame.seconds - frame.idle)) : "–", `none for ${clock(frame.idle)}`],
     ["time", clock(frame.seconds), "since it began"],
     ["memory", frame.memory > 0 ? shownBytes(frame.memory) : "–", "of the process"],
   ];
-  for (const [name, value] of Object.entries(frame.values)) if (name !== "loss") facts.push([name, shownNumber(value), "of the last step"]);
+  for (const [name, value] of Object.entries(frame.values)) if (name !== "loss") facts.push([name, shownNumber(value), whose]);
   return (
     <dl class="wg-watch-facts">
       {facts.slice(0, 8).map(([name, value, aside]) => (
