@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +61,7 @@ def test_inspect_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_inspect_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path)]) == 1
-    assert "has no checkpoints" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"wengert: {tmp_path} has no checkpoints\n")
     for step in (1, 2):
         wg.train.save_checkpoint(tmp_path, step=step, model=wg.nn.Linear(1, 1))
     (tmp_path / "checkpoint-000002" / "model.safetensors").write_bytes(b"")
@@ -70,6 +72,15 @@ def test_inspect_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "model.safetensors is damaged: it has 0 bytes" in lines[2]
     (tmp_path / "checkpoint-000001" / "manifest.json").unlink()
     assert main(["inspect", str(tmp_path)]) == 1
+
+
+def test_no_place_of_a_command_is_named() -> None:
+    """What runs `python -m` is the interpreter's, and no line of the user."""
+    done = subprocess.run(
+        [sys.executable, "-m", "wengert", "inspect", "no.npz"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.partition("\n")[0] == "wengert: no such file: no.npz"
 
 
 def test_what_a_file_says_does_not_reach_the_terminal_as_it_is(

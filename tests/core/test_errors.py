@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.errors import first_line
 
 
 def message(fn: Callable[[], object], kind: type[BaseException]) -> str:
@@ -329,3 +331,18 @@ def test_a_very_long_chain_differentiates_twice() -> None:
     (g,) = wg.autograd.grad(y, x, create_graph=True)
     (h,) = wg.autograd.grad(g, x)
     assert (g.item(), h.item()) == (2001.0, 2001.0 * 2000.0)
+
+
+def test_frozen_modules_are_nobodys() -> None:
+    code = "def raised(f):\n    return f()\n"
+    space: dict[str, Any] = {}
+    exec(compile(code, "<frozen runpy>", "exec"), space)
+    with pytest.raises(wg.ShapeError) as e:
+        space["raised"](lambda: wg.ones(2).reshape(3))
+    assert "<frozen" not in str(e.value)
+    place = sys._getframe().f_code.co_filename
+    assert str(e.value.place).startswith(place)
+    with pytest.raises(wg.ShapeError) as e:
+        space["raised"](partial(wg.reshape, wg.ones(2), (3,)))
+    assert str(e.value.place).startswith(place)
+    assert f"{first_line(e.value)} ({e.value.place})" == str(e.value).partition("\n")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 import warnings
 from functools import cache
 from types import FrameType, TracebackType
@@ -13,10 +14,19 @@ from typing import Any, NoReturn
 PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Code that is compiled from an op's declaration carries this prefix instead of a file of its own.
 GENERATED = "<wengert "
+# The command line, whose caller is a script that pip wrote, and no user's code.
+COMMAND = os.path.join(PACKAGE_DIR, "cli", "__init__.py")
+# Modules that are part of the interpreter, such as the one that runs `python -m wengert`: they are nobody's.
+FROZEN = "<frozen "
+# Folders of the standard library and of installed packages.
+LIBRARY = os.path.dirname(os.__file__) + os.sep
+PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 
 class WengertError(Exception):
     """The base of every error that Wengert raises on purpose.
+
+    Its `place` is the one that ends its first line, "" where no line of a user led to it.
 
     >>> import wengert as wg
     >>> try:
@@ -28,6 +38,7 @@ class WengertError(Exception):
 
     # True where a value is not in the host's memory as what it was taken for.
     is_elsewhere = False
+    place: str | None = None
 
 
 class ShapeError(WengertError, ValueError):
@@ -71,8 +82,14 @@ class DataError(WengertError, ValueError):
 
 @cache
 def is_internal(filename: str) -> bool:
-    """Return whether a code object's file belongs to Wengert rather than to its user."""
-    return filename.startswith((PACKAGE_DIR, GENERATED))
+    """Return whether a code object's file belongs to Wengert, or the interpreter, rather than to its user."""
+    return filename.startswith((PACKAGE_DIR, GENERATED, FROZEN))
+
+
+@cache
+def is_library(filename: str) -> bool:
+    """Return whether a code object's file belongs to the standard library or an installed package."""
+    return filename.startswith(LIBRARY) or any(f"{os.sep}{name}" in filename for name in PACKAGES)
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -92,11 +109,27 @@ def user_location() -> str:
 
 
 def error(kind: type[WengertError], what: str, mend: str = "", where: str | None = None) -> WengertError:
-    """Return an error of class `kind`: `what (file:line)` on its first line, `mend` after it."""
-    location = user_location() if where is None else where
+    """Return an error of class `kind`: `what (file:line)` on its first line, `mend` after it.
+
+    There is no place where no user's line led here, as in a command.
+    """
+    if where is None:
+        frame = None if _is_command(sys._getframe(1)) else user_frame()
+        where = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
     _hide_own_frames(sys._getframe(1))
-    text = f"{what} ({location})"
-    return kind(f"{text}\n{mend}" if mend else text)
+    text = f"{what} ({where})" if where else what
+    made = kind(f"{text}\n{mend}" if mend else text)
+    made.place = where
+    return made
+
+
+def _is_command(frame: FrameType | None) -> bool:
+    """Return whether the command line led to a frame, and no code of a user in between."""
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if frame.f_code.co_filename == COMMAND:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def fail(kind: type[WengertError], what: str, mend: str = "", where: str | None = None) -> NoReturn:
@@ -117,7 +150,21 @@ def warn(text: str) -> None:
 
 def first_line(e: BaseException) -> str:
     """Return the statement of a Wengert error's first line, without the place that ends it."""
-    return str(e).partition("\n")[0].rpartition(" (")[0]
+    text, place = str(e).partition("\n")[0], getattr(e, "place", None)
+    if place is None:  # it was made again from its text
+        return text.rpartition(" (")[0]
+    return text.removesuffix(f" ({place})")
+
+
+def raised_at(e: BaseException) -> str:
+    """Return `file:line` of the user's innermost frame that an exception came through; "" where there is none.
+
+    Code of libraries counts where there is no other.
+    """
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(e.__traceback__)]
+    outside = [(file, line) for file, line in lines if not is_internal(file)]
+    own = [(file, line) for file, line in outside if not is_library(file)] or outside
+    return "{}:{}".format(*own[-1]) if own else ""
 
 
 def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
