@@ -43,6 +43,24 @@ def test_a_script_that_fails_is_neither_clean_nor_faulty(tmp_path: Path, capsys:
     assert "broken.py: stopped by ShapeError" in capsys.readouterr().err
 
 
+def test_an_error_of_the_scripts_own_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "raises.py"
+    script.write_text(
+        "import json\nimport wengert as wg\nx = wg.ones(3) * 2\ndef f():\n    json.loads('{')\ntry:\n    f()\n"
+        "except ValueError as e:\n    {}['hm']\n"
+    )
+    assert main(["explore", "--check", str(script)]) == 2
+    assert capsys.readouterr().err == f"raises.py: stopped by KeyError: 'hm' ({script}:9)\n"
+    # The user's line, where a library raised it.
+    script.write_text("import json\nimport wengert as wg\nx = wg.ones(3) * 2\njson.loads('{')\n")
+    assert main(["explore", "--check", str(script)]) == 2
+    assert capsys.readouterr().err.endswith(f" ({script}:4)\n")
+    # Said once where the text says it.
+    script.write_text("import wengert as wg\nwg.ones(3) + wg.ones(4)\n")
+    assert main(["explore", "--check", str(script)]) == 2
+    assert capsys.readouterr().err.count(f"{script}:2") == 1
+
+
 def test_a_script_without_computations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "nothing.py"
     script.write_text("print('hello')\n")

@@ -317,6 +317,7 @@ def test_a_failing_run_shows_what_happened_until_then() -> None:
     read = Read(failing_run())
     assert read.d["meta"]["error"]["type"] == "ShapeError"
     assert "matmul" in read.d["meta"]["error"]["text"]
+    assert re.fullmatch(r".*\.py:\d+", read.d["meta"]["error"]["at"])
     assert read.rows("exp")
 
 

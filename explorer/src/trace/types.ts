@@ -103,8 +103,8 @@ export interface Meta {
   seconds?: number;
   /** Whether a kernel-side session answers requests for whole tensors. */
   live?: boolean;
-  /** What ended the run early: an exception's class and text. What happened until then is there. */
-  error?: { type: string; text: string };
+  /** What ended the run early: an exception's class, text, and file:line. What happened until then is there. */
+  error?: { type: string; text: string; at?: string };
   /** What a reader should know of how the run was made: "Shown are the gradients of the sum of its elements." */
   notes?: string[];
   /** Parameters are those of a file that was opened: a model, or weights alone. */

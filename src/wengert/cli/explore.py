@@ -273,8 +273,8 @@ def check(found: Exploration) -> int:
     grave = sum(finding.severity != "note" for finding in found.findings)
     error = found.recording.error
     if error is not None:
-        told = found.document["meta"]["error"]
-        _say(f"{found.recording.script}: stopped by {told['type']}: {told['text']}", sys.stderr)
+        stopped_by = import_module("wengert.explorer.document.document").stopped_by
+        _say(f"{found.recording.script}: {stopped_by(found.document['meta']['error'])}", sys.stderr)
         return BROKEN
     if not found.recording.events and not found.recording.stored:
         _say(f"{found.recording.script}: nothing was computed with wengert", sys.stderr)

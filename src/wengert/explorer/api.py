@@ -17,7 +17,7 @@ from ..execute.interpreter import feed
 from . import notebook, questions
 from .debugger import Debugger
 from .document.compare import compared
-from .document.document import Document, described
+from .document.document import Document, described, stopped_by
 from .document.tensor_paths import tensor_paths
 from .findings import Finding
 from .page import page
@@ -113,7 +113,7 @@ class Exploration:
         name = " · ".join(filter(None, (meta["script"], meta["title"])))
         found = [f"{f.severity}: {f.title}, {f.where}" for f in self.findings]
         if "error" in meta:
-            found.insert(0, f"stopped by {meta['error']['type']}: {meta['error']['text'].partition(chr(10))[0]}")
+            found.insert(0, stopped_by(meta["error"]).partition("\n")[0])
         return "\n".join([f"{name}: {', '.join(parts)}", *found, *meta.get("notes", [])])
 
     def __repr__(self) -> str:

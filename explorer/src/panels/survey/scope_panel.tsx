@@ -33,7 +33,7 @@ export function ScopePanel({ scope }: { scope: number }) {
         </p>
         {scope === 0 && meta.error !== undefined && (
           <p class="wg-bad">
-            Stopped by {meta.error.type}: {meta.error.text.split("\n")[0]}
+            {stoppedBy(meta.error)}
           </p>
         )}
         {!isWeights(model) && <Fact name="operations">{whole(at(t.ops))}</Fact>}
@@ -101,6 +101,12 @@ export function ScopePanel({ scope }: { scope: number }) {
       )}
     </>
   );
+}
+
+/** What ended the run, with the place, which errors of Wengert's own say themselves. */
+function stoppedBy({ type, text, at = "" }: { type: string; text: string; at?: string }): string {
+  const first = text.split("\n", 1)[0] as string;
+  return `Stopped by ${type}: ${first}${first.includes(at) ? "" : ` (${at})`}`;
 }
 
 function text(model: Model, scope: number): string {

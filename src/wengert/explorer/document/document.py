@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import raised_at
 from ...core.ops.op import Op
 from ...version import __version__
 from ..findings import Finding, findings
@@ -153,6 +154,8 @@ class _Writer:
             meta["seconds"] = round(recording.seconds, 6)
         if recording.error is not None:
             meta["error"] = {"type": type(recording.error).__name__, "text": said(recording.error)}
+            if at := raised_at(recording.error):
+                meta["error"]["at"] = at
         if recording.stored:
             meta["stored"] = True
         if recording.inputs is not None:
@@ -453,6 +456,14 @@ def said(error: BaseException) -> str:
         return str(error)
     except Exception as e:
         return f"(its text cannot be shown: {type(e).__name__})"
+
+
+def stopped_by(told: Mapping[str, str]) -> str:
+    """Return what ended a run, as `meta.error` tells it, with the place that its text may lack."""
+    first, newline, rest = told["text"].partition("\n")
+    at = told.get("at", "")
+    place = "" if not at or at in first else f" ({at})"
+    return f"stopped by {told['type']}: {first}{place}{newline}{rest}"
 
 
 def formula(op: Op) -> dict[str, Any] | None:
