@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import wengert as wg
 from wengert.explorer.document.document import document
 from wengert.explorer.findings import Finding, findings
 from wengert.explorer.recording.script import record_script
@@ -169,6 +172,18 @@ def test_every_missing_gradient_is_told_once_and_where_mending_helps(tmp_path: P
         assert ".detach()" in text.splitlines()[finding.source.line - 1]
         after = gradients(program_with_cuts(steps, mended=finding.source.line))
         assert any(after[name] for name in re.findall(r"w\d+", facts_names(finding)))
+
+
+def test_slopes_of_0_and_infinity_on_one_way_warn_of_nothing() -> None:
+    def loss(x: Any) -> Any:
+        h = wg.where(x > 2.0, x, 0.0)
+        return wg.sqrt(h).sum()
+
+    explored = wg.explore(loss, np.array([1.0, 4.0, 9.0]), compiled=False)
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings.simplefilter("error")
+        assert "vanishing" not in " ".join(f.rule for f in explored.findings)
 
 
 def facts_names(finding: Finding) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -121,7 +122,7 @@ def _tensor_chain(facts: Facts) -> Iterator[Finding]:
     before = [first, *(row for _, row in way)]
     steps = [step for step, row in zip(way, before) if _elements(step[1]) >= _elements(row)]
     shrinking = _shrinking(steps)
-    ratio = float(np.prod([step[0] for step in steps]))
+    ratio = math.prod(step[0] for step in steps)
     if shrinking and ratio < VANISHING:
         name = facts.name(first) if first.op is None else f"the first {facts.name(first)} of a long chain"
         yield _vanished(facts, first, name, False, shrinking, (small / ratio if ratio else small, small))
@@ -140,7 +141,7 @@ def _begins(facts: Facts, row: Row) -> bool:
 def _shrinking(steps: Sequence[tuple[float, Row]]) -> list[tuple[float, Row]]:
     """Return the operations that shrink a gradient to less than half; none where few do, or two do most of it."""
     found = sorted((step for step in steps if step[0] < 0.5), key=lambda step: step[0])
-    steady = float(np.prod([ratio for ratio, _ in found[2:]])) <= 1 / GROWN_STEADILY
+    steady = math.prod(ratio for ratio, _ in found[2:]) <= 1 / GROWN_STEADILY
     return found if len(found) >= CHAIN and steady else []
 
 
