@@ -41,6 +41,9 @@ export function ParallelView() {
   return <Demo model={model.value} tasks={tasks} />;
 }
 
+/** How many workers a page's run was last simulated with: it is again, after another run was looked at. */
+const simulatedWith = new WeakMap<Signal<number>, number>();
+
 function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
   const store = useStore();
   const path = useMemo(() => criticalPath(tasks), [tasks]);
@@ -48,6 +51,8 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
   // Which of the given runs; after the last of them, the recorded one.
   const source = useSignal(0);
   const workers = store.workers.value;
+  if (workers > 0) simulatedWith.set(store.workers, workers);
+  const others = simulatedWith.get(store.workers) ?? WORKERS_FIRST;
   const run = given[source.value];
   const lives = useMemo(() => livesOf(model, tasks, path, workers, run), [model, workers, run]);
   const moments = useMemo(() => momentsOf(lives), [lives]);
@@ -72,7 +77,7 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
           {lives.workers} worker{lives.workers === 1 ? "" : "s"}, {Math.round(100 * busyShare(lives))}% busy
           {workers > 0 && lives.micros > 0 && `, ${shownNumber(workOf(tasks) / lives.micros, 3)}× as fast as one`}
         </span>
-        <Which workers={store.workers} source={source} names={[...given.map((run) => WHENCE[run.origin]), "as recorded"]} />
+        <Which workers={store.workers} others={others} source={source} names={[...given.map((run) => WHENCE[run.origin]), "as recorded"]} />
       </header>
       <Chain path={path} tasks={tasks} />
       <StageView passes={passes} now={now} />
@@ -91,7 +96,7 @@ function Demo({ model, tasks }: { model: Model; tasks: Tasks }) {
       />
       <div class="wg-parallel-clock">
         <Transport />
-        <Workers workers={store.workers} />
+        <Workers workers={store.workers} others={others} />
         <ul class="wg-key-row">
           <li class="wg-key-forward">forward</li>
           <li class="wg-key-backward">backward</li>
@@ -250,10 +255,10 @@ function choose(store: Store, lives: Lives, row: number): void {
   if (node >= 0) reveal(store, { kind: "node", row: node });
 }
 
-function Which({ workers, source, names }: { workers: Signal<number>; source: Signal<number>; names: readonly string[] }) {
+function Which({ workers, others, source, names }: { workers: Signal<number>; others: number; source: Signal<number>; names: readonly string[] }) {
   return (
     <div class="wg-segments" role="group" aria-label="Which run">
-      <button type="button" aria-pressed={workers.value > 0} onClick={() => (workers.value = workers.value || WORKERS_FIRST)}>
+      <button type="button" aria-pressed={workers.value > 0} onClick={() => (workers.value = others)}>
         simulated
       </button>
       {names.map((name, i) => (
@@ -265,12 +270,12 @@ function Which({ workers, source, names }: { workers: Signal<number>; source: Si
   );
 }
 
-function Workers({ workers }: { workers: Signal<number> }) {
+function Workers({ workers, others }: { workers: Signal<number>; others: number }) {
   const n = workers.value;
   return (
     <label class="wg-workers">
       <span>{n === 0 ? "workers" : `${n} worker${n === 1 ? "" : "s"}`}</span>
-      <input type="range" data-wg-keys min={1} max={MOST_WORKERS} step={1} value={n || WORKERS_FIRST} aria-label="Simulated workers" onInput={(event) => (workers.value = Number(event.currentTarget.value))} />
+      <input type="range" data-wg-keys min={1} max={MOST_WORKERS} step={1} value={others} aria-label="Simulated workers" onInput={(event) => (workers.value = Number(event.currentTarget.value))} />
     </label>
   );
 }

@@ -76,6 +76,17 @@ def test_parallel_nodes_light_up_together(page: Page) -> None:
     expect(page.get_by_role("tab", name="Parallel")).to_have_attribute("aria-selected", "true")
 
 
+def test_the_number_of_workers_outlasts_another_run(page: Page) -> None:
+    page.get_by_role("tab", name="Parallel").click()
+    page.get_by_label("Simulated workers").fill("7")
+    page.get_by_role("button", name="as recorded").click()
+    expect(page.get_by_label("Simulated workers")).to_have_value("7")
+    page.get_by_role("tab", name="Tape").click()
+    page.get_by_role("tab", name="Parallel").click()
+    page.get_by_role("button", name="simulated").click()
+    expect(page.locator(".wg-view-head")).to_contain_text("7 workers")
+
+
 def test_the_workers_clock_stands_while_it_is_paused(browser: Browser, lessons: Path) -> None:
     with opened(browser, lessons, "recording=2&tab=parallel", reduced_motion="no-preference") as (shown, _):
         clock, play = shown.get_by_label("Clock of the workers"), shown.locator(".wg-play-button")
