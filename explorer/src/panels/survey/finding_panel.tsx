@@ -7,6 +7,7 @@ import { shownNumber, shownShape } from "../../format";
 import { hasNaNGradient } from "../../views/survey/totals";
 import { placeOf, Source, spanOf } from "../source";
 import { momentOf } from "./actions";
+import { numbersOf } from "./arithmetic";
 import { Cells } from "./cells";
 import { Replay } from "./replay";
 import { Fact, Said } from "./said";
@@ -76,19 +77,19 @@ function* placeInRun(model: Model, finding: Finding): Generator<string> {
   else yield `step ${place(moment, model.turn)}`;
 }
 
-/** "g · 1/(2√s)" in letters, then in numbers; what follows the last equals sign is the outcome. */
+/** "g · 1/(2√s)" in letters, then in numbers; or the values that it is taken at, and what it gives. */
 function Arithmetic({ finding }: { finding: Finding }) {
   const { tex, numbers } = finding.formula as NonNullable<Finding["formula"]>;
-  const cut = numbers.lastIndexOf("=");
+  const { joint, given, sign, outcome } = numbersOf(numbers);
   return (
     <div class={`wg-arithmetic wg-${finding.severity}`}>
       <Written text={tex} />
-      <span class="wg-muted">=</span>
-      <span class="wg-mono">{cut < 0 ? numbers : numbers.slice(0, cut)}</span>
-      {cut >= 0 && (
+      <span class="wg-muted">{joint}</span>
+      <span class="wg-mono">{given}</span>
+      {sign !== "" && (
         <>
-          <span class="wg-muted">=</span>
-          <b class="wg-mono wg-bad">{numbers.slice(cut + 1)}</b>
+          <span class="wg-muted">{sign}</span>
+          <b class="wg-mono wg-bad">{outcome}</b>
         </>
       )}
     </div>
