@@ -313,6 +313,17 @@ def test_a_scripts_run_fits_the_schema(tmp_path: Path) -> None:
     assert read.name(0) == "w"
 
 
+def test_statistics_of_complex_numbers_say_that_they_are_of_sizes() -> None:
+    read = Read(RUNS["complex"]())
+    check(read)
+    found, sizes = details(np.array([3 + 4j, 1j])), details(np.array([5.0, 1.0]))
+    assert found is not None
+    assert sizes is not None
+    assert found.pop("modulus") is True
+    del sizes["values"]
+    assert found == sizes
+
+
 def test_a_failing_run_shows_what_happened_until_then() -> None:
     read = Read(failing_run())
     assert read.d["meta"]["error"]["type"] == "ShapeError"

@@ -48,7 +48,7 @@ export function Tensor({ node, gradient }: { node: number; gradient: boolean }) 
         )
       )}
       {details.size > FEW && num(details.min) < num(details.max) && (
-        <Histogram details={details} label={`Distribution of the ${what}'s elements`} />
+        <Histogram details={details} label={`Distribution of the ${what}'s elements${details.modulus ? ", as |x|" : ""}`} />
       )}
       {details.size > 1 && <Statistics details={details} />}
     </div>
@@ -181,10 +181,7 @@ function Histogram({ details, label }: { details: Details; label: string }) {
 
 function Statistics({ details }: { details: Details }) {
   const facts: [string, string, boolean][] = [
-    ["min", shownNumber(num(details.min)), false],
-    ["max", shownNumber(num(details.max)), false],
-    ["mean", shownNumber(num(details.mean)), false],
-    ["std", shownNumber(num(details.std)), false],
+    ...(["min", "max", "mean", "std"] as const).map((name): [string, string, boolean] => [details.modulus ? `${name} |x|` : name, shownNumber(num(details[name])), false]),
     ["zeros", `${details.zero} of ${details.size}`, false],
     ["NaN", String(details.nan), details.nan > 0],
     ["infinite", String(details.inf), details.inf > 0],

@@ -245,6 +245,8 @@ export interface Details {
   inf: number;
   zero: number;
   size: number;
+  /** Whether the elements are complex, and all is told of |x|. */
+  modulus?: true;
   /** Counts of the finite elements in equal steps from min to max. */
   hist: number[];
   /** All elements in row-major order, where there are at most 64. */

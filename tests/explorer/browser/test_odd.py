@@ -100,6 +100,14 @@ def test_a_page_takes_what_comes(browser: Browser, tmp_path: Path, name: str) ->
         assert not [word for word in ("undefined", "[object", "NaN%") if word in shown]
 
 
+def test_statistics_of_complex_numbers_are_of_their_sizes(browser: Browser, tmp_path: Path) -> None:
+    page_file = tmp_path / "page.html"
+    explore(lambda x: wg.abs(x * 2.0).sum(), np.array([3 + 4j, 1j])).save(page_file)
+    with opened(browser, page_file, "tab=graph&sel=n0") as (shown, _):
+        stats = shown.locator(".wg-stats").first
+        assert stats.locator("dt").all_inner_texts()[:4] == ["min |x|", "max |x|", "mean |x|", "std |x|"]
+
+
 def test_a_run_without_a_result_has_no_derivatives_of_one(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     RUNS["a failure"]().save(file)

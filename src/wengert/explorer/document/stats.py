@@ -148,7 +148,10 @@ def packed(codes: Sequence[int]) -> str:
 
 
 def details(value: Any) -> dict[str, Any] | None:
-    """Return range, moments, histogram, and all elements or a picture of them; None of nothing."""
+    """Return range, moments, histogram, and all elements or a picture of them; None of nothing.
+
+    Of complex numbers they are those of the sizes, and it says so.
+    """
     arrays = parts(value)
     if not arrays:
         return None
@@ -168,6 +171,8 @@ def details(value: Any) -> dict[str, Any] | None:
     nans = int(np.isnan(flat).sum())
     out |= {"nan": nans, "inf": flat.size - finite.size - nans, "zero": int((flat == 0).sum()), "size": flat.size}
     out["hist"] = hist
+    if array.dtype.kind == "c":
+        out["modulus"] = True
     if flat.size <= _ALL and array.dtype.kind != "c":
         out["values"] = [exact(v) for v in array.ravel()]
     elif flat.size > _ALL:
