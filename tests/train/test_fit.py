@@ -369,6 +369,15 @@ def test_what_is_refused(name: str) -> None:
     assert "test_fit.py:" in str(caught.value).splitlines()[0]
 
 
+def test_arguments_in_another_order_are_named() -> None:
+    model = model_of()
+    optimizer = wg.optim.SGD(model.parameters())
+    with pytest.raises(DTypeError, match=r"an optimizer that is a function .*test_fit.*\nThe order is fit\(model, opt"):
+        fit(model, mse, optimizer, BATCHES)
+    with pytest.raises(DTypeError, match=r"a loss that is a list, no function .*test_fit.*\nThe order is fit\(model, "):
+        fit(model, optimizer, BATCHES, mse)
+
+
 def test_an_iterator_is_used_up() -> None:
     model = model_of()
     with pytest.raises(DataError, match=r"data has no batches in epoch 2 .*\n.*which can be used once"):

@@ -84,7 +84,8 @@ def fit(
     is a folder for them, and `history.stopped` is "interrupted"; a second one raises KeyboardInterrupt at once.
 
     Raises DataError for data without batches, DTypeError, ShapeError for a loss that is no scalar and for batches
-    that are no pairs, and what the model, the loss or a callback raises.
+    that are no pairs, DTypeError for an optimiser or a loss that is none, and what the model, the loss or a callback
+    raises.
 
     >>> import wengert as wg
     >>> images, labels = wg.data.load_digits()
@@ -107,6 +108,11 @@ def fit(
     for name, number, least in (("epochs", epochs, 0), ("accumulate", accumulate, 1)):
         if not isinstance(number, int) or number < least:
             fail(ShapeError, f"{name}={number!r}", f"It is an integer, at least {least}.")
+    order = "The order is fit(model, optimizer, loss, data)."
+    if not hasattr(optimizer, "param_groups"):
+        fail(DTypeError, f"an optimizer that is a {type(optimizer).__name__}", order)
+    if not callable(loss):
+        fail(DTypeError, f"a loss that is a {type(loss).__name__}, no function", order)
     measures = named(metrics)
     meant = Precision(precision, scaler)
     steps = Steps(model, optimizer, loss, measures, forward, clip_norm, compile, meant)
