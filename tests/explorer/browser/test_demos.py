@@ -87,6 +87,25 @@ def test_the_number_of_workers_outlasts_another_run(page: Page) -> None:
     expect(page.locator(".wg-view-head")).to_contain_text("7 workers")
 
 
+def test_all_of_a_picture_is_seen_beside_what_stands_above_it(browser: Browser, lessons: Path) -> None:
+    with opened(browser, lessons, "recording=2") as (shown, _):
+        shown.set_viewport_size({"width": 1280, "height": 800})
+        shown.get_by_role("button", name="all", exact=True).click()
+        shown.wait_for_timeout(500)
+        # What is painted ends before the frame does, below which the narrator stands.
+        left = shown.evaluate(
+            """() => {
+              const canvas = document.querySelector(".wg-picture");
+              const below = parseFloat(getComputedStyle(canvas.parentElement).getPropertyValue("--wg-below"));
+              const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              let last = 0;
+              for (let i = 3; i < data.length; i += 4) if (data[i] > 0) last = Math.floor(i / 4 / width);
+              return canvas.clientHeight * (1 - (last + 1) / height) - below;
+            }"""
+        )
+        assert left > 4
+
+
 def test_the_workers_clock_stands_while_it_is_paused(browser: Browser, lessons: Path) -> None:
     with opened(browser, lessons, "recording=2&tab=parallel", reduced_motion="no-preference") as (shown, _):
         clock, play = shown.get_by_label("Clock of the workers"), shown.locator(".wg-play-button")

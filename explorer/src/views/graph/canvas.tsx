@@ -145,27 +145,20 @@ class Board {
   refit(): void {
     const { canvas } = this;
     if (canvas === null || canvas.clientWidth === 0) return;
-    const { list, focus, insets = NO_INSETS, most = 1.25 } = this.props;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    const inner = fitted(
-      focus ?? list.bounds,
-      width - 2 * insets.side,
-      height - insets.top - insets.bottom,
-      Math.min(24, width * 0.02),
-      most,
-    );
+    const { list, focus } = this.props;
     const before = this.view;
-    this.view = {
-      ...inner,
-      x: inner.x - insets.side / inner.scale,
-      y: inner.y - insets.top / inner.scale,
-      width,
-      height,
-    };
-    const glides = this.props.glides === true && before !== null && before.width === width && !reducedMotion();
+    this.view = this.showing(canvas, focus ?? list.bounds, Math.min(24, canvas.clientWidth * 0.02));
+    const glides = this.props.glides === true && before?.width === canvas.clientWidth && !reducedMotion();
     this.glide = glides ? { from: before, since: performance.now() } : null;
     this.moved = false;
     this.wake();
+  }
+
+  /** The view of something inside of what stands above and below the picture. */
+  private showing({ clientWidth: width, clientHeight: height }: HTMLCanvasElement, what: Rect, margin: number): View {
+    const { insets = NO_INSETS, most = 1.25 } = this.props;
+    const inner = fitted(what, width - 2 * insets.side, height - insets.top - insets.bottom, margin, most);
+    return { ...inner, x: inner.x - insets.side / inner.scale, y: inner.y - insets.top / inner.scale, width, height };
   }
 
   /** What is seen now: on the way to the view, where it glides there. */
@@ -195,7 +188,7 @@ class Board {
   showAll(): void {
     const { canvas } = this;
     if (canvas === null) return;
-    this.view = fitted(this.props.list.bounds, canvas.clientWidth, canvas.clientHeight, 12, this.props.most);
+    this.view = this.showing(canvas, this.props.list.bounds, 12);
     this.moved = true;
     this.wake();
   }
