@@ -288,6 +288,30 @@ def test_a_gradient_from_outside() -> None:
     assert seen == [FIRST]
 
 
+def test_a_gradient_of_one_argument() -> None:
+    import wengert.torch as torch
+
+    x = draw(3)
+    want = (2 * wg.cos(x) * wg.sin(x)).numpy()
+    for ns, compiled in ((wg, wg.jit), (torch, torch.compile)):
+        f, h, k = compiled(lambda v: (v.sin() ** 2).sum()), compiled(lambda v: v * v), compiled(lambda v: v.sin())
+        ways = [
+            lambda v: f(v).backward(),
+            lambda v: h(k(v)).backward(ns.ones(3, device=FIRST)),  # noqa: B023 - called here
+            lambda v: h(k(v)).backward(ns.ones(3, dtype=ns.float64)),  # noqa: B023
+            lambda v: ns.autograd.backward(h(k(v)), np.ones(3)),  # noqa: B023
+        ]
+        for way in ways:
+            leaf = ns.tensor(x.numpy()).to(FIRST).requires_grad_()
+            for n in (1, 2):
+                way(leaf)
+                assert leaf.grad.device == FIRST
+                np.testing.assert_allclose(leaf.grad.numpy(), n * want, rtol=1e-12)
+    found = wg.grad(wg.jit(lambda v: (v.sin() ** 2).sum()))(x.to(FIRST))
+    assert found.device == FIRST
+    np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
+
+
 def test_callbacks_and_state() -> None:
     total = wg.zeros(3, device=FIRST)
 

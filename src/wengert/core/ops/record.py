@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 from ..dims import has_dims
-from ..elsewhere import PlacedSpec
+from ..elsewhere import PlacedSpec, as_data
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
 from ..mode import get_mode
 from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node
@@ -174,12 +174,16 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
 
 def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     """Return the result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
+    known: Spec | None = None
     if type(data) is not ndarray:
-        data = np.asarray(data)
+        data = as_data(data)
+        if type(data) is not ndarray:  # what a compiled function gave on a device
+            known = data.spec
     out = new(Tensor if type(x) is Tensor else x.result_class)
     out._data = data
     near, shape = x._spec, data.shape
-    known = near.family.get(shape) if data.dtype is near.dtype else None
+    if known is None and data.dtype is near.dtype:
+        known = near.family.get(shape)
     out._spec = spec = known or spec_of(shape, data.dtype)
     out.node = out._base = None
     node = x.node

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import Elsewhere
+from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Freed, Node
@@ -15,6 +15,7 @@ from ...core.spec import category
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, as_like, asarray, like, refuse_cut, wrap
 from ...ops.index.inplace import set_gradient
+from ...ops.structure.shapes import placed
 from .reverse import backward_pass, reach
 
 
@@ -48,7 +49,7 @@ def seed(out: Tensor, ct: Any, what: str) -> Any:
         )
     if category(ct.dtype) == 3 and category(out.dtype) < 3:
         fail(DTypeError, f"{what}: a complex gradient for a result of dtype {out.dtype}")
-    return ct if ct.dtype == out.dtype else TABLE["cast"].front(ct, dtype=out.dtype)
+    return ct if ct.dtype == out.dtype else TABLE["cast"].front(placed(ct, CPU), dtype=out.dtype)
 
 
 def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor]]:
