@@ -16,7 +16,7 @@ from .errors import GraphError, WengertError, error, fail
 from .spec import DType, Shape, Spec, spec_of
 
 # What arrays are asked first, by compiled calls and optimisers: the flags of a contiguous array.
-_FLAGS = SimpleNamespace(num=0x0501, writeable=True)
+_FLAGS = SimpleNamespace(num=0x0501, writeable=True, c_contiguous=True)
 
 
 def refuse_here(kind: type[WengertError], what: str, remedy: str) -> NoReturn:

@@ -96,7 +96,7 @@ class Tensor(Methods):
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
-        self._data, self._spec, self.node, self._base = made._value("a tensor of its own"), made.spec, made.node, None
+        self._data, self._spec, self.node, self._base = made._held("a tensor of its own"), made.spec, made.node, None
         if requires_grad:
             self.requires_grad_()
 
@@ -185,6 +185,10 @@ class Tensor(Methods):
         view: Array = self._value(what).view()
         view.flags.writeable = False
         return view
+
+    def _held(self, what: str) -> Any:
+        """Return the value where it is, an array or what stands for one elsewhere. Raises GraphError for none."""
+        return self._value(what) if self._data is None else self._data
 
     def _value(self, what: str) -> Any:
         if self._data is None:
@@ -873,6 +877,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if want is None or want == given.dtype:
             if not copy:
                 return given
+            if isinstance(given._data, Elsewhere) and not given.requires_grad:
+                return like(given, wrap(given._data.copy()))
             copied: Tensor = _table("copy")(given)
             return copied
         if copy is False:

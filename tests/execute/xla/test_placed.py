@@ -295,16 +295,10 @@ def test_a_gradient_of_one_argument() -> None:
     want = (2 * wg.cos(x) * wg.sin(x)).numpy()
     for ns, compiled in ((wg, wg.jit), (torch, torch.compile)):
         f, h, k = compiled(lambda v: (v.sin() ** 2).sum()), compiled(lambda v: v * v), compiled(lambda v: v.sin())
-        ways = [
-            lambda v: f(v).backward(),
-            lambda v: h(k(v)).backward(ns.ones(3, device=FIRST)),  # noqa: B023 - called here
-            lambda v: h(k(v)).backward(ns.ones(3, dtype=ns.float64)),  # noqa: B023
-            lambda v: ns.autograd.backward(h(k(v)), np.ones(3)),  # noqa: B023
-        ]
-        for way in ways:
+        for given in (None, ns.ones(3, device=FIRST), ns.ones(3, dtype=ns.float64), ns.ones(3)):
             leaf = ns.tensor(x.numpy()).to(FIRST).requires_grad_()
             for n in (1, 2):
-                way(leaf)
+                (f(leaf) if given is None else h(k(leaf))).backward(given)
                 assert leaf.grad.device == FIRST
                 np.testing.assert_allclose(leaf.grad.numpy(), n * want, rtol=1e-12)
     found = wg.grad(wg.jit(lambda v: (v.sin() ** 2).sum()))(x.to(FIRST))
@@ -534,6 +528,106 @@ def test_pytorch_programs() -> None:
     assert x.new_ones(2).device == torch.full_like(x, 2.0).device == torch.arange(3, device=place).device == place
     assert net.cpu()[0].weight.device == torch.device("cpu")
     assert str(x).endswith("device='xla:1')")
+
+
+def test_writes_in_pytorchs_names() -> None:
+    import wengert.torch as torch
+
+    x = torch.tensor([1.0, 2.0], device=FIRST)
+    d, again = x.detach(), x.data
+    x.zero_()
+    assert [t.tolist() for t in (x, d, again)] == [[0.0, 0.0]] * 3
+    d.copy_(torch.ones(2, dtype=torch.float64))
+    twice = torch.compile(lambda v: v.mul_(2), fullgraph=True)
+    for n in range(1, 6):
+        twice(x)
+        assert {t.device for t in (x, d)} == {torch.device(FIRST)}
+        assert [t.tolist() for t in (x, d, again)] == [[2.0**n] * 2] * 3
+    twice(d)
+    step = torch.compile(lambda: x.add_(1), fullgraph=True)
+    for n in range(1, 6):
+        step()
+        assert [t.tolist() for t in (x, d, again)] == [[64.0 + n] * 2] * 3
+    owner = torch.zeros(2, device=FIRST)
+    first, second = owner.detach(), owner.detach()
+    del owner  # others are names of its value still
+    first.copy_(torch.ones(2))
+    assert second.tolist() == [1.0, 1.0]
+    first.zero_()
+    assert second.tolist() == [0.0, 0.0]
+    both = torch.compile(lambda a, b: (a.add_(1), b * 1)[1], fullgraph=True)
+    for n in range(1, 4):
+        assert both(first, first.detach()).tolist() == [float(n)] * 2
+
+
+def test_views_that_programs_give() -> None:
+    import wengert.torch as torch
+
+    x = torch.tensor([1.0, 2.0], device=FIRST)
+    f = torch.compile(lambda v: (v.view(-1), v[0], v.detach(), v.view(1, 2)), fullgraph=True)
+    for _ in range(4):
+        seen = f(x)
+        assert [t.tolist() for t in seen] == [[1.0, 2.0], 1.0, [1.0, 2.0], [[1.0, 2.0]]]
+        assert {t.device for t in seen} == {torch.device(FIRST)}
+    for write in (x.zero_, lambda: torch.compile(lambda v: v.mul_(2), fullgraph=True)(x), seen[0].zero_):
+        with pytest.raises(wg.WriteError) as caught:
+            write()
+        assert HERE in str(caught.value)
+        assert x.tolist() == seen[0].tolist() == [1.0, 2.0]
+    for act in (lambda: x.view(-1), lambda: x[0], lambda: x[1:].zero_(), lambda: x.view(torch.int32), lambda: x.t()):
+        with pytest.raises(wg.WengertError, match=FIRST):
+            act()
+    del seen, write, caught
+    x.zero_()
+    assert x.tolist() == [0.0, 0.0]
+
+
+def torch_trainer(torch: Any, net: Any, opt: Any) -> Any:
+    @torch.compile(fullgraph=True)
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_states_in_pytorchs_names(kind: str) -> None:
+    import wengert.torch as torch
+
+    net, saved = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2).double().state_dict()
+    net.to(FIRST)
+    for given in (saved, net.state_dict()):
+        net.load_state_dict(given)
+        assert net.weight.device == torch.device(FIRST)
+        np.testing.assert_allclose(net.weight.numpy(force=True), saved["weight"].numpy(), rtol=1e-6)
+    runs = []
+    for place in ("cpu", FIRST):
+        net.to(place).load_state_dict(saved)
+        opt = getattr(torch.optim, kind)(net.parameters(), lr=0.1, **({"momentum": 0.9} if kind == "SGD" else {}))
+        step, x = torch_trainer(torch, net, opt), torch.ones(4, 3, device=place)
+        losses = [step(x).item() for _ in range(3)]
+        opt.load_state_dict(opt.state_dict())
+        runs.append(losses + [step(x).item() for _ in range(4)])
+        held = next(iter(opt.state.values()))
+        assert {v.device for k, v in held.items() if k != "step"} == {torch.device(place)}
+    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-4, atol=1e-6)
+    net.load_state_dict(net.state_dict(), assign=True)
+    assert net.weight.device == torch.device(FIRST)
+
+
+def test_parameters_and_copies_stay_where_they_are() -> None:
+    import wengert.torch as torch
+
+    for ns in (wg, torch):
+        x = ns.ones(3, device=FIRST)
+        made = [ns.nn.Parameter(x), wg.asarray(x, copy=True)]
+        x.zero_()
+        for t in made:
+            assert (str(t.device), t.tolist()) == (FIRST, [1.0] * 3)
 
 
 def test_pytorch_programs_that_ask_stay_on_the_processor() -> None:

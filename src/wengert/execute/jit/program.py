@@ -312,14 +312,20 @@ class Path:
         return carried[k].node if carried is not None and k in self.traced.tracked else None
 
     def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> None:
-        for i, *_ in self.traced.cell_writes:
+        for i, _, _, parts in self.traced.cell_writes:
             t = getattr(captures.cells[i], "tensor", None)
-            if isinstance(t, Tensor) and t.writes_through is not None and t._base is not None:
+            if not isinstance(t, Tensor) or t.writes_through is None:
+                continue
+            if isinstance(t._data, Elsewhere) and not parts:
+                t.writes_through.refuse_apart(t)
+            if t._base is not None:
                 check_reaches(t, f"a compiled function's write to a tensor from outside ({self.graph.name})")
-        for i, *_ in self.traced.argument_writes:
+        for i, _, _, parts in self.traced.argument_writes:
             leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"
             if isinstance(leaf, Tensor):
                 check_reaches(leaf, what)
+                if leaf.writes_through is not None and isinstance(leaf._data, Elsewhere) and not parts:
+                    leaf.writes_through.refuse_apart(leaf)
             elif isinstance(leaf, np.ndarray) and not leaf.flags.writeable:
                 fail(WriteError, f"{what} that is read-only, {show(leaf.shape, leaf.dtype)}", "Pass it a copy.")
             elif isinstance(leaf, np.ndarray) and any(

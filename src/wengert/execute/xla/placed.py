@@ -26,7 +26,7 @@ from .program import Compiled
 from .rules import Trace
 
 # No array's: who takes a placed value for one asks for its flags first, and makes an array of it.
-_FLAGS = SimpleNamespace(num=0, writeable=False)
+_FLAGS = SimpleNamespace(num=0, writeable=False, c_contiguous=True)
 
 
 class Placed(Elsewhere):

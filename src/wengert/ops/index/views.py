@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.elsewhere import Elsewhere
+from ...core.elsewhere import Elsewhere, here, in_place_of
 from ...core.errors import DTypeError, GradientError, WriteError, fail
 from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
@@ -40,12 +40,13 @@ from ..structure.axes import permute_op
 from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update
 from .inplace import hold, recast_
+from .memory import Array, address, bounds, overlaps_itself, positions, shares, slices
 from .slices import slice_op, slice_update
-
-Array = np.ndarray[Any, Any]
 
 # Ops that only name the elements of their argument anew, in the same order.
 _SAME_ORDER = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient", "alias"})
+# Those of them that give the value as it is.
+_SAME_VALUE = frozenset({"stop_gradient", "alias"})
 
 
 # -- who is a view of whom
@@ -180,6 +181,8 @@ def _around(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     owners = _owners(x) if x._base is not None else []
     root = owners[-1] if owners else x
     siblings = [v for v in _siblings(root) if v._data is not None] if root._data is not None else []
+    if siblings and isinstance(root._data, Elsewhere):  # one value, of which each is a name
+        return owners, [root, *siblings, *views_of(root, [x, *owners])]
     if siblings:
         memory = _memory_of(root._data)
         if memory is None:
@@ -247,20 +250,6 @@ def _tracked(x: Tensor) -> bool:
     return x.node is not None and x.node.requires_grad
 
 
-def _shares(x: Array, whole: Array) -> bool:
-    return x.size == 0 or np.may_share_memory(x, whole)
-
-
-def _overlaps_itself(x: Array) -> bool:
-    """Return whether elements may share bytes, as in what is expanded, or in windows one step apart."""
-    reach = x.itemsize
-    for step, n in sorted((abs(step), n) for n, step in zip(x.shape, x.strides) if n > 1):
-        if step < reach:
-            return x.size > 0
-        reach += step * (n - 1)
-    return False
-
-
 def lie_in(out: Tensor, owner: Tensor, window: Callable[[Array], Array]) -> Tensor:
     """Make what ops gave for a window of `owner` a view of it, which lies in its memory where both have values."""
     if out._data is not None and owner._data is not None:
@@ -292,16 +281,19 @@ class FromOwner(NamedTuple):
 
     def of(self, owner: Tensor, value: Tensor) -> Tensor:
         """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
+        there = isinstance(owner._data, Elsewhere)
+        if there != isinstance(value._data, Elsewhere):
+            return value
         window = None if self.steps is None else owner._data
         for op, attrs, output in self.steps or ():
-            if op is index_op:
+            if op is index_op or (there and op.name not in _SAME_VALUE):
                 window = None
                 break
             window = op.forward(window, **attrs)
             window = window if output is None else window[output]
         if window is None:
             value._base = base_of(owner, self.code, self.offset)
-        elif _shares(window, owner._data):  # else a copy was made, as of what lies otherwise
+        elif shares(window, owner._data):  # else a copy was made, as of what lies otherwise
             value._data, value._base = window, base_of(owner, self.code, self.offset)
         return value
 
@@ -321,12 +313,12 @@ class Through:
             if any(v._data is None for v in siblings):
                 return False
             return self._reaches_traced(_inside(x, chain), what)
-        if _overlaps_itself(x._data):
+        if overlaps_itself(x._data):
             return False
         if grad and siblings and any(map(_tracked, (*chain, *siblings))):
             return False
         for part, whole in zip(chain, chain[1:]):
-            if not _shares(part._data, whole._data):
+            if not shares(part._data, whole._data):
                 return False
             if grad and _tracked(part) and _tracked(whole):
                 self._refuse_leaf(whole, what)
@@ -368,7 +360,7 @@ class Through:
                 return False
             # A write that is not recorded changes the value, not the way that its gradients take.
             note_write(x, False)
-            x._data = new._data
+            x._data = in_place_of(x._data, new._data)
             return True
         if x._data is None or new._data is None or any(t._data is None for t in owners):
             owners, views = _inside(x, owners), _inside(x, views)
@@ -402,7 +394,8 @@ class Through:
             return True
         if not views:
             return False
-        _lay(x, new._data.astype(x.dtype, copy=False), owners, views)
+        data = new._data if new.dtype == x.dtype else here(new._data, "another dtype").astype(x.dtype)
+        _lay(x, data, owners, views)
         return True
 
     def part(self, x: Tensor, value: Any) -> None:
@@ -472,7 +465,10 @@ class Through:
         """
         owners, views = _around(x)
         others = dict.fromkeys(t for t in (*owners, *views) if t is not x and t not in parted)
-        if not others or isinstance(old, Elsewhere) or isinstance(new, Elsewhere):  # which share no memory
+        is_there = isinstance(old, Elsewhere)
+        if is_there:
+            others = dict.fromkeys(_names_of_value(x, old, others))
+        if not others or is_there != isinstance(new, Elsewhere):
             return []
         if has_past:
             fail(
@@ -480,17 +476,19 @@ class Through:
                 f"a compiled write of what carries gradients to {show(x.shape, x.dtype)}, which has views outside",
                 "Their gradients would be lost. Let the function return the new value, and write it outside.",
             )
+        if is_there:
+            return [(set_data, t, new) for t in others]
         root = owners[-1] if owners else x
         whole = root._data if owners else old
-        start = _address(whole)
+        start = address(whole)
         if not owners and old.flags.c_contiguous and new.flags.c_contiguous and old.nbytes == new.nbytes:
             return [(set_data, *found) for found in _windows(others, old, start, new)]
         if whole.flags.c_contiguous:
             fresh = memory = whole.copy()
         else:
-            start, high = _bounds(whole)
+            start, high = bounds(whole)
             memory = np.empty(high - start, np.uint8)
-            fresh = np.ndarray(whole.shape, whole.dtype, memory, _address(whole) - start, whole.strides)
+            fresh = np.ndarray(whole.shape, whole.dtype, memory, address(whole) - start, whole.strides)
             fresh[...] = whole
         calls: list[Call] = [(set_data, root, fresh)]
         if x is root:
@@ -518,15 +516,17 @@ class Through:
         What carries gradients has to be what ops took from the owner as it is.
         """
         part, whole = x._data, owner._data
-        if whole is None or not part.size or part.dtype != whole.dtype or not _shares(part, whole):
+        if whole is None or not part.size or part.dtype != whole.dtype or not shares(part, whole):
             return None
         if _tracked(x) and not _is_taken(x.node, owner.node):
             return None
-        low, high = _bounds(whole)
-        start = _address(part)
-        if start < low or _bounds(part)[1] > high or _overlaps_itself(part):
+        if isinstance(part, Elsewhere):
+            return 0, part.shape, (), whole.shape, (), _tracked(x)
+        low, high = bounds(whole)
+        start = address(part)
+        if start < low or bounds(part)[1] > high or overlaps_itself(part):
             return None
-        return start - _address(whole), part.shape, part.strides, whole.shape, whole.strides, _tracked(x)
+        return start - address(whole), part.shape, part.strides, whole.shape, whole.strides, _tracked(x)
 
     def taken(self, x: Tensor, owner: Tensor) -> FromOwner:
         """Return how a view was taken from one of its owners."""
@@ -552,7 +552,11 @@ class Through:
 
     def is_viewed(self, x: Tensor) -> bool:
         """Return whether views of `x` live."""
-        return any(v._data is not None and _shares(v._data, x._data) for v in views_of(x))
+        return any(v._data is not None and shares(v._data, x._data) for v in views_of(x))
+
+    def refuse_apart(self, x: Tensor) -> None:
+        """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""
+        _names_of_value(x, x._data, [t for found in _around(x) for t in found])
 
     def _refuse_unknown(self, chain: list[Tensor]) -> None:
         if any(_way(part, whole) is None for part, whole in zip(chain, chain[1:])):
@@ -635,7 +639,7 @@ def _write_values(x: Tensor, new: Tensor, owners: list[Tensor], views: list[Tens
             continue
         if old[view]._data is None:  # of a trace that is over
             continue
-        if view.dtype != nearest.dtype or not _shares(old[view]._data, old[nearest]._data):
+        if view.dtype != nearest.dtype or not shares(old[view]._data, old[nearest]._data):
             continue
         written[view] = taken = _take(nearest, old[nearest]._data, old[view]._data)
         view.node = taken.node if _tracked(taken) else None
@@ -645,12 +649,21 @@ def _lay(x: Tensor, data: Array, owners: list[Tensor], views: list[Tensor]) -> N
     """Lay the windows of all that share elements with `x` over a copy of their memory, in which `x` is `data`."""
     root = owners[-1] if owners else x
     whole = root._data
-    start = _address(whole)
+    if isinstance(whole, Elsewhere):
+        there = in_place_of(whole, data)
+        for t in _names_of_value(x, x._data, dict.fromkeys([*owners, x, *views])):
+            note_write(t, False)
+            t._data = there
+            if t.node is not None and t.node.op is LEAF and t.node.inputs:
+                t.node = leaf_node(t, there)
+        return
+    data = here(data, "a value")
+    start = address(whole)
     if whole.flags.c_contiguous:
         ours = x is root and data.flags.c_contiguous and data.shape == whole.shape and data.dtype == whole.dtype
         fresh = buffer = data if ours else whole.copy()
     else:
-        low, high = _bounds(whole)
+        low, high = bounds(whole)
         buffer = np.empty(high - low, np.uint8)
         fresh = np.ndarray(whole.shape, whole.dtype, buffer, start - low, whole.strides)
         fresh[...] = whole
@@ -676,6 +689,23 @@ def _lay(x: Tensor, data: Array, owners: list[Tensor], views: list[Tensor]) -> N
             t.node = leaf_node(t, window)
 
 
+def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return those of the tensors that have the same value as `x`, which is elsewhere.
+
+    Raises WriteError for one that a program took from it: where that is, values share no memory.
+    """
+    found = [t for t in tensors if t._data is value]
+    apart = [t for t in tensors if t._data is not value and isinstance(t._data, Elsewhere)]
+    if apart:
+        fail(
+            WriteError,
+            f"a write to {show(x.shape, x.dtype)}, of which a compiled function gave a view, "
+            f"{show(apart[0].shape, apart[0].dtype)}, on {apart[0].device}",
+            "The write would not reach the view there. Let the function return a copy, v.clone().",
+        )
+    return found
+
+
 def _windows(tensors: Iterable[Tensor], whole: Array, start: int, memory: Array) -> Iterator[tuple[Tensor, Array]]:
     """Yield those of the tensors that lie in `whole`, each with its window of `memory`.
 
@@ -683,90 +713,35 @@ def _windows(tensors: Iterable[Tensor], whole: Array, start: int, memory: Array)
     """
     flat = memory.reshape((-1,)).view(np.uint8)  # not every dtype of ours is one of the buffer protocol's
     for t in tensors:
-        if t._data is None:
+        if t._data is None or isinstance(t._data, Elsewhere):
             continue
-        part, offset = t._data, _address(t._data) - start
-        low, high = _bounds(part)
-        if part.size and offset >= 0 and low >= start and high <= start + flat.nbytes and _shares(part, whole):
+        part, offset = t._data, address(t._data) - start
+        low, high = bounds(part)
+        if part.size and offset >= 0 and low >= start and high <= start + flat.nbytes and shares(part, whole):
             yield t, np.ndarray(part.shape, part.dtype, flat, offset, part.strides)
-
-
-def _address(x: Array) -> int:
-    return int(x.__array_interface__["data"][0])
-
-
-def _bounds(x: Array) -> tuple[int, int]:
-    low = high = _address(x)
-    if not x.size:
-        return low, high
-    for n, step in zip(x.shape, x.strides):
-        low, high = low + min(0, step * (n - 1)), high + max(0, step * (n - 1))
-    return low, high + x.itemsize
 
 
 # -- a window as ops
 
 
-def _slices(part: Array, whole: Array) -> Any:
-    """Return the entries of a slice that gives the window of `part` in an array; None where no slice does."""
-    entries: list[Any] = []
-    offset, axis = _address(part) - _address(whole), 0
-    for n, step in zip(whole.shape, whole.strides):
-        first = offset // step if step else 0
-        if not 0 <= first < n:
-            return None
-        offset -= first * step
-        stride = part.strides[axis] if axis < part.ndim else 0
-        if (
-            axis < part.ndim
-            and step
-            and stride > 0
-            and stride % step == 0
-            and (part.shape[axis] - 1) * stride < n * step
-        ):
-            by, count = stride // step, part.shape[axis]
-            if first + (count - 1) * by < n:
-                entries.append((first, first + (count - 1) * by + 1, None if by == 1 else by))
-                axis += 1
-                continue
-        entries.append(first)
-    found = whole[tuple(slice(*e) if isinstance(e, tuple) else e for e in entries)]
-    same = found.shape == part.shape and _address(found) == _address(part) and found.strides == part.strides
-    return tuple(entries) if same else None
-
-
-def _positions(part: Array, whole: Array) -> Any:
-    """Return the positions of the elements of a window in the flattened array."""
-    at = _addresses(whole).reshape(-1)
-    order = np.argsort(at, kind="stable")
-    return order[np.searchsorted(at[order], _addresses(part))]
-
-
-def _addresses(x: Array) -> Any:
-    at = np.full((1,) * x.ndim, _address(x))
-    for axis, (n, step) in enumerate(zip(x.shape, x.strides)):
-        at = at + (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-    return at
-
-
 def _take(owner: Tensor, whole: Array, part: Array) -> Any:
     """Return, recorded, the view of `owner` that a window gives, by the arrays that both had."""
-    entries = _slices(part, whole) if part.size else None
+    entries = slices(part, whole) if part.size else None
     if entries is not None:
         return bind(slice_op, (owner,), {"entries": entries})
     return bind(
-        index_op, (reshaped(owner, (owner.spec.size,)), asarray(_positions(part, whole), copy=False)), {"axis": -1}
+        index_op, (reshaped(owner, (owner.spec.size,)), asarray(positions(part, whole), copy=False)), {"axis": -1}
     )
 
 
 def _put(owner: Tensor, part: Array, value: Tensor) -> Any:
     """Return, recorded, a tensor with the elements in a window replaced."""
     whole = owner._data
-    entries = _slices(part, whole) if part.size else None
+    entries = slices(part, whole) if part.size else None
     if entries is not None:
         return bind(slice_update, (owner, value), {"entries": entries})
     count = owner.spec.size
-    at = asarray(_positions(part, whole).reshape((-1,)), copy=False)
+    at = asarray(positions(part, whole).reshape((-1,)), copy=False)
     new = bind(index_update, (reshaped(owner, (count,)), reshaped(value, (part.size,)), at), {"axis": -1})
     return reshaped(new, tuple(owner.shape))
 
@@ -779,7 +754,9 @@ def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
     found: list[Step] = []
     node, goal = part.node, whole.node
     if part._data is not None and whole._data is not None:
-        if not part._data.size or not _shares(part._data, whole._data) or part.dtype != whole.dtype:
+        if isinstance(part._data, Elsewhere):
+            return [] if part._data is whole._data else None
+        if not part._data.size or not shares(part._data, whole._data) or part.dtype != whole.dtype:
             return None
         return _steps(part._data, whole._data)
     if part._data is not None or whole._data is not None:
@@ -806,17 +783,17 @@ def _way(part: Tensor, whole: Tensor) -> list[Step] | None:
 def _steps(part: Array, whole: Array) -> list[Step]:
     """Return ops that take a window from an array: slices, in another order perhaps, else positions."""
     order = sorted(range(part.ndim), key=lambda i: -abs(part.strides[i]))
-    entries = _slices(part.transpose(order), whole)
+    entries = slices(part.transpose(order), whole)
     if entries is not None:
         back = tuple(order.index(i) - part.ndim for i in range(part.ndim))
         turned = [] if order == sorted(order) else [(permute_op, {"axes": back}, None)]
         return [(slice_op, {"entries": entries}, None), *turned]
     if part.flags.c_contiguous and whole.flags.c_contiguous:
-        first = (_address(part) - _address(whole)) // part.itemsize
+        first = (address(part) - address(whole)) // part.itemsize
         entry = (first, first + part.size, None)
         cut = [] if part.size == whole.size else [(slice_op, {"entries": (entry,)}, None)]
         return [_reshape((whole.size,)), *cut, _reshape(part.shape)]
-    return [(index_op, {"places": _positions(part, whole)}, None)]
+    return [(index_op, {"places": positions(part, whole)}, None)]
 
 
 def _reshape(shape: tuple[int, ...]) -> Step:

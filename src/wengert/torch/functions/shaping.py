@@ -20,6 +20,7 @@ from ...core.tensor import DataView, asarray, base_of
 from ...core.tensor import Tensor as Plain
 from ...ops.aliases import alias
 from ...ops.index.inplace import check_write, old_version
+from ...ops.index.memory import shares
 from ...ops.index.views import THROUGH, layout
 from ...ops.structure.shapes import int_args, reshaped
 from ..dtypes import dtype
@@ -75,7 +76,7 @@ def _taken(out: Any, x: Any) -> Any:
         data = whole if whole is None else whole.reshape(shape)
     else:
         data = out._data
-    if data is not None and not np.may_share_memory(data, whole):
+    if data is not None and not shares(data, whole):
         out._base = None
     return out
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import Elsewhere
+from ...core.elsewhere import Elsewhere, here, in_place_of
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import no_grad
 from ...core.spec import category, default_float, float64
@@ -578,7 +578,10 @@ def _cast(value: Any, p: Plain, key: Any, scalars: tuple[str, ...]) -> Any:
         is_number = key == "step" or key in scalars
         if is_number or category(p.dtype) < 2:
             return made
-        return _tensor(made._data.astype(plain.working_dtype(p.dtype)))
+        dtype = plain.working_dtype(p.dtype)
+        if made.dtype == dtype:
+            return made
+        return _tensor(in_place_of(made._data, here(made._data, "another dtype").astype(dtype)))
     if isinstance(value, Mapping):
         return {k: _cast(v, p, k, scalars) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

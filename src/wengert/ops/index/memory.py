@@ -1,0 +1,89 @@
+"""Where the elements of arrays lie in memory, and which of them two arrays share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.elsewhere import Elsewhere
+
+Array = np.ndarray[Any, Any]
+
+
+def shares(x: Array, whole: Array) -> bool:
+    """Return whether two arrays may have elements in common; values that are elsewhere are one value, or have none."""
+    if isinstance(x, Elsewhere) or isinstance(whole, Elsewhere):
+        return x is whole
+    return x.size == 0 or np.may_share_memory(x, whole)
+
+
+def overlaps_itself(x: Array) -> bool:
+    """Return whether elements may share bytes, as in what is expanded, or in windows one step apart."""
+    if isinstance(x, Elsewhere):
+        return False
+    reach = x.itemsize
+    for step, n in sorted((abs(step), n) for n, step in zip(x.shape, x.strides) if n > 1):
+        if step < reach:
+            return x.size > 0
+        reach += step * (n - 1)
+    return False
+
+
+def address(x: Array) -> int:
+    """Return the address of an array's first element."""
+    if isinstance(x, Elsewhere):
+        x.refuse("a view")
+    return int(x.__array_interface__["data"][0])
+
+
+def bounds(x: Array) -> tuple[int, int]:
+    """Return the addresses between which an array's elements lie."""
+    low = high = address(x)
+    if not x.size:
+        return low, high
+    for n, step in zip(x.shape, x.strides):
+        low, high = low + min(0, step * (n - 1)), high + max(0, step * (n - 1))
+    return low, high + x.itemsize
+
+
+def slices(part: Array, whole: Array) -> Any:
+    """Return the entries of a slice that gives the window of `part` in an array; None where no slice does."""
+    entries: list[Any] = []
+    offset, axis = address(part) - address(whole), 0
+    for n, step in zip(whole.shape, whole.strides):
+        first = offset // step if step else 0
+        if not 0 <= first < n:
+            return None
+        offset -= first * step
+        stride = part.strides[axis] if axis < part.ndim else 0
+        if (
+            axis < part.ndim
+            and step
+            and stride > 0
+            and stride % step == 0
+            and (part.shape[axis] - 1) * stride < n * step
+        ):
+            by, count = stride // step, part.shape[axis]
+            if first + (count - 1) * by < n:
+                entries.append((first, first + (count - 1) * by + 1, None if by == 1 else by))
+                axis += 1
+                continue
+        entries.append(first)
+    found = whole[tuple(slice(*e) if isinstance(e, tuple) else e for e in entries)]
+    same = found.shape == part.shape and address(found) == address(part) and found.strides == part.strides
+    return tuple(entries) if same else None
+
+
+def positions(part: Array, whole: Array) -> Any:
+    """Return the positions of the elements of a window in the flattened array."""
+    at = _addresses(whole).reshape(-1)
+    order = np.argsort(at, kind="stable")
+    return order[np.searchsorted(at[order], _addresses(part))]
+
+
+def _addresses(x: Array) -> Any:
+    at = np.full((1,) * x.ndim, address(x))
+    for axis, (n, step) in enumerate(zip(x.shape, x.strides)):
+        at = at + (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    return at
