@@ -215,7 +215,7 @@ class Methods:
     def count_nonzero(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
         """Return the number of elements along axes that are not 0, as int64 (Array API)."""
     def cpu(self) -> Tensor:
-        """Return `x` itself: every tensor lies in the memory of the processor."""
+        """Return `x` on the processor, itself where it is there; see `to`."""
     def cumprod(self, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
         """Return running products along an axis (Array API); `cumprod` is the same function."""
     def cumsum(self, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:

@@ -62,7 +62,7 @@ def test_a_placed_tensor_says_where_it_is_and_comes_back() -> None:
     assert (x.device, y.device, y.shape, y.dtype) == ("cpu", FIRST, (2, 3), wg.float64)
     assert y.to(FIRST) is y
     assert y.to(OTHER).device == OTHER
-    for back in (y.to("cpu"), wg.tensor(y.numpy()), wg.tensor(np.asarray(y)), y.to_device("cpu")):
+    for back in (y.to("cpu"), wg.tensor(y.numpy()), wg.tensor(np.asarray(y)), y.to_device("cpu"), y.cpu()):
         assert back.device == "cpu"
         assert back.tolist() == x.tolist() == y.tolist()
     assert f"device='{FIRST}'" in repr(y)
@@ -147,6 +147,14 @@ def test_writes() -> None:
     assert (x.device, x.tolist()) == (FIRST, z.tolist())
     x.copy_(wg.ones(3, dtype="float32"))
     assert (x.device, x.dtype) == (FIRST, wg.float64)
+    narrow = wg.zeros(2, 3, dtype="float32")
+    narrow.copy_(z)  # in another dtype, and broadcast
+    assert (narrow.device, narrow.dtype) == ("cpu", wg.float32)
+    np.testing.assert_allclose(narrow.numpy(), [z.tolist()] * 2, rtol=1e-6)
+    there = wg.zeros(3, dtype="float32", device=OTHER)
+    there.copy_(x)
+    there.fill_(wg.tensor(2.5).to(FIRST))
+    assert (there.device, there.dtype, there.tolist()) == (OTHER, wg.float32, [2.5] * 3)
 
 
 def test_history_stays_where_it_is() -> None:

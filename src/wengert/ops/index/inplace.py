@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import here, in_place_of
+from ...core.elsewhere import CPU, here, in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
 from ...core.ops.declare import METHODS, public
@@ -33,7 +33,7 @@ from ...core.tensor import DataView, Tensor, asarray, leaf_node, taken_from, wra
 from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
 from ..pointwise.selection import clip, remainder
-from ..structure.shapes import broadcast, cast
+from ..structure.shapes import broadcast, cast, placed
 
 # -- versions
 
@@ -156,7 +156,7 @@ def value_for(x: Tensor, value: Any, what: str) -> Tensor:
                 f"{what}: a value of {show(value.shape, value.dtype)} for {show(x.shape, x.dtype)}",
                 "The imaginary part would be lost: take wg.real(v) or wg.abs(v).",
             )
-        out: Tensor = cast.front(value, dtype=x.dtype)
+        out: Tensor = cast.front(placed(value, CPU), dtype=x.dtype)
         return out
     return asarray(value, dtype=x.dtype)
 
@@ -345,7 +345,7 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
             f"{what}: a value of shape {v.shape} for a tensor of {show(x.shape, x.dtype)}",
             "The value must broadcast to the tensor's shape.",
         )
-    out = another(v) if v.shape == x.shape else broadcast.front(v, shape=x.shape)
+    out = another(v) if v.shape == x.shape else broadcast.front(placed(v, CPU), shape=x.shape)
     if out.requires_grad and not get_mode().grad:  # in a trace, whose values are their nodes
         out = TABLE["stop_gradient"].front(out)
     # State has memory of its own: what is written next may be a part of it.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
 from ...core.dims import Dim
-from ...core.elsewhere import Elsewhere, device_name, moved, names_device, place_of
+from ...core.elsewhere import CPU, Elsewhere, device_name, moved, names_device, place_of
 from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
@@ -202,8 +202,8 @@ def contiguous(x: Tensor) -> Tensor:
 
 @public(method=True, function=False)
 def cpu(x: Tensor) -> Tensor:
-    """Return `x` itself: every tensor lies in the memory of the processor."""
-    return x
+    """Return `x` on the processor, itself where it is there; see `to`."""
+    return placed(x, CPU)
 
 
 @public(method=True)
