@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import view_as_complex, view_as_real, where
-from ..core.elsewhere import Elsewhere
+from ..core.elsewhere import Elsewhere, here
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.ops.record import same_value
@@ -342,8 +342,10 @@ class Optimizer:
 
     def _opened(self, state: State, names: tuple[str, ...]) -> State:
         """Return the buffers of these names: arrays to be written into, scalars as numbers."""
+        # Parameters that came back from a device bring their state along when it is next used.
+        found = {name: here(state[name], "an optimiser's step") for name in names}
         scalars = self.scalars
-        return {name: float(state[name]) if name in scalars else _writeable(state[name]) for name in names}
+        return {name: float(a) if name in scalars else _writeable(a) for name, a in found.items()}
 
     def _closed(self, state: State, buffers: State) -> None:
         """Keep what a step has made of the buffers."""

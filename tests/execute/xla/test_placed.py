@@ -371,6 +371,38 @@ def test_state_goes_where_its_parameters_go() -> None:
         np.testing.assert_allclose(losses, wanted, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop"])
+def test_state_comes_back_for_eager_steps(kind: str) -> None:
+    import wengert.torch as torch
+
+    for ns in (wg, torch):
+        runs = []
+        for place in ("cpu", FIRST):
+            net = ns.nn.Linear(3, 2)
+            with ns.no_grad():
+                for p in net.parameters():
+                    p.fill_(0.1)
+            net.to(place)
+            more = {"momentum": 0.9} if kind == "SGD" else {}
+            opt = getattr(ns.optim, kind)(net.parameters(), lr=0.05, **more)
+
+            def step(x: Any, net: Any = net, opt: Any = opt) -> Any:
+                opt.zero_grad()
+                loss = ((net(x) - 1) ** 2).mean()
+                loss.backward()
+                opt.step()
+                return loss
+
+            on_place, x = (wg.jit(step) if ns is wg else torch.compile(step, fullgraph=True)), ns.ones(4, 3)
+            losses = [on_place(x.to(place)).item() for _ in range(3)]
+            net.to("cpu")
+            losses += [step(x).item() for _ in range(3)]
+            net.to(place)
+            losses += [on_place(x.to(place)).item() for _ in range(2)]
+            runs.append(losses)
+        np.testing.assert_allclose(runs[0], runs[1], rtol=1e-4, atol=1e-6)
+
+
 def test_what_others_refer_to_keeps_its_value() -> None:
     w = wg.ones(3, device=FIRST)
     step = wg.jit(lambda: w.mul_(2.0))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import Elsewhere, here, in_place_of
+from ...core.elsewhere import CPU, Elsewhere, here, in_place_of, move_, place_of
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import no_grad
 from ...core.spec import category, default_float, float64
@@ -269,6 +269,8 @@ class Optimizer(plain.Optimizer):
             if not _is_ours(state.get(name)):
                 found = state.get(name)
                 state[name] = _tensor(self._new_buffer(name, p, group)) if found is None else _tensor_of(found)
+            if p._data is not None and name not in self.scalars and place_of(state[name]) != place_of(p):
+                move_(state[name], place_of(p))
         return state
 
     def _new_buffer(self, name: str, p: Plain, group: Group) -> Any:
@@ -287,6 +289,7 @@ class Optimizer(plain.Optimizer):
         counter = self._counter(p, state)
         if counter is None:
             return 1
+        move_(counter, CPU)
         step = int(counter._data) + 1
         counter._data = np.asarray(step, counter.dtype)
         return step
@@ -295,6 +298,7 @@ class Optimizer(plain.Optimizer):
         found: State = {}
         for name in names:
             t = state[name]
+            move_(t, CPU)  # where its parameter has come back from a device
             if name in self.scalars:
                 found[name] = float(t._data)
             else:
