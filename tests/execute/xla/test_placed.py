@@ -314,6 +314,31 @@ def test_a_gradient_of_one_argument() -> None:
     np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
 
 
+def test_the_gradient_of_a_number_of_the_host() -> None:
+    x, rate = draw(3).to(FIRST), wg.tensor(2.0, requires_grad=True)
+    f, want = wg.jit(lambda v, r: (v * r).sum()), sum(x.tolist())
+    for n in range(1, 5):
+        f(x, rate).backward()
+        assert (rate.device, rate.grad.device) == ("cpu", "cpu")
+        np.testing.assert_allclose(rate.grad.item(), n * want, rtol=1e-6)
+    (found,) = wg.autograd.grad(f(x, rate), rate)
+    assert found.device == "cpu"
+    opt = wg.optim.SGD([rate], lr=0.1)
+    opt.step()
+
+    @wg.jit
+    def step(v: Any) -> Any:
+        opt.zero_grad()
+        loss = (v * rate).sum() ** 2
+        loss.backward()
+        opt.step()
+        return loss
+
+    for _ in range(4):
+        step(x)
+        assert (rate.device, rate.grad.device) == ("cpu", "cpu")
+
+
 def test_callbacks_and_state() -> None:
     total = wg.zeros(3, device=FIRST)
 

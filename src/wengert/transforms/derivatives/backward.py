@@ -141,9 +141,15 @@ def backward(
         if owner is None and node.saved is None and (capture := get_capture()) is not None:
             capture.arrive(node)
         if owner is not None:
-            value = as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct))
+            value = _beside(owner, as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct)))
             old = owner.grad
             set_gradient(owner, value if old is None else _add(old, value, create_graph))
+
+
+def _beside(owner: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient where its tensor is: of the host's numbers in a program on a device, on the host."""
+    is_apart = isinstance(gradient._data, Elsewhere) and type(owner._data) is np.ndarray
+    return placed(gradient, CPU) if is_apart else gradient
 
 
 def _owner(inputs: Any, node: Node) -> Tensor | None:
@@ -204,5 +210,5 @@ def gradients(
                 f"the outputs do not depend on input {i}, {t.spec}",
                 "Pass allow_unused=True to get None for it; wg.explain.missing(x, f) tells why.",
             )
-        results.append(None if ct is None else as_like(t, ct if isinstance(ct, Tensor) else wrap(ct)))
+        results.append(None if ct is None else _beside(t, as_like(t, ct if isinstance(ct, Tensor) else wrap(ct))))
     return tuple(results)
