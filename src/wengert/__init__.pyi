@@ -362,11 +362,11 @@ def prod(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dt
     """Return the product of the elements along axes (Array API)."""
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
     """Return the dtype of an operation on two dtypes. Raises DTypeError where none holds both."""
-def rand(*shape: Axes, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, key: RandomKey | None = None) -> Tensor:
+def rand(*shape: Axes, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, device: _Str | None = None, key: RandomKey | None = None) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
 def randint(*args: _Int | Axes, dtype: DTypeLike | None = None, generator: Generator | None = None, key: RandomKey | None = None, **named: Any) -> Tensor:
     """Return random integers: `randint(high, shape)` from 0, `randint(low, high, shape)` from `low`; below `high`."""
-def randn(*shape: Axes, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, key: RandomKey | None = None) -> Tensor:
+def randn(*shape: Axes, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, device: _Str | None = None, key: RandomKey | None = None) -> Tensor:
     """Return standard normal random numbers; parameters as in :func:`rand`."""
 def ravel(x: TensorLike) -> Tensor:
     """Return `x` as one axis, in row-major order."""

@@ -756,7 +756,7 @@ def _rebuild(
 # -- from Python and NumPy values
 
 
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Return a tensor with a copy of `data`: a new leaf, unless it is made of tensors that require gradients.
 
     Parameters
@@ -766,6 +766,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     dtype: the dtype; else Python floats become float32, ints int64, complex numbers complex64,
         and NumPy arrays and scalars keep their own.
     requires_grad: collect gradients for it.
+    device: where to place it; see :meth:`Tensor.to`. None: where `data` is.
 
     Gradients flow to tensors in `data`, as to those in :func:`wengert.stack`; `x.detach()` gives the value alone.
 
@@ -776,7 +777,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     >>> wg.tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    out = asarray(data, dtype=dtype, copy=True)
+    out = asarray(data, dtype=dtype, copy=True, device=device)
     if requires_grad:
         if not out.is_leaf:
             refuse_cut(out, "a leaf, tensor(..., requires_grad=True),")

@@ -88,7 +88,8 @@ def test_what_is_made_on_a_device() -> None:
         wg.arange(3, device=FIRST), wg.linspace(0, 1, 3, device=FIRST), wg.eye(2, device=FIRST),
         wg.asarray([1.0], device=FIRST), wg.zeros_like(wg.ones(2, device=FIRST)),
         wg.ones_like(wg.ones(2), device=FIRST), wg.ones(2, device=FIRST).new_zeros(3),
-        wg.ones(2).to(wg.zeros(1, device=FIRST)),
+        wg.ones(2).to(wg.zeros(1, device=FIRST)), wg.tensor([1.0], device=FIRST), wg.rand(2, device=FIRST),
+        wg.randn(2, device=FIRST, requires_grad=True), wg.tensor([1.0], requires_grad=True, device=FIRST),
     ]  # fmt: skip
     assert {x.device for x in made} == {FIRST}
     leaf = wg.zeros(3, device=FIRST, requires_grad=True)

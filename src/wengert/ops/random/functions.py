@@ -43,6 +43,7 @@ from ...core.tensor import Tensor, asarray
 from .. import definitions
 from ..probabilities import probability_op
 from ..structure.axes import permute_op
+from ..structure.shapes import placed
 from . import philox
 from .draws import at, draw_with
 from .generator import Generator, draw
@@ -269,7 +270,13 @@ def _leaf(x: Tensor, requires_grad: bool) -> Tensor:
 
 @public
 @keyed
-def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
+def rand(
+    *shape: Any,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+    device: Any = None,
+) -> Tensor:
     """Return uniform random numbers in [0, 1).
 
     Parameters
@@ -278,20 +285,27 @@ def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator:
     dtype: real floating; the default float (float32) where left out.
     requires_grad: make the result a leaf that collects gradients.
     generator: a :class:`wengert.random.Generator`; None for the default one.
+    device: where to place them; see :meth:`Tensor.to`. None: the processor.
 
-    Raises ShapeError, DTypeError.
+    Raises ShapeError, DTypeError, GraphError for a device that there is not.
 
     >>> import wengert as wg
     >>> wg.rand(2, 3).shape
     (2, 3)
     """
     out = _drawn(random_uniform, _shape_of(shape), _floating(dtype, "rand"), generator)
-    return _leaf(out, requires_grad)
+    return _leaf(out if device is None else placed(out, device), requires_grad)
 
 
 @public
 @keyed
-def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
+def randn(
+    *shape: Any,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+    device: Any = None,
+) -> Tensor:
     """Return standard normal random numbers; parameters as in :func:`rand`.
 
     >>> import wengert as wg
@@ -299,7 +313,7 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
     dtype('float64')
     """
     out = _drawn(random_normal, _shape_of(shape), _floating(dtype, "randn"), generator)
-    return _leaf(out, requires_grad)
+    return _leaf(out if device is None else placed(out, device), requires_grad)
 
 
 @public(home="random")
