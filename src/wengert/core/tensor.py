@@ -96,7 +96,8 @@ class Tensor(Methods):
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
-        self._data, self._spec, self.node, self._base = made._held("a tensor of its own"), made.spec, made.node, None
+        held = made._value("a tensor of its own") if made._data is None else made._data
+        self._data, self._spec, self.node, self._base = held, made.spec, made.node, None
         if requires_grad:
             self.requires_grad_()
 
@@ -185,10 +186,6 @@ class Tensor(Methods):
         view: Array = self._value(what).view()
         view.flags.writeable = False
         return view
-
-    def _held(self, what: str) -> Any:
-        """Return the value where it is, an array or what stands for one elsewhere. Raises GraphError for none."""
-        return self._value(what) if self._data is None else self._data
 
     def _value(self, what: str) -> Any:
         if self._data is None:
@@ -878,9 +875,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if want is None or want == given.dtype:
             if not copy:
                 return given
-            if isinstance(given._data, Elsewhere) and not given.requires_grad:
-                return like(given, wrap(given._data.copy()))
-            copied: Tensor = _table("copy")(given)
+            there = isinstance(given._data, Elsewhere) and not given.requires_grad
+            copied: Tensor = like(given, wrap(given._data.copy())) if there else _table("copy")(given)
             return copied
         if copy is False:
             raise ValueError(f"a copy is needed to convert {given.dtype} to {want}")

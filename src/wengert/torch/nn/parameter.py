@@ -26,7 +26,8 @@ class Parameter(Tensor, PlainParameter):
             refuse_cut(data, "a parameter, nn.Parameter(x),")
             data = data.detach()
         made = asarray([] if data is None else data, copy=True)
-        self._data, self._spec, self.node, self._base = made._held("a parameter"), made.spec, None, None
+        held = made._value("a parameter") if made._data is None else made._data
+        self._data, self._spec, self.node, self._base = held, made.spec, None, None
         if requires_grad:
             self.requires_grad_()
 
@@ -48,5 +49,6 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         made = asarray([] if data is None else data, copy=True)
-        self._data, self._spec, self.node, self._base = made._held("a buffer"), made.spec, None, None
+        held = made._value("a buffer") if made._data is None else made._data
+        self._data, self._spec, self.node, self._base = held, made.spec, None, None
         self.persistent = persistent
