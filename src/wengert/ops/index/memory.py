@@ -1,4 +1,4 @@
-"""Where the elements of arrays lie in memory, and which of them two arrays share."""
+"""The memory that the elements of arrays lie in, and which of them two arrays share."""
 
 from __future__ import annotations
 
