@@ -860,8 +860,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
             [3, 4]])
     """
     if device is not None:
-        there: Tensor = asarray(data, dtype, copy).to_device(str(device))
-        return there
+        placed: Tensor = asarray(data, dtype, copy).to_device(str(device))
+        return placed
     if dtype is None and type(data) is ndarray and data.dtype in NATIVE:
         array = data if copy is False or (copy is None and is_frozen(data)) else data.copy()
         own = NATIVE[data.dtype]
@@ -875,8 +875,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if want is None or want == given.dtype:
             if not copy:
                 return given
-            there = isinstance(given._data, Elsewhere) and not given.requires_grad
-            copied: Tensor = like(given, wrap(given._data.copy())) if there else _table("copy")(given)
+            is_there = isinstance(given._data, Elsewhere) and not given.requires_grad
+            copied: Tensor = like(given, wrap(given._data.copy())) if is_there else _table("copy")(given)
             return copied
         if copy is False:
             raise ValueError(f"a copy is needed to convert {given.dtype} to {want}")
