@@ -31,13 +31,15 @@ def outlined(graph: Graph, kind: Callable[[Node, Sequence[Node]], Hashable]) -> 
     """
     segment: dict[Node, tuple[int, Hashable]] = {}
     passed: dict[Node, int] = {}
+    kinds: dict[Node, Hashable] = {}
     members: dict[tuple[int, Hashable], list[Node]] = {}
     for node in graph.nodes:
         operands = [e for e in node.inputs if isinstance(e, Node)]
-        of_kind = kind(node, operands)
+        kinds[node] = of_kind = kind(node, operands)
         passed[node] = max((passed[e] for e in operands), default=0)
         if "collective" in node.op.facets:
-            passed[node] += node.op not in _STILL
+            # What follows one is in another segment than what it follows: of a later step, or of another kind.
+            passed[node] += node.op not in _STILL or any(kinds[e] == of_kind for e in operands)
         elif node.op not in LEAVES:
             segment[node] = key = passed[node], of_kind
             members.setdefault(key, []).append(node)
