@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ import numpy as np
 from ...core.errors import GraphError, error, fail, user_location
 from ...core.ops.op import Op
 from ...core.spec import spec_of
+from ...core.state import locks
 from ...execute.native.overlap import Exchanges
 from ...ops.collective import definitions as c
 from ..mesh import Mesh, Transport
@@ -76,7 +76,7 @@ class MPITransport(Transport):
         self.MPI = mpi()
         self.world = self.MPI.COMM_WORLD.Dup()
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
-        self._turn = threading.RLock()
+        self._turn = locks.lock()
         # Each purpose has messages of its own: what one waits for, another cannot take.
         self.control, self.closing = self.world.Dup(), self.world.Dup()
         self.lines: dict[tuple[int, ...], _Line] = {}
@@ -251,7 +251,8 @@ class MPITransport(Transport):
 
     def one_thread(self) -> AbstractContextManager[Any]:
         """Return a block for one thread at a time: ranks meet in one order, and a program's memory has one run."""
-        return self._turn
+        turn: AbstractContextManager[Any] = self._turn
+        return turn
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         """Return this rank's result of a collective among these ranks."""

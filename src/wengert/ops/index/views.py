@@ -18,7 +18,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import nullcontext
 from types import CodeType
 from typing import Any, NamedTuple
@@ -91,26 +91,23 @@ def _entries(x: Tensor, ref: Any) -> list[int]:
     return found
 
 
-def views_of(owner: Tensor, near: Sequence[Tensor] = ()) -> list[Tensor]:
-    """Return the living tensors that were taken from `owner`, also by way of others; its other names are no views.
-
-    `near` are tensors that may be among them.
-    """
-    return [v for v in _taken(owner, near) if not isinstance(v, DataView)]
+def views_of(owner: Tensor) -> list[Tensor]:
+    """Return the living tensors that were taken from `owner`, also by way of others; its other names are no views."""
+    return [v for v in _taken(owner) if not isinstance(v, DataView)]
 
 
-def _taken(owner: Tensor, near: Sequence[Tensor] = ()) -> list[Tensor]:
+def _taken(owner: Tensor) -> list[Tensor]:
     """Return the living tensors whose entries name `owner`."""
     if weakref.getweakrefcount(owner) == 0:
         return []
-    return [v for v in _sharing(weakref.ref(owner), near) if v is not owner]
+    return [v for v in _sharing(weakref.ref(owner)) if v is not owner]
 
 
-def _sharing(owner: Any, near: Sequence[Tensor] = ()) -> list[Tensor]:
+def _sharing(owner: Any) -> list[Tensor]:
     """Return the living tensors whose entries name the tensor of a weak reference, alive or dead.
 
     Nothing is noted where a view is taken, which happens often. How many hold a weak reference tells here whether all
-    are known; those that are not are looked for among those that are `near`, then among the youngest objects.
+    are known; those that are not are looked for among the youngest objects first.
     """
     found: dict[int, Tensor] = {}
     refs, todo, top = {}, [], id(owner)
@@ -123,7 +120,7 @@ def _sharing(owner: Any, near: Sequence[Tensor] = ()) -> list[Tensor]:
     ask(owner)
     del owner  # a reference that is not counted
     while todo:
-        for v in _holding(refs, todo.pop(), near):
+        for v in _holding(refs, todo.pop()):
             if id(v) in found:
                 continue
             found[id(v)] = v
@@ -182,7 +179,7 @@ def _around(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     root = owners[-1] if owners else x
     siblings = [v for v in _siblings(root) if v._data is not None] if root._data is not None else []
     if siblings and isinstance(root._data, Elsewhere):  # one value, of which each is a name
-        return owners, [root, *siblings, *views_of(root, [x, *owners])]
+        return owners, [root, *siblings, *views_of(root)]
     if siblings:
         memory = _memory_of(root._data)
         if memory is None:
@@ -190,7 +187,7 @@ def _around(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
                 WriteError, f"a write to {show(x.shape, x.dtype)}, a view of odd pieces of memory", "Take a copy first."
             )
         return [*owners, memory], [root, *siblings]
-    return owners, views_of(root, [x, *owners])
+    return owners, views_of(root)
 
 
 def _names(x: Tensor, taken: list[Tensor]) -> list[DataView]:
@@ -213,7 +210,7 @@ def _without(base: Any, ref: Any) -> Any:
     return base[3] if base[0] is ref else (*base[:3], _without(base[3], ref))
 
 
-def _holding(refs: dict[int, Any], key: int, near: Sequence[Tensor]) -> list[Tensor]:
+def _holding(refs: dict[int, Any], key: int) -> list[Tensor]:
     """Return living tensors whose entries name the tensor of a weak reference: all that were taken from it directly."""
     seen = _found.get(key)
     known = seen is not None and seen[0] is refs[key]
@@ -223,7 +220,6 @@ def _holding(refs: dict[int, Any], key: int, near: Sequence[Tensor]) -> list[Ten
         return []
     foreign = seen[1] if seen is not None and known else 0
     views = dict.fromkeys(seen[2]) if seen is not None and known else {}
-    views.update((v, None) for v in near if _entries(v, refs[key]))
     if foreign or _count(views, refs[key]) != holders:  # another holder may be gone, and a view have come in its place
         young = (o for g in (0, 1) for o in gc.get_objects(g))
         views.update((o, None) for o in young if issubclass(type(o), Tensor) and _entries(o, refs[key]))
