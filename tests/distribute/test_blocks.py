@@ -64,6 +64,15 @@ def test_native_losses_are_those_of_any_number_of_ranks(cases: list[tuple[str, s
         assert dist.run(meshes.losses_in_blocks, 4, 4, cases, half, engine="mpi") == [alone[0]] * 4
 
 
+@slow
+@pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
+@pytest.mark.usefixtures("_helpers")
+def test_native_losses_beside_split_weights_are_those_of_any_number_of_ranks() -> None:
+    two, four = (dist.run(meshes.losses_beside_split_weights, 2 * n, n, engine="mpi") for n in (1, 2))
+    assert two == [four[0]] * 2
+    assert four == [four[0]] * 4
+
+
 def step_on(mesh: dist.Mesh, blocks: dict[str, int], size: int = 6) -> Any:
     wg.manual_seed(0)
     model = wg.nn.Sequential(wg.nn.Linear(size, 5), wg.nn.Tanh(), wg.nn.Dropout(0.5), wg.nn.Linear(5, 1))

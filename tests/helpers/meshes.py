@@ -246,6 +246,12 @@ def losses_in_blocks(ranks: int, cases: list[tuple[str, str]], half: bool = Fals
     return [losses(*case, steps=STEPS, mesh=Mesh(data=ranks), half=half) for case in cases]
 
 
+def losses_beside_split_weights(ranks: int) -> list[list[float]]:
+    """The losses of a few steps in blocks, weights split over two ranks, of every model on so many groups of these."""
+    mesh = Mesh(data=ranks, model=2)
+    return [losses(kind, "fsdp tensor blocks", 4, STEPS, mesh=mesh) for kind in MODELS]
+
+
 RING = ((0, 1), (1, 0))
 
 # By name: the function over an axis, and whether operand and result are replicated along it.

@@ -108,12 +108,13 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
     # The function's own objects: a write to one leaves the graph's inputs.
     own = [own_object(leaf) for leaf in leaves]
     inner_args, inner_kwargs = tree.unflatten(structure, own)
-    before = [(t, t.node, path) for t, path in zip(own, leaf_names(fn, structure)) if isinstance(t, Tensor)]
+    named = zip(own, leaf_names(fn, structure)) if returns_all else ()
+    before = [(t, t.node, path) for t, path in named if isinstance(t, Tensor)]
     token = set_mode(get_mode().traced(None))
     try:
         with FreshLeaves():
             result = run_once(fn, inner_args, inner_kwargs, _is_inside, fills=not returns_all)
-            for t, node, path in before if returns_all else ():
+            for t, node, path in before:
                 if t.node is not node:
                     _refuse_write(name, path, t)
             made = _closed(fn, name, result, given, structure, static)
