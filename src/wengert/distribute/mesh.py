@@ -94,7 +94,7 @@ class Mesh:
         block.__exit__(None, None, None)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and list(self.axes.items()) == list(other.axes.items())
+        return self is other or (isinstance(other, Mesh) and list(self.axes.items()) == list(other.axes.items()))
 
     def __hash__(self) -> int:
         return hash(tuple(self.axes.items()))

@@ -12,8 +12,9 @@ import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
 from wengert.distribute.engines.mpi_native import Alone
+from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.compile import compile_graph
-from wengert.execute.native.overlap import IN_FLIGHT
+from wengert.execute.native.overlap import IN_FLIGHT, name_of
 from wengert.execute.native.plan.format import dump, load
 from wengert.execute.native.plan.plan import Exchange, Plan
 from wengert.execute.native.rewrite.canonical import canonical
@@ -53,7 +54,7 @@ def phases(plan: Plan) -> dict[int, dict[str, int]]:
 @pytest.mark.parametrize("fsdp", [False, True], ids=["data", "fsdp"])
 def test_what_moves_has_its_memory_to_itself(fsdp: bool) -> None:
     """Between start and wait no other step writes to operand, result or scratch memory, wherever these were placed."""
-    compiled = compile_graph(graph_of_step(fsdp), exchanges=Alone())
+    compiled = compile_graph(graph_of_step(fsdp), exchanges=Alone({}))
     plan = compiled.program.plan
     spans = {b: (b.place, b.place + b.nbytes) for s in plan.steps for b in (*s.reads, *s.writes) if b.kind == "temp"}
     assert len(plan.moved) > 4
@@ -74,7 +75,7 @@ def test_what_moves_has_its_memory_to_itself(fsdp: bool) -> None:
 
 
 def test_sums_of_gradients_move_behind_the_backward_pass() -> None:
-    plan = compile_graph(graph_of_step(), exchanges=Alone()).program.plan
+    plan = compile_graph(graph_of_step(), exchanges=Alone({})).program.plan
     large = {n: at for n, at in phases(plan).items() if np.prod(plan.moved[n].shape) > 1000}
     work = [s.flops for s in plan.steps]
     assert len(large) >= 4
@@ -92,7 +93,7 @@ def test_sums_of_gradients_move_behind_the_backward_pass() -> None:
 
 def test_one_gathered_part_is_on_its_way_and_one_in_use() -> None:
     """Parameters come as they are used, not all at the beginning: that is what keeping them in parts is for."""
-    plan = compile_graph(graph_of_step(fsdp=True), exchanges=Alone()).program.plan
+    plan = compile_graph(graph_of_step(fsdp=True), exchanges=Alone({})).program.plan
     found = phases(plan)
     backward = min(at["start"] for n, at in found.items() if plan.moved[n].op == "reduce_scatter")
     gathers = [at for at in found.values() if at["start"] < backward]
@@ -103,7 +104,7 @@ def test_one_gathered_part_is_on_its_way_and_one_in_use() -> None:
 
 def test_a_plan_on_disk_is_the_plan() -> None:
     graph = graph_of_step()
-    compiled = compile_graph(graph, exchanges=Alone())
+    compiled = compile_graph(graph, exchanges=Alone({}))
     plan = compiled.program.plan
     constants = [n.attrs["value"] for n in graph.constants]
     kernels = {k.key: k for k in compiled.kernels}
@@ -123,7 +124,7 @@ def test_all_is_waited_for_where_nothing_moves_natively() -> None:
 
     with mesh:
         graph = wg.graph(f)(wg.spec((8, 3)))
-    plan = compile_graph(graph, exchanges=Alone()).program.plan
+    plan = compile_graph(graph, exchanges=Alone({})).program.plan
     assert [m.dtype.name for m in plan.moved] == ["float32"]
     assert not compile_graph(graph).program.plan.moved
 
@@ -138,7 +139,7 @@ def test_guarded_memory_moves_at_the_wait(monkeypatch: pytest.MonkeyPatch) -> No
         x = np.full((3, 5), dist.rank() + 1.0)
         with current().mesh:  # type: ignore[union-attr]
             graph = wg.graph(lambda x: dist.all_reduce(x * 2.0, "ranks") + 1.0)(wg.spec((3, 5), "float64"))
-        return compile_graph(graph, exchanges=Alone()).run([x])[0]
+        return compile_graph(graph, exchanges=Alone({})).run([x])[0]
 
     for found in dist.simulate(2).run(job):
         np.testing.assert_array_equal(found, np.full((3, 5), 7.0))
@@ -151,6 +152,7 @@ def test_an_error_lets_what_is_on_its_way_end() -> None:
         settles = True
 
         def __init__(self) -> None:
+            super().__init__({})
             self.drained = 0
 
         def drain(self) -> bool:
@@ -179,3 +181,38 @@ def test_losses_are_those_of_one_process() -> None:
     """The order of steps changes nothing: simulated ranks run node by node."""
     found = meshes.losses("mlp", "data", 2, steps=2)
     np.testing.assert_allclose(found, meshes.losses("mlp", steps=2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("at", [{"data": i, "model": j} for i in range(2) for j in range(3)], ids=str)
+def test_a_rank_s_own_part_is_a_slice(at: dict[str, int]) -> None:
+    """It takes no step of its own: what computes with it reads it where it lies. A result has memory of its own."""
+    mesh = dist.Mesh(data=2, model=3)
+
+    def f(x: Any) -> Any:
+        rows = dist.own_part(x, "data")
+        part = dist.own_part(rows, "model", axis=1)
+        return part, rows.sum(0), wg.tanh(dist.own_part(x, "model", axis=-1)) * 2.0
+
+    spec = wg.spec((4, 6), "float64")
+    out = dist.PartitionSpec("data", "model"), dist.PartitionSpec("data"), dist.PartitionSpec(None, "model")
+    graph = dist.shard_map(f, mesh, (None,), out).lower(spec).graph
+    compiled = compile_graph(graph, exchanges=Alone(at))
+    assert all(isinstance(step.kernel, Kernel) for step in compiled.plan.steps), compiled.plan
+    x = np.arange(24.0).reshape(4, 6)
+    for _ in range(2):
+        part, total, other = compiled.run([x])
+        rows = x[2 * at["data"] :][:2]
+        np.testing.assert_array_equal(part, rows[:, 2 * at["model"] :][:, :2])
+        np.testing.assert_array_equal(total, rows.sum(0))
+        np.testing.assert_allclose(other, np.tanh(x[:, 2 * at["model"] :][:, :2]) * 2.0, rtol=1e-15)
+        assert not np.may_share_memory(part, x)
+
+
+def test_ranks_that_stand_elsewhere_have_plans_of_their_own() -> None:
+    made = dist.shard_map(lambda x: dist.own_part(x, "data") + 1.0, dist.Mesh(data=2), (None,), "data")
+    graph = made.lower(wg.spec((4,), "float64")).graph
+    found = [compile_graph(graph, exchanges=Alone({"data": k})).run([np.arange(4.0)])[0] for k in (0, 1, 0, 1)]
+    np.testing.assert_array_equal(found, [[1.0, 2.0], [3.0, 4.0]] * 2)
+    assert name_of(graph, Alone({"data": 0})) != name_of(graph, Alone({"data": 1}))
+    other = dist.partition(lambda x: x.sum(), dist.Mesh(data=2), ("data",)).lower(wg.spec((4,))).graph
+    assert name_of(other, Alone({"data": 0})) == name_of(other, Alone({"data": 1}))

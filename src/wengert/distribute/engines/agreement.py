@@ -55,18 +55,21 @@ class Agreement:
 
     def seek(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
         """Meet the other ranks before a run. Raises GraphError where one is about to run something else."""
-        found = hashlib.blake2b(self.identity, digest_size=16)
-        for x in map(as_data, arrays):
-            if isinstance(x, Elsewhere):  # every rank has its own parts
-                found.update(b"parts")
-            elif x.nbytes > SMALL and self.runs % EVERY and (ref := self.known.get(id(x))) is not None and ref() is x:
-                found.update(b"left")
+        known = self.known if self.runs % EVERY else {}
+        seen = [self.identity]
+        for x in arrays:
+            ref = known.get(id(x))
+            if ref is not None and ref() is x:
+                seen.append(b"left")
+            elif isinstance(x := as_data(x), Elsewhere):  # every rank has its own parts
+                seen.append(b"parts")
             else:
-                found.update(_checksum(x))
+                seen.append(_checksum(x))
+        digest = hashlib.blake2b(b"".join(seen), digest_size=16).digest()
         self.runs += 1
         name = self.program.graph.name or "a program"
         what = f"{name} on {self.program.mesh}"
-        others = self.group.transport.compare(found.digest(), lambda: f"{what} at {user_location()}")
+        others = self.group.transport.compare(digest, lambda: f"{what} at {user_location()}")
         if others:
             agree(self.group, self.program, self.identity)
             agree_on_values(self.group, names, arrays, name)

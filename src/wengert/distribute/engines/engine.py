@@ -16,7 +16,7 @@ from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
-from ..placing.placement import Placement
+from ..placing.placement import Placement, is_whole
 from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
@@ -66,7 +66,7 @@ class OneRank:
         self.ranks: Sequence[int] = (group.transport.rank,)
         self.agreement = Agreement(self.group, program)
         self.executor: Executor | None = None
-        self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
+        self.is_whole = [is_whole(placement) for placement in program.outputs]
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
         """Raise GraphError where another rank is about to run something else, or was given other whole values."""
@@ -79,7 +79,7 @@ class OneRank:
                 # What moves while other steps run needs memory that no budget knows of.
                 exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
                 self.executor = executor(self.program.graph, None, self.limit, exchanges=exchanges)
-            found = self.executor.run([np.ascontiguousarray(x).reshape(np.shape(x)) for x in feeds[0]])
+            found = self.executor.run([x if x.flags.c_contiguous else np.array(x, order="C") for x in feeds[0]])
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [found]
 
@@ -142,7 +142,7 @@ def run_placed(
             rows = [[_apart(v, seen) for v in row] for row in rows]
         found = [
             np.asarray(rows[0][i])
-            if all(e is None for e in placement)
+            if is_whole(placement)
             else {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, rows, strict=True)}
             for i, placement in enumerate(program.outputs)
         ]

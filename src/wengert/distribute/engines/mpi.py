@@ -216,7 +216,7 @@ class MPITransport(Transport):
         """Return what moves a program's collectives on a mesh: all ranks ask for it at the same time."""
         lines = {name: self._line(mesh.along(name, self.rank)).native for name in mesh.names}
         found = {name: line for name, line in lines.items() if line is not None}
-        return Flights(found, self.make, self._stop, self._settle) if found else None
+        return Flights(mesh.coordinates(self.rank), found, self.make, self._stop, self._settle) if found else None
 
     def end(self) -> None:
         """Wait for all ranks to have come to their end."""

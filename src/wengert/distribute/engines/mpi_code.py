@@ -241,11 +241,19 @@ def _running() -> str:
     f.do("ret void")
     texts.append(f.text())
 
-    f = _Function(f"void @wengert_mpi_nothing{step}")  # the start, and the look, of what nobody moves; then its wait
+    f = _Function(f"void @wengert_mpi_nothing{step}")  # the start, and the look, of what nobody moves
     f.do("ret void")
     texts.append(f.text())
-    f = _Function(f"void @wengert_mpi_no_wait{step}")
-    f.do(f"store i64 0, ptr {f.value('call ptr @argument(ptr %table, ptr %record, i64 1)')}")
+    # Its wait: the operand is what came, so many times a number of bytes. The record's first word is where these stand.
+    f = _Function(f"void @wengert_mpi_alone{step}")
+    given = f.value("load ptr, ptr %record")
+    times = f.value(f"load i64, ptr {given}")
+    nbytes = f.value(f"load i64, ptr {f.value(f'getelementptr i64, ptr {given}, i64 1')}")
+    state, x, out = (f.value(f"call ptr @argument(ptr %table, ptr %record, i64 {word})") for word in (1, 3, 5))
+    with f.loop("0", times) as i:
+        at = f.offset(out, f.mul(i, nbytes))
+        f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {at}, ptr {x}, i64 {nbytes}, i1 false)")
+    f.do(f"store i64 0, ptr {state}")
     f.do("ret void")
     texts.append(f.text())
     return "".join(texts)
@@ -601,5 +609,5 @@ def text(triple: str) -> str:
 def names() -> list[str]:
     """Return the module's functions, without what all of them begin with."""
     kinds = ["share", "swap", "hand_on", *(f"{n}_{k}" for n in ("whole", "reduce", "scatter") for k in KINDS)]
-    common = ["begin", "finish", "start", "look", "wait", "nothing", "no_wait"]
+    common = ["begin", "finish", "start", "look", "wait", "nothing", "alone"]
     return [*common, *(f"{w}_{k}" for k in kinds for w in ("begin", "advance"))]

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.ops.op import Op, find_op
-from ...core.spec import show
+from ...core.ops.op import TABLE, Op, find_op
+from ...core.spec import show, spec_of
 from ...execute.native.codegen import machine, object_cache
 from ...execute.native.overlap import Bound
 from ...execute.native.plan.plan import Moved
@@ -316,19 +316,27 @@ def native_line(
         return None
 
 
-class Still(NamedTuple):
-    """A collective of a program whose other ranks are not there: see :class:`Alone`."""
+class _Still:
+    """A collective of a program whose other ranks are not there: what this one brings is all that comes.
 
-    start: int
-    look: int
-    wait: int
-    env: int = 0
+    `sizes` are how many times it is laid into the result, and its bytes.
+    """
+
+    def __init__(self, moved: Moved) -> None:
+        code = functions()
+        self.start = self.look = code["nothing"]
+        self.wait = code["alone"]
+        spec = TABLE[moved.op].infer(spec_of(moved.shape, moved.dtype), **moved.attrs)
+        given, wanted = math.prod(moved.shape), math.prod(spec.shape)
+        self.sizes = np.array([max(1, wanted // given), min(given, wanted) * spec.dtype.itemsize], np.int64)
+        self.env = _address(self.sizes)
 
 
 class Alone:
-    """The collectives of a program for one rank whose other ranks are not there: nothing moves, no result is written.
+    """The collectives of a program for one rank whose other ranks are not there: each is taken to bring what it does.
 
-    Plans are those of :class:`Flights`, so that one rank can be timed by itself.
+    Nothing moves, so that one rank can be timed by itself. `places` says where it stands along each axis. Plans are
+    those of :class:`Flights`.
     """
 
     # Plans that are kept hold what a collective's code is called, and the room that it needs.
@@ -337,15 +345,17 @@ class Alone:
         + hashlib.sha256(repr((mpi_code.text(""), SMALL, OF_TWO, PIECE, PIECES, _ALIGN)).encode()).hexdigest()[:16]
     )
 
+    def __init__(self, places: Mapping[str, int]) -> None:
+        self.places = places
+
     def scratch(self, moved: Moved) -> int | None:
         """Return the bytes that a collective needs besides operand and result; None where it is Python's."""
         what = _layout(moved)
         return None if what is None else what.scratch
 
     def bind(self, moved: Moved) -> Bound:
-        """Return functions that do nothing."""
-        code = functions()
-        return Still(code["nothing"], code["nothing"], code["no_wait"])
+        """Return functions that move nothing."""
+        return _Still(moved)
 
     def stopped(self, moved: Moved) -> BaseException:
         """Return the error that ended a wait: there is none."""
@@ -364,17 +374,19 @@ def _layout(moved: Moved) -> Layout | None:
 class Flights(Alone):
     """The collectives of programs for one rank of a mesh, as steps: see :class:`Exchanges`.
 
-    `lines` are the ranks along each axis, `make` makes a flight, `stop` gives the error that ended a wait, and `settle`
-    says whether all that had started has come to its end.
+    `places` says where the rank stands along each axis, `lines` are the ranks along it. `make` makes a flight, `stop`
+    gives the error that ended a wait, and `settle` says whether all that had started has come to its end.
     """
 
     def __init__(
         self,
+        places: Mapping[str, int],
         lines: Mapping[str, NativeLine],
         make: Callable[[NativeLine, Layout], Flight],
         stop: Callable[[str], BaseException],
         settle: Callable[[], bool],
     ) -> None:
+        super().__init__(places)
         self.lines, self.make, self.stop, self.settle = lines, make, stop, settle
 
     def bind(self, moved: Moved) -> Bound:

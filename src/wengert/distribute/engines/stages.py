@@ -14,6 +14,7 @@ from ..mesh import OnMesh
 from ..pipeline.program import Pipelined
 from ..pipeline.tasks import Task
 from ..placing.partition import Partitioned
+from ..placing.placement import is_whole
 from .agreement import Agreement
 from .links import Links, links
 from .lockstep import run_lockstep
@@ -95,7 +96,7 @@ class OneStage:
         self.agreement = Agreement(self.group, program)
         self.links: Links | None = None
         self.executors: dict[int, Any] = {}  # by task: `run` gives its outputs for its inputs
-        self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
+        self.is_whole = [is_whole(placement) for placement in program.outputs]
 
     def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
         """Raise GraphError where another rank is about to run something else, or was given other whole values."""

@@ -15,7 +15,7 @@ from ...execute.xla.ranks import Devices, OnRanks, Spread
 from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh, Transport
 from ..placing.partition import Partitioned
-from ..placing.placement import Placement, local_part, spec_of_placement
+from ..placing.placement import Placement, is_whole, local_part, spec_of_placement
 from .agreement import Agreement
 from .lockstep import run_lockstep
 
@@ -106,7 +106,7 @@ class OnDevices:
         self.devices, self.group = devices_of(program.mesh)
         self.ranks: Sequence[int] = self.devices.here
         self.agreement = None if self.group is None else Agreement(self.group, program)
-        self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
+        self.is_whole = [is_whole(placement) for placement in program.outputs]
         self.made: dict[frozenset[int], OnRanks] = {}
         self.compiled: OnRanks  # the program of the last run
 
@@ -170,9 +170,9 @@ class OnDevices:
             with entered(self.group), self.group.transport.trusting(), program.telling(rank):
                 found = {rank: interpret(program.graph, rows[rank])}
         outputs: list[Any] = []
-        for k, (node, is_whole, spread) in enumerate(
+        for k, (node, everywhere, spread) in enumerate(
             zip(program.graph.outputs, self.is_whole, self.compiled.outputs, strict=True)
         ):
             parts = {rank: np.array(row[k]) for rank, row in found.items()}
-            outputs.append(parts[self.ranks[0]] if is_whole else devices.joined(parts, spread, node.spec.shape))
+            outputs.append(parts[self.ranks[0]] if everywhere else devices.joined(parts, spread, node.spec.shape))
         return outputs

@@ -19,7 +19,7 @@ from ..mesh import Mesh, OnMesh
 from ..pipeline.program import Pipelined
 from ..pipeline.tasks import Task
 from ..placing.partition import Partitioned
-from ..placing.placement import local_part
+from ..placing.placement import is_whole, local_part
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage, given
 from .xla import Parts, devices_of, spread_of
@@ -33,12 +33,12 @@ class Tasks:
         self.devices, self.group = devices_of(program.mesh)
         self.made: dict[tuple[Any, ...], OnRanks] = {}
         self.places: dict[tuple[int, ...], Devices] = {}
-        self.is_whole = [all(e is None for e in placement) for placement in program.outputs]
+        self.is_whole = [is_whole(placement) for placement in program.outputs]
         # The values that are the same on all ranks, and are one array on all their devices.
-        self.same = {i for i, placement in enumerate(program.inputs) if all(e is None for e in placement)}
-        for v, is_whole in zip(program.tasks.outputs, self.is_whole, strict=True):
+        self.same = {i for i, placement in enumerate(program.inputs) if is_whole(placement)}
+        for v, everywhere in zip(program.tasks.outputs, self.is_whole, strict=True):
             maker = program.tasks.makers.get(v)
-            if is_whole and maker is not None and (program.places == 1 or program.tasks.tasks[maker].place is None):
+            if everywhere and maker is not None and (program.places == 1 or program.tasks.tasks[maker].place is None):
                 self.same.add(v)
 
     def spread(self, value: int) -> Spread:
@@ -112,15 +112,15 @@ class Tasks:
         """Return the outputs for all rows of them: ndarrays of what is whole, parts by rank of what is split."""
         devices = self.devices
         found: list[Any] = []
-        for k, (v, placement, is_whole) in enumerate(
+        for k, (v, placement, everywhere) in enumerate(
             zip(self.program.tasks.outputs, self.program.outputs, self.is_whole, strict=True)
         ):
             of_rank = {rank: row[k] for rank, row in rows.items()}
             spec = self.program.tasks.specs[v]
             first = of_rank[devices.here[0]]
             if isinstance(first, np.ndarray):
-                found.append(np.array(first) if is_whole else {rank: np.array(x) for rank, x in of_rank.items()})
-            elif is_whole and v in self.same:
+                found.append(np.array(first) if everywhere else {rank: np.array(x) for rank, x in of_rank.items()})
+            elif everywhere and v in self.same:
                 array = devices.joined(of_rank, SAME, spec.shape)
                 found.append(shown(array, devices.sharding(SAME), devices.is_shared, True))
             else:
@@ -128,7 +128,7 @@ class Tasks:
                 spread = spread_of(placement, self.program.mesh)
                 found.append(
                     of_rank[devices.here[0]]
-                    if is_whole
+                    if everywhere
                     else Parts(devices.joined(of_rank, spread, spec.shape), devices, spread)
                 )
         return found

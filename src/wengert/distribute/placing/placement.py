@@ -92,6 +92,11 @@ def spec_of_placement(placement: Placement, mesh: Mesh) -> PartitionSpec:
     return PartitionSpec(*(dims.get(d) for d in range(max(dims, default=-1) + 1)))
 
 
+def is_whole(placement: Placement) -> bool:
+    """Return whether every rank has all of a value."""
+    return placement.count(None) == len(placement)
+
+
 def local_shape(shape: Shape, placement: Placement, mesh: Mesh) -> Shape:
     """Return the shape of what one rank has of a value of this shape."""
     sizes = list(shape)

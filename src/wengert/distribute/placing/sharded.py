@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,7 +14,7 @@ from ...core.tensor import Tensor, wrap
 from ...ops.collective.definitions import all_gather
 from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
-from .placement import Placement, local_part, spec_of_placement
+from .placement import Placement, is_whole, local_part, spec_of_placement
 
 
 class Sharded(Elsewhere):
@@ -114,7 +114,7 @@ def of_tensor(x: Any) -> Any:
     return x._data if isinstance(x, Tensor) and isinstance(x._data, Sharded) else x
 
 
-def parts_of(x: Any, placement: Placement, mesh: Mesh, ranks: Iterable[int], name: str) -> list[Any]:
+def parts_of(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> list[Any]:
     """Return the parts of a value that ranks of this process take by a placement.
 
     Raises ShapeError for a value in parts by another placement, unless what a rank has is cut once more.
@@ -122,7 +122,11 @@ def parts_of(x: Any, placement: Placement, mesh: Mesh, ranks: Iterable[int], nam
     x = of_tensor(x)
     if not isinstance(x, Sharded):
         whole = x._data if isinstance(x, Tensor) else np.asarray(x)
+        if is_whole(placement):
+            return [whole] * len(ranks)
         return [local_part(whole, placement, mesh, rank) for rank in ranks]
+    if x.placement == placement and x.mesh == mesh and all(map(x.parts.__contains__, ranks)):
+        return [x.parts[rank] for rank in ranks]
     pairs = list(zip(x.placement, placement, strict=False))
     if x.mesh != mesh or any(now not in (None, wanted) for now, wanted in pairs):
         fail(

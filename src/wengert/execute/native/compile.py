@@ -17,7 +17,7 @@ from .codegen.kernel import Kernel, kept_kernels
 from .codegen.types import Target
 from .fuse.groups import Grouping
 from .lower import GraphLowering
-from .overlap import Exchanges
+from .overlap import Exchanges, at_place, name_of
 from .plan import report
 from .plan.fingerprint import Fingerprint, fingerprint
 from .plan.format import Unwritable, dump, load
@@ -67,8 +67,9 @@ class Compiled:
         self._name: Fingerprint | None = None
         found = None
         if object_cache.is_on() and self.target == machine.host():
-            limits = (limit.name if limit is not None else "") + (exchanges.identity if exchanges is not None else "")
-            self._name = fingerprint(graph, self.donated, self.target, limits)
+            kept_to = limit.name if limit is not None else ""
+            moved_by = name_of(graph, exchanges) if exchanges is not None else ""
+            self._name = fingerprint(graph, self.donated, self.target, kept_to + moved_by)
             found = self._kept()
         # True where the plan was found in the cache.
         self.is_kept = found is not None
@@ -93,6 +94,7 @@ class Compiled:
             kept = self.limit is not None and self.limit.in_8_bits
             optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
             optimized = by_parts(optimized) if self.limit is None else optimized
+            optimized = at_place(optimized, self.exchanges.places) if self.exchanges is not None else optimized
         extended, checks = checked(optimized)
         lowering = GraphLowering(
             extended,

@@ -5,6 +5,8 @@ pass has them, so each is on its way while the next ones are computed; what is m
 gathered from the program's inputs, which could start at once, starts when what was gathered before it is there and is
 about to be used, and what came from another rank is passed on so: one is on its way, one in use. The order is a
 function of the graph alone: all ranks have the same.
+
+Where a rank stands is known when its program is compiled: its own part of a value is a slice then (:func:`at_place`).
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from ...core.graph.snapshot import LEAVES
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import LEAVES, located
 from ...core.node import Node
 from ...core.ops.facets import VIEWS, Role
 from ...core.ops.record import OUTPUT
+from ...ops.index.slices import ALL, slice_op
+from ...passes.rewrite import Rule, RuleSet, rewrite
 from .fuse.groups import Grouping
 from .plan.plan import Moved
 
@@ -49,6 +54,8 @@ class Exchanges(Protocol):
 
     # What decides the plan beside the graph: plans by other engines have other names.
     identity: str
+    # Where the rank stands along the axes of its mesh.
+    places: Mapping[str, int]
 
     def scratch(self, moved: Moved) -> int | None:
         """Return the bytes of memory that a collective needs besides operand and result; None where it is Python's."""
@@ -82,6 +89,35 @@ def moved_by(node: Node) -> Moved | None:
         return None
     spec = node.inputs[0].spec
     return Moved(node.op.name, dict(node.attrs), spec.shape, spec.dtype)
+
+
+def name_of(graph: Graph, exchanges: Exchanges) -> str:
+    """Return what decides a graph's plan beside it: plans of ranks whose own parts are in them are their own."""
+    return f"{exchanges.identity} {dict(exchanges.places) if any(map(_is_part, graph.nodes)) else ''}"
+
+
+def _is_part(node: Node) -> bool:
+    return node.op.name == "own_part"
+
+
+def at_place(graph: Graph, places: Mapping[str, int]) -> Graph:
+    """Return the graph of the rank that stands there, in which its own parts of values are slices.
+
+    What says how the ranks' programs differ comes last: nothing that looks at where a slice begins may leave out, on
+    one rank alone, what all of them move.
+    """
+
+    def part(node: Node) -> Node | None:
+        x, over, axis = node.inputs[0], node.attrs["over"], node.attrs["axis"]
+        if over not in places or not isinstance(x, Node):
+            return None
+        size = node.spec.shape[axis]
+        begin = places[over] * size
+        entry = ALL if size == x.spec.shape[axis] else (begin, begin + size, None)
+        entries = (entry, *(ALL,) * (-axis - 1))
+        return located(slice_op, (x,), {"entries": entries}, node.spec, node.code, node.offset, node.scope)
+
+    return rewrite(graph, RuleSet([Rule("a rank's own part", frozenset({"own_part"}), part)]))
 
 
 def cost(flops: float, nbytes: int) -> float:
