@@ -69,6 +69,7 @@ def test_links_are_measured_in_a_job() -> None:
     assert found[0] == found[1]
     assert found[0].latency > 0
     assert found[0].bandwidth > 0
+    assert 0 <= found[0].hidden <= 1
 
 
 def test_sums_that_do_not_wait_are_one() -> None:
@@ -83,6 +84,42 @@ def test_sums_that_do_not_wait_are_one() -> None:
     assert {n.spec.shape for n in sums} == {(1, 7), ()}  # a sum of 3, one of 1, a mean of 3; and a count
     for a, b in zip(made(x), f(wg.tensor(x)), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+
+
+def test_ranks_wait_for_what_is_not_there_yet() -> None:
+    """Two sums move one after the other; a rank computes meanwhile, and waits at the end of a step."""
+    args = wg.spec((64, 64)), wg.spec((256, 64))
+    found = dist.predict(program(4), cluster=dist.Cluster(1.0, 1e12), args=args)
+    moves = [p for p in found.parts if p.kind == "move"]
+    waits = [p for p in found.parts if p.kind == "wait"]
+    assert waits[-1].label == "wait for all_reduce"
+    assert [a.end for a in moves[:-1]] == [b.start for b in moves[1:]]
+    assert waits[-1].end == pytest.approx(moves[-1].end)
+    assert found.moving == pytest.approx(sum(p.end - p.start for p in waits))
+    assert found.seconds == pytest.approx(max(p.end for p in found.parts))
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.25, 1.0])
+def test_what_a_rank_moves_itself_hides_nothing(hidden: float) -> None:
+    made = program(2).lower(wg.spec((64, 64)), wg.spec((256, 64)))
+    (node,) = [n for n in made.graph.nodes if n.op.name == "all_reduce"]
+    cluster = dist.Cluster(0.0, 1e9, sums=1e8, hidden=hidden)
+    nbytes = node.spec.nbytes
+    assert cluster.seconds(node) == pytest.approx(nbytes / 1e9 + nbytes / 1e8)
+    assert cluster.busy(node) == pytest.approx((1 - hidden) * nbytes / 1e9 + nbytes / 1e8)
+    with pytest.raises(wg.GraphError, match=r"Cluster with hidden=1.5"):
+        dist.Cluster(hidden=1.5)
+
+
+def test_a_step_that_was_called_knows_what_its_calls_take() -> None:
+    step = dist.jit(lambda x: wg.tanh(x).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
+    x = wg.ones(8, 4)
+    assert step.time.outside == float("inf")
+    for _ in range(3):
+        step(x)
+    assert 0 < step.time.outside < 1
+    called = [p for p in dist.predict(step).parts if p.label == "call"]
+    assert called[0].end - called[0].start >= step.time.outside
 
 
 def trained(micro: int) -> Any:

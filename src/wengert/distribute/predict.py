@@ -5,38 +5,65 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
+from ..core.graph.snapshot import input_node, located
 from ..core.node import Node
-from ..core.ops.op import Op
+from ..core.ops.op import TABLE, Op
 from ..core.spec import Spec, spec_of
 from ..execute.gantt import Row, Scale, chart
 from ..execute.jit.executor import executor
+from ..execute.native.overlap import Exchanges, moved_by
+from ..execute.native.plan.plan import Exchange
+from ..execute.native.run.runtime import Commit
 from ..explain.report import columns, html_table
 from ..ops.collective import definitions as c
 from ..ops.collective.group import current, entered
-from .engines.mpi import SMALL
+from .engines.engine import OneRank, run_placed
+from .engines.mpi_native import SMALL, Alone
+from .engines.stages import OneStage
 from .mesh import Mesh, OnMesh, Transport
 from .pipeline.program import Pipelined
 from .placing.partition import Partitioned
+from .placing.placement import Placement, is_whole
+from .placing.sharded import Sharded
 from .program import Program
 from .training import StepOnMesh
 
 _RUNS = 7
+# So many more collectives in a program, one after the other, say what one of them takes.
+_IN_A_ROW = 8
+# The size of the products of matrices behind which a message is hidden.
+_WIDE = 128
+
+
+# What the numbers of a cluster may be. Nothing computes or moves in no time at all but what is infinitely fast.
+_LEAST = 1e-30
+_RANGES = (
+    ("latency", 0.0, math.inf),
+    ("bandwidth", _LEAST, math.inf),
+    ("overhead", 0.0, math.inf),
+    ("speed", _LEAST, math.inf),
+    ("sums", _LEAST, math.inf),
+    ("hidden", 0.0, 1.0),
+)
 
 
 @dataclass(frozen=True)
 class Cluster:
     """The links between the ranks of a job: a message of m bytes takes `latency` + m / `bandwidth` seconds.
 
-    `speed` is how many times as fast as here a rank computes. `overhead` is what a collective takes besides, on the
-    rank itself: Python, the waiting's first look; `sums` is how many bytes a second a rank copies and adds up where it
-    sums what others sent. Measure a job's own by :func:`measure`.
+    `speed` is how many times as fast as here a rank computes. `overhead` is what a message takes besides, on the rank
+    itself, where Python sends it: between the places of a pipeline, and where a collective has no native code; `sums`
+    is how many bytes a second a rank copies and adds up where it sums what others sent. Of the time that bytes move a
+    rank can compute in a part, `hidden`: in all of it where a network card moves them, in none where the rank itself
+    does, as on one host. Measure a job's own by :func:`measure`.
 
     Source: Hockney 1994, The communication challenge for MPP.
     """
@@ -46,19 +73,41 @@ class Cluster:
     overhead: float = 30e-6
     speed: float = 1.0
     sums: float = math.inf
+    hidden: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, low, high in _RANGES:
+            x = getattr(self, name)
+            if not (isinstance(x, Real) and low <= float(x) <= high):
+                fail(GraphError, f"Cluster with {name}={x!r}", f"It is a number from {low:g} to {high:g}.")
 
     def seconds(self, node: Node) -> float:
         """Return the seconds that a collective of a rank's graph takes."""
+        return sum(self._seconds(node))
+
+    def busy(self, node: Node) -> float:
+        """Return the seconds of a collective in which the rank itself moves it, or adds up, and cannot compute."""
+        moving, adding = self._seconds(node)
+        return (1.0 - self.hidden) * moving + adding
+
+    def _seconds(self, node: Node) -> tuple[float, float]:
         ranks, given = node.attrs["ranks"], node.inputs
         moved, rounds = traffic(node)
         if not given or not rounds or ranks == 1:
-            return 0.0
+            return 0.0, 0.0
         summed = given[0].spec.nbytes if node.op in _SUMS and isinstance(given[0], Node) else 0
         waits = rounds * math.ceil(math.log2(ranks)) * self.latency
-        return self.overhead + waits + moved / self.bandwidth + summed / self.sums
+        of_python = 0.0 if _is_native(node) else self.overhead
+        return of_python + waits + moved / self.bandwidth, summed / self.sums
 
 
 _SUMS = frozenset({c.all_reduce, c.all_reduce_max, c.reduce_scatter})
+
+
+def _is_native(node: Node) -> bool:
+    """Return whether native code moves what a collective does."""
+    moved = moved_by(node)
+    return moved is not None and Alone({}).scratch(moved) is not None
 
 
 def traffic(node: Node) -> tuple[int, int]:
@@ -80,7 +129,7 @@ def traffic(node: Node) -> tuple[int, int]:
 class Part(NamedTuple):
     """A part of a step: kernels ("compute"), a collective or message ("move"), or waiting for one ("wait").
 
-    It begins and ends at so many seconds, and sends `moved` bytes.
+    It begins and ends at so many seconds, and sends `moved` bytes. Collectives move while kernels run.
     """
 
     label: str
@@ -100,7 +149,12 @@ class Lane(NamedTuple):
     @property
     def seconds(self) -> float:
         """The seconds after which these ranks are done."""
-        return self.parts[-1].end if self.parts else 0.0
+        return max((p.end for p in self.parts), default=0.0)
+
+    @property
+    def computing(self) -> float:
+        """The seconds in which these ranks compute."""
+        return sum(p.end - p.start for p in self.parts if p.kind == "compute")
 
 
 @dataclass(frozen=True)
@@ -117,7 +171,11 @@ class Prediction:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts of the ranks that take longest."""
-        return max(self.lanes, key=lambda lane: lane.seconds).parts
+        return self._longest.parts
+
+    @property
+    def _longest(self) -> Lane:
+        return max(self.lanes, key=lambda lane: lane.seconds)
 
     @property
     def seconds(self) -> float:
@@ -126,8 +184,8 @@ class Prediction:
 
     @property
     def moving(self) -> float:
-        """The seconds of a step in which the ranks that take longest move something or wait for others."""
-        return sum(p.end - p.start for p in self.parts if p.kind != "compute")
+        """The seconds of a step in which the ranks that take longest wait for what moves, and compute nothing."""
+        return self.seconds - self._longest.computing
 
     @property
     def moved(self) -> int:
@@ -153,7 +211,7 @@ class Prediction:
                     rows.append(Row(p.label, p.kind, "".join(line)))
             if len(self.lanes) > 1:
                 rows.append(Row(_numbers(lane.ranks), "", "".join(one)))
-            busy.append(sum(p.end - p.start for p in lane.parts if p.kind == "compute"))
+            busy.append(lane.computing)
         return chart("ranks" if len(self.lanes) > 1 else "part", rows, scale, busy)
 
     def trace(self) -> dict[str, Any]:
@@ -212,9 +270,15 @@ class _Alone(Transport):
     def __init__(self, size: int) -> None:
         self.rank, self.size = 0, size
 
-    def meet(self, members: tuple[int, ...], op: Any, x: Any, attrs: Mapping[str, Any]) -> Any:
+    def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
         spec = op.infer(_spec(x), **attrs)
         return np.resize(x, spec.shape)
+
+    def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
+        return False
+
+    def exchanges(self, mesh: Mesh) -> Exchanges:
+        return Alone(mesh.coordinates(0))
 
 
 def _spec(x: Any) -> Spec:
@@ -233,10 +297,11 @@ def predict(
     cluster: the links; a fast network where it is left out.
     args: the arguments of a function, or specs of them; of a step that has been called they may be left out.
 
-    One rank's kernels run here, on parts of the right sizes, and are timed; what ranks send each other is counted, and
-    takes the time that the model says. Collectives count as if each were waited for where it starts: what ranks hide of
-    them behind kernels makes a step shorter. Messages between the places of a pipeline overlap. The mesh may have any
-    size: 8 ranks, or 4,096.
+    One rank's kernels run here, on parts of the right sizes, and are timed, and so is the Python around them (all of it
+    where a step has been called); what ranks send each other is counted, and takes the time that the model says.
+    Collectives move while other kernels run,
+    one after the other, and a rank waits for what is not there yet; so do messages between the places of a pipeline,
+    within whose tasks collectives are waited for at once. The mesh may have any size: 8 ranks, or 4,096.
 
     Raises GraphError for anything else.
 
@@ -262,7 +327,11 @@ def predict(
     if mesh is not None and mesh != made.mesh:
         fail(GraphError, f"predict on {mesh} of a program for {made.mesh}", "Make the program for this mesh.")
     cluster = cluster or Cluster()
-    return _pipelined(made, cluster) if isinstance(made, Pipelined) else _predicted(made, cluster)
+    # What has been called tells what its calls take beside their programs.
+    outside = step.time.outside if isinstance(step, StepOnMesh) and math.isfinite(step.time.outside) else 0.0
+    if isinstance(made, Pipelined):
+        return _pipelined(made, cluster, outside)
+    return _predicted(made, cluster, outside)
 
 
 class _Measured(NamedTuple):
@@ -271,42 +340,134 @@ class _Measured(NamedTuple):
     parts: tuple[Part, ...]
     memory: int
 
-    @property
-    def seconds(self) -> float:
-        return self.parts[-1].end if self.parts else 0.0
 
+def _measured(graph: Graph, mesh: Mesh, cluster: Cluster, around: float = 0.0, overlaps: bool = True) -> _Measured:
+    """Run a graph as one rank does, alone, and return what its kernels take, and what the model says of the others.
 
-def _measured(graph: Graph, mesh: Mesh, cluster: Cluster) -> _Measured:
-    """Run a graph as one rank does, alone, and return what its kernels take, and what the model says of the others."""
+    What Python takes `around` it comes first. Where nothing `overlaps`, collectives are waited for where they start.
+    """
     rng = np.random.default_rng(0)
     feeds = [_example(n.spec, rng) for n in graph.inputs]
-    with entered(OnMesh(mesh, _Alone(mesh.size)), process=True):
-        ready: Any = executor(graph)
+    alone = _Alone(mesh.size)
+    with entered(OnMesh(mesh, alone), process=True):
+        ready: Any = executor(graph, exchanges=alone.exchanges(mesh))
         if not hasattr(ready, "trace"):
             fail(GraphError, "predict where there is no native code", "pip install llvmlite")
-        for _ in range(3):
-            ready.run(feeds)
+        kept = [
+            ready.run(feeds) for _ in range(2)
+        ]  # as in training: a step's results are there while the next one runs
+
+        def again() -> None:
+            kept[:] = kept[1], ready.run(feeds)
+
+        again()
         # The least time is that of a run which nothing disturbed.
-        whole = min(_seconds(lambda: ready.run(feeds)) for _ in range(_RUNS))
+        whole = min(_seconds(again) for _ in range(_RUNS))
         traces = [ready.trace(feeds) for _ in range(_RUNS)]
     steps = ready.plan.steps
-    spent = np.min([np.bincount(t.step, t.end - t.start, len(steps)) for t in traces], axis=0)
+    spent = min((np.bincount(t.step, t.end - t.start, len(steps)) for t in traces), key=np.sum)
     first = traces[-1]
     parts: list[Part] = []
     # What the run takes beside its steps: inputs are checked, results made.
-    at = max(0.0, whole - float(spent.sum())) / cluster.speed
+    at = (around + max(0.0, whole - float(spent.sum()))) / cluster.speed
     if at:
         parts.append(Part("call", "compute", 0.0, at, 0))
+    arrivals: dict[Node, float] = {}
+    line = 0.0  # until when something else moves
     for i in dict.fromkeys(first.step.tolist()):
-        node = next((n for n in steps[i].nodes if "collective" in n.op.facets and traffic(n)[1]), None)
-        if node is not None:
-            seconds = cluster.seconds(node)
-            parts.append(Part(f"{node.op.name} over {node.attrs['over']}", "move", at, at + seconds, traffic(node)[0]))
-        else:
+        kernel, nodes = steps[i].kernel, steps[i].nodes
+        node = next((n for n in nodes if "collective" in n.op.facets and traffic(n)[1]), None)
+        phase = kernel.phase if isinstance(kernel, Exchange) else "" if node is None else "whole"
+        if node is not None and phase in ("start", "whole"):
+            begin = max(at, line)
+            line = arrivals[node] = begin + cluster.seconds(node)
+            parts.append(Part(f"{node.op.name} over {node.attrs['over']}", "move", begin, line, traffic(node)[0]))
+        if node is not None and (phase in ("wait", "whole") or (phase == "start" and not overlaps)):
+            late, at = at, max(at + (cluster.busy(node) if phase == "wait" else 0.0), arrivals[node])
+            if late < at and phase == "wait":
+                parts.append(Part(f"wait for {node.op.name}", "wait", late, at, 0))
+        if not phase:
             seconds = float(spent[i]) / cluster.speed
             parts.append(Part(first.labels[i], "compute", at, at + seconds, 0))
-        at += seconds
+            at += seconds
     return _Measured(tuple(parts), ready.memory.peak)
+
+
+class _Given:
+    """An executor whose results are there already."""
+
+    def __init__(self, outputs: Sequence[Any]) -> None:
+        self.outputs = outputs
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        return list(self.outputs)
+
+    def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
+        raise NotImplementedError
+
+
+class _NoLinks:
+    """The messages of a place that sends none, and is given what it had."""
+
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        self.known = {spec: np.zeros(spec.shape, spec.dtype) for spec in specs}
+
+    def send(self, x: Any, rank: int) -> None: ...
+
+    def hand(self, x: Any, rank: int) -> None: ...
+
+    def receive(self, spec: Spec, rank: int) -> Any:
+        return self.known[spec]
+
+    def finish(self) -> None: ...
+
+
+def _around(made: Partitioned | Pipelined, place: int = 0) -> float:
+    """Return what Python takes in a step beside its programs, on a rank at a place of a pipeline."""
+    mesh = made.mesh
+    alone = _Alone(mesh.size)
+    group = OnMesh(mesh, alone)
+    specs: Sequence[Spec] = [n.spec for n in made.graph.inputs]
+    if isinstance(made, Pipelined):
+        alone.rank = made.ranks_of(place)[0]
+        stage = OneStage(made, group)
+        stage.links = _NoLinks(made.tasks.specs)
+        for number, task in enumerate(made.tasks.tasks):
+            stage.executors[number] = _Given([_zeros(made.tasks.specs[v]) for v in task.outputs])
+        specs = [made.tasks.specs[v] for v in range(len(specs))]
+        engine: OneStage | OneRank = stage
+        outputs = [made.tasks.specs[v] for v in made.tasks.outputs]
+    else:
+        engine = OneRank(made, group)
+        outputs = [n.spec for n in made.graph.outputs]
+        engine.executor = _Given([_zeros(spec) for spec in outputs])
+    values = [
+        _zeros(s) if is_whole(p) else Sharded(_whole(s, p, mesh), p, mesh, {alone.rank: _zeros(s)})
+        for s, p in zip(specs, made.inputs, strict=True)
+    ]
+    wholes = [_whole(s, p, mesh) for s, p in zip(outputs, made.outputs, strict=True)]
+    state = [v for v in values if not isinstance(v, Sharded)]
+    names = [""] * len(values)
+
+    def step() -> None:
+        engine.check(names, values)
+        run_placed(engine, made, values, names, wholes)
+        engine.agreement.left(state)  # as if the last step had left it
+
+    with entered(group, process=True):
+        return min(_seconds(step) for _ in range(3 * _RUNS))
+
+
+def _zeros(spec: Any) -> Any:
+    return np.zeros(spec.shape, spec.dtype)
+
+
+def _whole(spec: Spec, placement: Placement, mesh: Mesh) -> Spec:
+    sizes = list(spec.shape)
+    for name, entry in zip(mesh.names, placement, strict=True):
+        if entry is not None:
+            sizes[entry] *= mesh.axes[name]
+    return spec_of(tuple(sizes), spec.dtype)
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -315,12 +476,12 @@ def _seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def _predicted(made: Partitioned, cluster: Cluster) -> Prediction:
-    found = _measured(made.graph, made.mesh, cluster)
+def _predicted(made: Partitioned, cluster: Cluster, outside: float) -> Prediction:
+    found = _measured(made.graph, made.mesh, cluster, outside + _around(made))
     return Prediction(made.mesh, cluster, (Lane(tuple(range(made.mesh.size)), found.parts, found.memory),))
 
 
-def _pipelined(made: Pipelined, cluster: Cluster) -> Prediction:
+def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
     """Return the timelines of the places of a pipeline: tasks as long as here, in the program's order."""
     known: dict[str, _Measured] = {}
     lanes: list[list[Part]] = [[] for _ in range(made.places)]
@@ -334,12 +495,14 @@ def _pipelined(made: Pipelined, cluster: Cluster) -> Prediction:
             lanes[place].append(Part(label, kind, at[place], at[place] + seconds, moved))
             at[place] += seconds
 
+    for place in range(made.places):
+        add(place, "call", "compute", (outside + _around(made, place)) / cluster.speed)
     for span in made.order:
         place, acts = span.place, made.lists[span.place]
         task = made.tasks.tasks[span.task]
         measured = known.get(key := task.graph.structural_hash)
         if measured is None:
-            measured = known[key] = _measured(task.graph, made.mesh, cluster)
+            measured = known[key] = _measured(task.graph, made.mesh, cluster, overlaps=False)
         arena[place] = max(arena[place], measured.memory)
         if task.place is None and any(p.kind == "move" for p in measured.parts):
             latest = max(at)  # all places do it together
@@ -383,34 +546,78 @@ def _example(spec: Spec, rng: Any) -> Any:
 
 
 def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
-    """Return the cluster that the job of this rank runs on, by a ring of messages and a sum. All ranks call it.
+    """Return the cluster that the job of this rank runs on. All ranks call it.
+
+    Programs of messages around a ring, and of sums, of up to `size` bytes are timed, and the model's line laid through
+    what they take, by relative distances: the least of `repeats` runs, of the slowest rank.
 
     Raises GraphError outside of a job.
     """
     group = current()
     if not isinstance(group, OnMesh):
         fail(GraphError, "measure outside of a job", "Run it on ranks: wg.distribute.run(wg.distribute.measure, 2).")
-    line = OnMesh(Mesh(ranks=group.transport.size), group.transport)
     n = group.transport.size
+    line = OnMesh(Mesh(ranks=n), group.transport)
     over = {"over": "ranks", "ranks": n}
+    exchanges = line.transport.exchanges(line.mesh)
 
-    def spent(x: Any, op: Op, **attrs: Any) -> float:
+    def spent(run: Callable[[], Any]) -> float:
         times = []
         with entered(line), line.transport.trusting():
+            run()
             for _ in range(repeats):
-                start = time.perf_counter()
-                op.forward(x, **over, **attrs)
-                times.append(time.perf_counter() - start)
-        # What all ranks agree on: the slowest one's median.
+                times.append(_seconds(run))
+        # What all ranks agree on: the slowest one's least, which nothing disturbed.
         with entered(line):
-            slowest = c.all_reduce_max.forward(np.array([np.median(times)]), **over)
+            slowest = c.all_reduce_max.forward(np.array([min(times)]), **over)
         return float(slowest[0])
 
+    def time_of(outputs: Sequence[Node], inputs: Sequence[Node]) -> float:
+        made = executor(Graph(outputs, inputs), exchanges=exchanges)
+        # Memory that was written to: all of what was not is one page.
+        values = [np.full(n.spec.shape, 0.0, n.spec.dtype) for n in inputs]
+        return spent(lambda: made.run(values))
+
+    def row(count: int, x: Node, op: Op, given: Sequence[Any], **attrs: Any) -> Node:
+        """Return what an op of one spec makes of a value after so many times, one after the other."""
+        for _ in range(count):
+            x = located(op, (x, *given), attrs, x.spec)
+        return x
+
+    def in_program(op: Op, size: int, **attrs: Any) -> float:
+        """Return what one more collective in a program takes."""
+        x = input_node(spec_of((size // 8,), np.dtype(float)))
+        one, more = (time_of([row(k, x, op, (), **over, **attrs)], [x]) for k in (1, 1 + _IN_A_ROW))
+        return max(more - one, 1e-9) / _IN_A_ROW
+
+    def hidden(size: int) -> float:
+        """Return the part of a message's time in which a rank can compute: by one behind as long a computation."""
+        x, a = input_node(spec_of((size // 8,), np.dtype(float))), input_node(spec_of((_WIDE, _WIDE), np.dtype("f4")))
+        there = row(1, x, c.ppermute, (), **over, pairs=ring)
+        moving, count, computing = time_of([there], [x]), 4, 0.0
+        while computing < moving and count < 4096:
+            count *= 2
+            computing = time_of([row(count, a, TABLE["matmul"], (a,))], [a])
+        both = time_of([there, row(count, a, TABLE["matmul"], (a,))], [x, a])
+        return float(np.clip((moving + computing - both) / moving, 0.0, 1.0))
+
     ring = tuple((i, (i + 1) % n) for i in range(n))
-    x = np.zeros(size // 8)
-    small, large = spent(np.zeros(1), c.ppermute, pairs=ring), spent(x, c.ppermute, pairs=ring)
-    found = Cluster(small / 2, size / max(large - small, 1e-9), small / 2)
+    sizes = sorted({min(size, 8 << k) for k in range(0, 40, 3)})
+    taken = np.array([in_program(c.ppermute, m, pairs=ring) for m in sizes])
+    table = np.stack([np.ones(len(sizes)), sizes], 1)
+    (latency, per_byte), *_ = np.linalg.lstsq(table / taken[:, None], np.ones(len(sizes)), rcond=None)
+    latency, per_byte = max(latency, taken[0] / 2), max(per_byte, 1e-12)
+    x = np.zeros(1)
+    by_python = spent(lambda: c.ppermute.forward(x, **over, pairs=ring))
     # What a sum takes longer than the messages that it is made of.
-    sent = n - 1 if n == 2 or size <= SMALL else 2 * (n - 1) / n
-    more = spent(x, c.all_reduce) - small - sent * size / found.bandwidth
-    return replace(found, sums=size / more if more > 0 else math.inf)
+    sums = np.array([in_program(c.all_reduce, m) for m in sizes])
+    sent = np.array([(n - 1) * m if n == 2 or m <= SMALL else 2 * (n - 1) / n * m for m in sizes])
+    rounds = np.array([1 if n == 2 or m <= SMALL else 2 for m in sizes]) * max(1, math.ceil(math.log2(n)))
+    more = float(np.sum((sums - rounds * latency - sent * per_byte) * sizes / sums**2) / np.sum((sizes / sums) ** 2))
+    return Cluster(
+        float(latency),
+        1 / float(per_byte),
+        max(0.0, by_python - float(taken[0])),
+        sums=1 / more if more > 0 else math.inf,
+        hidden=hidden(min(size, 1 << 20)),
+    )
