@@ -11,6 +11,7 @@ from functools import cache
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
+_NAME = __name__.partition(".")[0]
 PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Code that is compiled from an op's declaration carries this prefix instead of a file of its own.
 GENERATED = "<wengert "
@@ -86,6 +87,12 @@ def is_internal(filename: str) -> bool:
     return filename.startswith((PACKAGE_DIR, GENERATED, FROZEN))
 
 
+def is_own(frame: FrameType) -> bool:
+    """Return whether a frame runs code of Wengert's, that which `dataclasses` makes for its classes included."""
+    file = frame.f_code.co_filename
+    return is_internal(file) or (file == "<string>" and str(frame.f_globals.get("__name__")).startswith(f"{_NAME}."))
+
+
 @cache
 def is_library(filename: str) -> bool:
     """Return whether a code object's file belongs to the standard library or an installed package."""
@@ -95,7 +102,7 @@ def is_library(filename: str) -> bool:
 def user_frame(depth: int = 1) -> FrameType | None:
     """Return the innermost frame outside Wengert, from `depth` frames above the caller."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and is_internal(frame.f_code.co_filename):
+    while frame is not None and is_own(frame):
         frame = frame.f_back
     return frame
 
@@ -125,7 +132,7 @@ def error(kind: type[WengertError], what: str, mend: str = "", where: str | None
 
 def _is_command(frame: FrameType | None) -> bool:
     """Return whether the command line led to a frame, and no code of a user in between."""
-    while frame is not None and is_internal(frame.f_code.co_filename):
+    while frame is not None and is_own(frame):
         if frame.f_code.co_filename == COMMAND:
             return True
         frame = frame.f_back
@@ -161,8 +168,7 @@ def raised_at(e: BaseException) -> str:
 
     Code of libraries counts where there is no other.
     """
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(e.__traceback__)]
-    outside = [(file, line) for file, line in lines if not is_internal(file)]
+    outside = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(e.__traceback__) if not is_own(f)]
     own = [(file, line) for file, line in outside if not is_library(file)] or outside
     return "{}:{}".format(*own[-1]) if own else ""
 
@@ -170,7 +176,7 @@ def raised_at(e: BaseException) -> str:
 def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while tb is not None:
-        if not is_internal(tb.tb_frame.f_code.co_filename):
+        if not is_own(tb.tb_frame):
             kept.append(tb)
         tb = tb.tb_next
     out: TracebackType | None = None
@@ -214,7 +220,7 @@ def _hide_own_frames(frame: FrameType | None) -> None:
     if os.environ.get("WENGERT_TRACEBACK") == "full":
         return
     while frame is not None:
-        if is_internal(frame.f_code.co_filename):
+        if is_own(frame):
             frame.f_locals["__tracebackhide__"] = True
         frame = frame.f_back
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from ..core.spec import from_name, spec_of
 from ..core.tensor import Tensor, wrap
 from ..ops.collective.definitions import all_gather
 from ..ops.collective.group import current, entered
-from ..storage.files import Path
+from ..storage.files import Path, folder_path
 from ..train import checkpoints as single
 from ..train.checkpoints import Checkpoint
 from ..train.pieces import Pieces, Reader, Writing, merged
@@ -85,11 +84,10 @@ def save_checkpoint(
     >>> found["state"]["w"]
     Sharded(f32[4], PartitionSpec('data'))
     """
-    if keep < 1:
-        fail(DataError, f"keep={keep}", "At least one checkpoint is kept.")
+    where = folder_path(folder, "save_checkpoint")
+    step, keep = single.checked_numbers(step, keep)
     group = current()
     rank, size = (group.transport.rank, group.transport.size) if isinstance(group, OnMesh) else (0, 1)
-    where = os.path.abspath(os.fspath(folder))
     staged = _attempt(f"{where} has no new checkpoint", lambda: single.stage(where, marker) if rank == 0 else None)
     staged = _told(staged)[0]
     try:
@@ -160,9 +158,15 @@ def load_checkpoint(
 
     Raises DataError, StateError, and ShapeError for a split without equal parts.
     """
-    where = os.path.abspath(os.fspath(folder))
+    where = folder_path(folder, "load_checkpoint")
     group = current()
     is_first = not isinstance(group, OnMesh) or group.transport.rank == 0
+    if not isinstance(specs, Mapping | None):
+        fail(
+            DataError,
+            f"load_checkpoint with specs={specs!r}",
+            'It has placements by the names of parts: {"params": "data"}.',
+        )
     wanted = dict(specs or {})
     if wanted:
         mesh = as_mesh(mesh, "load_checkpoint")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..core.errors import GraphError, fail
+from ..core.errors import DTypeError, GraphError, fail
 from ..core.spec import normalize_axis
 from ..core.tensor import Tensor
 from ..ops.collective import definitions
 from ..ops.structure.shapes import as_operand
+from .arguments import is_whole_number, whole_number
 from .mesh import current_mesh
 
 
@@ -53,6 +54,8 @@ def all_gather(x: Any, over: str, axis: int = 0, replicated: bool = True) -> Ten
     without, each rank's result is its own, and the derivative is a `reduce_scatter`.
     """
     x = as_operand(x)
+    if not isinstance(replicated, bool):
+        fail(DTypeError, f"all_gather with replicated={replicated!r}", "It is True or False.")
     found: Tensor = definitions.all_gather.front(
         x, **_over(over), axis=normalize_axis(axis, x.ndim), replicated=replicated
     )
@@ -78,8 +81,14 @@ def own_part(x: Any, over: str, axis: int = 0) -> Tensor:
 
 
 def broadcast(x: Any, over: str, root: int = 0) -> Tensor:
-    """Return what the rank at position `root` along a mesh axis has, on all ranks along it."""
-    return definitions.broadcast_from.front(as_operand(x), **_over(over), root=root)  # type: ignore[no-any-return]
+    """Return what the rank at position `root` along a mesh axis has, on all ranks along it.
+
+    Raises GraphError for a root that is not there.
+    """
+    x, attrs = as_operand(x), _over(over)
+    what = f"broadcast over {over!r}, an axis of {attrs['ranks']} ranks, from root={root!r}"
+    root = whole_number(root, what, f"Its ranks are 0 to {attrs['ranks'] - 1}.", least=0)
+    return definitions.broadcast_from.front(x, **attrs, root=root)  # type: ignore[no-any-return]
 
 
 def permute(x: Any, over: str, pairs: Sequence[tuple[int, int]]) -> Tensor:
@@ -88,8 +97,16 @@ def permute(x: Any, over: str, pairs: Sequence[tuple[int, int]]) -> Tensor:
     A pair alone is a send and its receive; a ring is `[(i, (i + 1) % n) for i in range(n)]`. Raises ShapeError where
     a rank is named twice.
     """
-    order = tuple((int(a), int(b)) for a, b in pairs)
-    return definitions.ppermute.front(as_operand(x), **_over(over), pairs=order)  # type: ignore[no-any-return]
+    x, attrs = as_operand(x), _over(over)
+    given = list(pairs) if isinstance(pairs, Iterable) else [None]
+    if not all(isinstance(p, (tuple, list)) and len(p) == 2 and all(map(is_whole_number, p)) for p in given):
+        fail(
+            GraphError,
+            f"permute over {over!r} with pairs={pairs!r}",
+            "They are pairs of ranks, (source, target): [(0, 1), (1, 0)].",
+        )
+    order = tuple((int(a), int(b)) for a, b in given)
+    return definitions.ppermute.front(x, **attrs, pairs=order)  # type: ignore[no-any-return]
 
 
 def all_to_all(x: Any, over: str, split: int, join: int) -> Tensor:

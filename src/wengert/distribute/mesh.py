@@ -12,6 +12,7 @@ from ..core.errors import GraphError, fail
 from ..core.ops.op import Op
 from ..execute.native.overlap import Exchanges
 from ..ops.collective.group import Group, current, entered
+from .arguments import is_whole_number, whole_number
 
 _current: ContextVar[Mesh | None] = ContextVar("wengert_mesh", default=None)
 # The mesh whose ranks all run the program that is traced here, and whether it says what one rank does.
@@ -47,22 +48,24 @@ class Mesh:
         for name, size in self.axes.items():
             if not isinstance(name, str) or not name.isidentifier():
                 fail(GraphError, f"a mesh axis called {name!r}", "It is called by a Python name, such as 'data'.")
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                fail(GraphError, f"a mesh axis {name!r} of {size!r} ranks", "It has one rank or more.")
+            self.axes[name] = whole_number(size, f"a mesh axis {name!r} of {size!r} ranks", "It has one rank or more.")
         self.size = math.prod(self.axes.values())
         self._tokens: list[Any] = []
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """Return where a rank stands, by axis. Raises GraphError for a rank that is not in the mesh."""
-        if not 0 <= rank < self.size:
-            fail(GraphError, f"rank {rank} of {self}", f"Its ranks are 0 to {self.size - 1}.")
+        if not is_whole_number(rank) or not 0 <= rank < self.size:
+            fail(GraphError, f"rank {rank!r} of {self}", f"Its ranks are 0 to {self.size - 1}.")
         found = {}
         for name in reversed(self.names):
             rank, found[name] = divmod(rank, self.axes[name])
         return {name: found[name] for name in self.names}
 
     def rank(self, coordinates: Mapping[str, int]) -> int:
-        """Return the rank that stands at these coordinates."""
+        """Return the rank that stands at these coordinates. Raises GraphError for coordinates outside of the mesh."""
+        is_there = isinstance(coordinates, Mapping) and coordinates.keys() == self.axes.keys()
+        if not is_there or not all(is_whole_number(n) and 0 <= n < self.axes[k] for k, n in coordinates.items()):
+            fail(GraphError, f"the rank at {coordinates!r} of {self}", f"Say where on all axes: {self.coordinates(0)}.")
         at = 0
         for name, size in self.axes.items():
             at = at * size + coordinates[name]
@@ -75,7 +78,7 @@ class Mesh:
 
     def size_of(self, over: str) -> int:
         """Return how many ranks stand along an axis. Raises GraphError for an axis that is not there."""
-        found = self.axes.get(over)
+        found = self.axes.get(over) if isinstance(over, str) else None
         if found is None:
             fail(GraphError, f"an axis {over!r} of {self}", f"Its axes are {', '.join(map(repr, self.names))}.")
         return found

@@ -19,9 +19,10 @@ from ..nn.parameter import Parameter
 from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
+from .arguments import as_function
 from .engines.engine import Engine, OnXLA, engine_for, one_thread, run_placed
 from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
-from .pipeline.program import Pipeline, Pipelined, pipelined
+from .pipeline.program import Pipeline, Pipelined, as_pipeline, pipelined
 from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, partition_spec, placement_of
@@ -174,8 +175,14 @@ class Program:
         with for_all_ranks(self.mesh):
             return self._fn(*whole(args))
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named_args: Any) -> Any:
         """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
+        if named_args:
+            fail(
+                GraphError,
+                f"{self._name} on {self.mesh} with arguments by name: {', '.join(named_args)}",
+                "Pass all arguments by position: in_specs has an entry for each.",
+            )
         tensors = [x for x in tree.leaves(args) if isinstance(x, Tensor)]
         if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
             return self._inside(args)
@@ -259,17 +266,17 @@ def partition(
     f32[]
     """
     mesh = as_mesh(mesh, "partition")
-    axes = (gather,) if isinstance(gather, str) else tuple(gather)
+    as_function(fn, "partition")
+    axes = gather if isinstance(gather, (tuple, list)) else (gather,)
     for name in axes:
         mesh.size_of(name)
-    if pipeline is not None:
-        pipeline.count(mesh)
-        if pipeline.batch is None:
-            fail(
-                GraphError,
-                f"a partition of {getattr(fn, '__name__', fn)} with {pipeline}, which does not say what the batch is",
-                "Give batch=, an entry for each argument: the dimension that is cut into microbatches, or None.",
-            )
+    pipeline = as_pipeline(pipeline, mesh, "partition")
+    if pipeline is not None and pipeline.batch is None:
+        fail(
+            GraphError,
+            f"a partition of {getattr(fn, '__name__', fn)} with {pipeline}, which does not say what the batch is",
+            "Give batch=, an entry for each argument: the dimension that is cut into microbatches, or None.",
+        )
     check_blocks("partition", mesh, blocks, pipeline is not None, engine)
     specs = checked_in_specs(in_specs, "partition")
     return Program(fn, mesh, specs, out_specs, frozenset(axes), pipeline, engine, blocks)

@@ -54,10 +54,17 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
         mesh.size_of(fsdp)
     for gone in [key for key, (parameter, *_) in _placed.items() if parameter() is None]:
         del _placed[gone]
+    if not isinstance(rules, Mapping | None):
+        fail(
+            GraphError,
+            f"shard with rules={rules!r}",
+            'It names parameters by patterns, and says where each is: {"0.*": "model", "2.weight": PartitionSpec(None, '
+            '"model")}.',
+        )
     given, used = dict(rules or {}), set()
     chosen: list[tuple[Tensor, str, PartitionSpec, str | None]] = []
     for name, parameter in module.named_parameters():
-        pattern = next((p for p in given if fnmatch.fnmatchcase(name, p)), None)
+        pattern = next((p for p in given if isinstance(p, str) and fnmatch.fnmatchcase(name, p)), None)
         spec = partition_spec(given[pattern]) if pattern is not None else PartitionSpec()
         used.add(pattern)
         placement_of(spec, parameter.spec, mesh, f"parameter {name}")

@@ -23,6 +23,7 @@ from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..ops.collective import definitions as c
 from ..transforms.tracing.trace import trace
+from .arguments import as_function
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .placing.partition import Partitioned
 from .placing.placement import PartitionSpec, Placement, local_spec, placement_of
@@ -236,4 +237,5 @@ def shard_map(
     tensor(6.)
     """
     mesh = as_mesh(mesh, "shard_map")
+    as_function(fn, "shard_map")
     return RankProgram(fn, mesh, checked_in_specs(in_specs, "shard_map"), out_specs, frozenset(), engine=engine)

@@ -11,6 +11,7 @@ from ..core.errors import DTypeError, GraphError, WengertError, fail
 from ..core.tensor import Tensor
 from ..execute.jit.options import nbytes_of
 from ..explain.report import columns, html_table
+from .arguments import is_whole_number, whole_number
 from .mesh import Mesh
 from .pipeline.program import Pipeline
 from .placing.placement import PartitionSpec
@@ -130,8 +131,17 @@ def suggest(
         fail(DTypeError, f"suggest for a {type(step).__name__}, which is no function")
     fn = getattr(step, "__wrapped__", step)
     ranks = mesh.size if isinstance(mesh, Mesh) else mesh
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-        fail(GraphError, f"suggest for {mesh!r} ranks", "It takes their number, from 1 on, or a mesh.")
+    ranks = whole_number(ranks, f"suggest for {mesh!r} ranks", "It takes their number, from 1 on, or a mesh.")
+    if not isinstance(args, (tuple, list)):
+        fail(
+            GraphError, f"suggest with args={args!r}", "It is a tuple of the step's arguments: args=(wg.spec((8, 4)),)."
+        )
+    if not isinstance(micro, (tuple, list)) or not all(is_whole_number(m) and m > 0 for m in micro):
+        fail(
+            GraphError, f"suggest with micro={micro!r}", "It is a tuple of numbers of microbatches, from 1 on: (4, 8)."
+        )
+    if not isinstance(cluster, Cluster | None):
+        fail(GraphError, f"suggest with cluster={cluster!r}", "It is a wg.distribute.Cluster(latency, bandwidth).")
     limit = None if memory is None else nbytes_of(memory, "memory")
     found = [_plan(fn, args, cluster, limit, **options) for options in _options(ranks, micro)]
     return Suggestion(tuple(sorted(found, key=lambda p: (not p.fits, p.seconds))))

@@ -34,7 +34,7 @@ from ..passes.cse import cse
 from .engines.engine import Engine, OnXLA, engine_for, one_thread, run_placed
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
-from .pipeline.program import Pipeline, Pipelined, pipelined
+from .pipeline.program import Pipeline, Pipelined, as_pipeline, pipelined
 from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, placement_of, spec_of_placement
@@ -409,8 +409,7 @@ def jit(
     for axis in (zero, sequence):
         if axis is not None:
             mesh.size_of(axis)
-    if pipeline is not None:
-        pipeline.count(mesh)
+    pipeline = as_pipeline(pipeline, mesh, "jit")
     if pipeline is not None and memory is not None:
         fail(
             GraphError,

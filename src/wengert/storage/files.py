@@ -15,10 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import DataError, WengertError, fail
+from ..core.errors import DataError, DTypeError, WengertError, fail
 
 Array = np.ndarray[Any, Any]
 Path = str | os.PathLike[str]
+
+
+def folder_path(given: Any, what: str) -> str:
+    """Return the absolute path of a folder that a user gave to `what`. Raises DTypeError for what is no path."""
+    if not isinstance(given, (str, os.PathLike)):
+        fail(
+            DTypeError,
+            f"{what} of {given!r}, which is no path",
+            "It takes the path of a folder: a text or a pathlib.Path.",
+        )
+    return os.path.abspath(os.fspath(given))
+
 
 # What a file may take of memory beyond its own size, unless its reader says otherwise: formats that compress or repeat
 # can ask for any amount.

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..core.errors import DataError, WengertError, fail, first_line, warn
 from ..ops.random.generator import get_rng_state, set_rng_state
-from ..storage.files import Path, not_written, sync
+from ..storage.files import Path, folder_path, not_written, sync
 from ..storage.safetensors_files import load, save
 from .pieces import Reader
 
@@ -92,11 +92,10 @@ def save_checkpoint(
     >>> found.step
     7
     """
-    if keep < 1:
-        fail(DataError, f"keep={keep}", "At least one checkpoint is kept.")
+    where = folder_path(folder, "save_checkpoint")
+    step, keep = checked_numbers(step, keep)
     states = {name: state_of(name, part) for name, part in parts.items()}
     states |= {RANDOM + name: state for name, state in random_states(random).items()}
-    where = os.path.abspath(os.fspath(folder))
     staged = staged_name(where)
     try:
         os.makedirs(where, exist_ok=True)
@@ -114,11 +113,24 @@ def save_checkpoint(
     return path
 
 
+def checked_numbers(step: Any, keep: Any) -> tuple[int | None, int]:
+    """Return the step of a checkpoint, and how many are kept. Raises DataError for what is no such number."""
+    if isinstance(keep, bool) or not isinstance(keep, (int, np.integer)) or keep < 1:
+        fail(DataError, f"keep={keep!r}", "At least one checkpoint is kept.")
+    if step is not None and (isinstance(step, bool) or not isinstance(step, (int, np.integer))):
+        fail(
+            DataError,
+            f"step={step!r}",
+            "It is a whole number; what else is to be saved is a part, by a name of its own.",
+        )
+    return None if step is None else int(step), int(keep)
+
+
 def random_states(names: Iterable[str]) -> dict[str, Any]:
     """Return the states of shared generators: "wengert", "python", "numpy". Raises DataError for another name."""
     found = {}
-    for name in names:
-        if name not in _SHARED:
+    for name in names if isinstance(names, Iterable) and not isinstance(names, str) else [names]:
+        if not isinstance(name, str) or name not in _SHARED:
             fail(DataError, f"random={name!r}", f"The shared generators are: {', '.join(_SHARED)}.")
         found[name] = _SHARED[name][0]()
     return found
@@ -358,7 +370,7 @@ def load_checkpoint(folder: Path, **parts: Any) -> Checkpoint | None:
 
 def restore(folder: Path, parts: Mapping[str, Any], in_pieces: Container[str] = ()) -> Checkpoint | None:
     """Load a checkpoint; parts that are named `in_pieces` are in its values as a :class:`Reader` of their arrays."""
-    where = os.path.abspath(os.fspath(folder))
+    where = folder_path(folder, "load_checkpoint")
     skipped: list[tuple[str, str]] = []
     tried: set[str] = set()
     found: tuple[dict[str, Any], dict[str, Any]] | None = None

@@ -18,6 +18,7 @@ from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
+from ..arguments import as_function, whole_number
 from ..mesh import Mesh, OnMesh, written_for
 from .jax_job import FOLDER, STOPPED, Processes, not_ended
 from .mpi import ENDING, watchdog_seconds
@@ -100,8 +101,6 @@ def start(
             f"ranks as processes need {missing}, which is not there",
             f"pip install 'wengert[{extra}]'{beside}; wg.distribute.simulate(n) needs neither.",
         )
-    if ranks < 1:
-        fail(GraphError, f"a job of {ranks} ranks", "It has one or more.")
     package = str(Path(__file__).parents[3])
     path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
     # One thread for each rank, where nothing else is said: ranks share the machine's cores.
@@ -127,9 +126,12 @@ def launch(ranks: int, script: str, arguments: Sequence[str] = (), engine: str =
     """
     if engine not in ("mpi", "xla"):
         fail(GraphError, f"launch with engine={engine!r}", 'It is "mpi" or "xla".')
-    if not Path(script).is_file():
-        fail(GraphError, f"launch of {script}: there is no such file")
-    return _ended(ranks, ["script", script, *arguments], engine)
+    ranks = whole_number(ranks, f"launch on {ranks!r} ranks", "A job has one rank or more.")
+    if not isinstance(script, (str, os.PathLike)) or not Path(script).is_file():
+        fail(GraphError, f"launch of {script!r}: there is no such file", "It takes the path of a Python script.")
+    if not isinstance(arguments, (tuple, list)) or not all(isinstance(a, str) for a in arguments):
+        fail(GraphError, f"launch with arguments={arguments!r}", 'It is a list of texts: ["--steps", "100"].')
+    return _ended(ranks, ["script", os.fspath(script), *arguments], engine)
 
 
 def _ended(ranks: int, arguments: Sequence[str], engine: str) -> int:
@@ -185,6 +187,7 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
     >>> wg.distribute.run(work, 2, wg.ones(2), engine="simulate")
     [[2.0, 2.0], [2.0, 2.0]]
     """
+    as_function(fn, "run")
     mesh = n if isinstance(n, Mesh) else Mesh(ranks=n)
     if engine not in (None, "mpi", "simulate", "xla"):
         fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "xla", "simulate" or None.')

@@ -21,6 +21,7 @@ from ...core.spec import show
 from ...core.state.turns import is_held_here
 from ...ops.collective.group import entered
 from ...ops.random.generator import default_generator
+from ..arguments import as_function
 from ..mesh import Mesh, OnMesh, Transport
 
 
@@ -226,6 +227,7 @@ class Simulation:
         Each rank draws the random numbers that it would draw in a process of its own. The first exception of a rank
         ends all of them. Raises GraphError, with the lines, where ranks call different collectives.
         """
+        as_function(fn, "a run on simulated ranks")
         return self.run_each([lambda: fn(*args, **kwargs)] * self.mesh.size)
 
     def run_each(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -13,6 +13,7 @@ from ...core.graph.evaluate import run as interpret
 from ...execute.xla.devices import divide_processor, of_ranks
 from ...execute.xla.ranks import Devices, OnRanks, Spread
 from ...ops.collective.group import current, entered
+from ..arguments import whole_number
 from ..mesh import Mesh, OnMesh, Transport
 from ..placing.partition import Partitioned
 from ..placing.placement import Placement, is_whole, local_part, spec_of_placement
@@ -54,9 +55,7 @@ def cpu_devices(count: int) -> None:
     >>> import wengert as wg
     >>> wg.distribute.cpu_devices(8)  # doctest: +SKIP
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        fail(GraphError, f"cpu_devices({count!r})", "It is a number of devices, from 1 on.")
-    divide_processor(count)
+    divide_processor(whole_number(count, f"cpu_devices({count!r})", "It is a number of devices, from 1 on."))
 
 
 def spread_of(placement: Placement, mesh: Mesh, kind: Any = "parts") -> Spread:

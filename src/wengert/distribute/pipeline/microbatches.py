@@ -52,8 +52,9 @@ def microbatched(made: Partitioned, cuts: Sequence[int | None], count: int) -> U
     placed: list[Placement] = []
     for node, d in zip(graph.inputs, cuts, strict=True):
         shape = node.spec.shape
-        if d is not None and (d >= len(shape) or shape[d] % count):
-            has = f"has {len(shape)} dimensions" if d >= len(shape) else f"{shape[d]} is no multiple of {count}"
+        is_there = d is None or 0 <= d < len(shape)
+        if d is not None and (not is_there or shape[d] % count):
+            has = f"has {len(shape)} dimensions" if not is_there else f"{shape[d]} is no multiple of {count}"
             fail(
                 ShapeError,
                 f"{graph.names[node]}, {show(shape, node.spec.dtype)} on a rank, in {count} microbatches along "

@@ -14,6 +14,7 @@ from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...explain.report import columns, html_table
+from ..arguments import whole_number
 from ..mesh import Mesh
 from ..placing.partition import Partitioned, partition_graph
 from ..placing.placement import Placement
@@ -57,13 +58,12 @@ class Pipeline:
     def __post_init__(self) -> None:
         for name in ("micro", "laps"):
             n = getattr(self, name)
-            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-                fail(GraphError, f"a pipeline with {name}={n!r}", "It is a number from 1 on.")
+            n = whole_number(n, f"a pipeline with {name}={n!r}", "It is a number from 1 on.")
+            object.__setattr__(self, name, n)
         if self.schedule not in SCHEDULES:
             fail(GraphError, f"a pipeline with schedule={self.schedule!r}", f"It is one of {', '.join(SCHEDULES)}.")
         if self.stages is not None:
-            rows = tuple((row,) if isinstance(row, str) else tuple(row) for row in self.stages)
-            object.__setattr__(self, "stages", rows)
+            object.__setattr__(self, "stages", _stages(self.stages))
 
     def __repr__(self) -> str:
         said = [f"{f.name}={v!r}" for f in fields(self)[1:] if (v := getattr(self, f.name)) != f.default]
@@ -85,6 +85,34 @@ class Pipeline:
         """Return the dimension along which each leaf of the arguments is cut. Raises GraphError."""
         batch = 0 if self.batch is None else self.batch
         return [d for e, a in zip(_each(batch, args), args, strict=True) for d in _spread(e, a)]
+
+
+def as_pipeline(given: Any, mesh: Mesh, what: str) -> Pipeline | None:
+    """Return a pipeline that a user gave to `what`, or None. Raises GraphError for one that does not fit the mesh."""
+    if given is None:
+        return None
+    if not isinstance(given, Pipeline):
+        fail(
+            GraphError,
+            f"{what} on {mesh} with pipeline={given!r}",
+            f"It is a wg.distribute.Pipeline({mesh.names[0]!r}, micro=4), say.",
+        )
+    given.count(mesh)
+    return given
+
+
+def _stages(given: Any) -> tuple[tuple[str, ...], ...]:
+    rows = given if isinstance(given, (tuple, list)) else [None]
+    found = tuple(
+        (row,) if isinstance(row, str) else tuple(row) if isinstance(row, (tuple, list)) else () for row in rows
+    )
+    if not all(row and all(isinstance(name, str) for name in row) for row in found):
+        fail(
+            GraphError,
+            f"a pipeline with stages={given!r}",
+            'It has for each stage the paths of its modules: ["embed", ("blocks.0", "blocks.1"), "head"].',
+        )
+    return found
 
 
 def _each(batch: Any, args: Sequence[Any]) -> Sequence[Any]:

@@ -26,6 +26,7 @@ from ...execute.engines import XLA
 from ...ops.collective import definitions as c
 from ...ops.collective.finding import collectives, subgraphs
 from ...passes.strategies import PARTIAL, Entry
+from ..arguments import is_whole_number
 from ..mesh import Mesh
 from .placement import Placement, local_spec
 from .segments import outlined
@@ -209,7 +210,7 @@ def in_blocks(mesh: Mesh, blocks: Mapping[str, int], what: str) -> Mesh:
         )
     for name, count in blocks.items():
         ranks = mesh.size_of(name)
-        each, left = divmod(count, ranks) if isinstance(count, int) and not isinstance(count, bool) else (0, 1)
+        each, left = divmod(int(count), ranks) if is_whole_number(count) else (0, 1)
         if left or each < 1 or each & (each - 1):
             fail(
                 GraphError,
@@ -224,10 +225,10 @@ def check_blocks(
     what: str, mesh: Mesh, blocks: Mapping[str, int] | None, in_pipeline: bool, engine: str | None
 ) -> None:
     """Raise GraphError unless `what` can have these blocks, on that engine."""
-    if not blocks:
+    if blocks is None:
         return
     in_blocks(mesh, blocks, what)
-    if in_pipeline:
+    if in_pipeline and blocks:
         fail(
             GraphError,
             f"{what} on {mesh} with a pipeline and blocks={dict(blocks)!r}",

@@ -70,6 +70,8 @@ def folder_of(spill: Literal[True] | str | os.PathLike[str], what: str = "spill"
     """Return the folder for files, which is that of temporary files unless named. Raises SpillError for none."""
     if not hasattr(os, "posix_fallocate") or not sys.platform.startswith("linux"):
         fail(SpillError, f"{what} on {sys.platform}", "Values are spilled to files on Linux only: leave it out.")
+    if spill is not True and not isinstance(spill, (str, os.PathLike)):
+        fail(SpillError, f"{what}={spill!r}", "It is True, for the folder of temporary files, or the path of a folder.")
     folder = os.path.realpath(tempfile.gettempdir() if spill is True else os.fspath(spill))
     if not os.path.isdir(folder):
         fail(SpillError, f"{what}={spill!r}: there is no such folder", "Make it first.")
