@@ -32,7 +32,7 @@ export function App() {
             <View tab={tab} />
           </div>
           <Right />
-          {tab !== "parallel" && tab !== "weights" && <Bottom />}
+          {tab !== "parallel" && tab !== "ranks" && tab !== "weights" && <Bottom />}
         </>
       )}
       {store.searching.value && <From part={later}>{({ Find }) => <Find />}</From>}

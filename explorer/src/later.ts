@@ -11,6 +11,7 @@ import { KernelsView } from "./views/kernels";
 import { MemoryView } from "./views/memory";
 import { ParallelView } from "./views/parallel";
 import { PathsView } from "./views/paths";
+import { RanksView } from "./views/ranks";
 import { SurveyGraph } from "./views/survey/survey";
 import { TapeView } from "./views/tape";
 import { WeightsView } from "./views/weights/weights";
@@ -28,6 +29,7 @@ export const VIEWS: Record<Exclude<Tab, "play">, ComponentType> = {
   memory: MemoryView,
   parallel: ParallelView,
   kernels: KernelsView,
+  ranks: RanksView,
   weights: WeightsView,
   diff: DiffView,
 };

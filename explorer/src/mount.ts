@@ -16,7 +16,7 @@ export interface Mounted {
 
 export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost, tab: Tab = "graph"): Mounted {
   const store = createStore(modelOf(trace), host, (model, moved) => about.module.value?.recompute(model, moved) ?? null);
-  store.tab.value = isWeights(store.model.value) ? "weights" : tab;
+  store.tab.value = isWeights(store.model.value) ? "weights" : trace.ranks !== undefined ? "ranks" : tab;
   const ends = [runClock(store), followTheme(store), listenForKeys(store, element)];
   // A widget shares its page's address with others.
   if (host.kind !== "widget") ends.push(followLocation(store));

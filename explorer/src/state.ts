@@ -5,7 +5,7 @@ import { useContext } from "preact/hooks";
 import type { Host } from "./hosts/host";
 import { recordedGradient, recordedSlope, recordedValue, type Model } from "./trace/model";
 
-export const TABS = ["graph", "tape", "paths", "memory", "parallel", "kernels", "weights", "diff", "play"] as const;
+export const TABS = ["graph", "tape", "paths", "memory", "parallel", "kernels", "ranks", "weights", "diff", "play"] as const;
 export type Tab = (typeof TABS)[number];
 export type Theme = "light" | "dark";
 

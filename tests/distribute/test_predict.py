@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,32 @@ def test_places_of_a_pipeline_have_timelines() -> None:
     assert found.gantt().splitlines()[1].startswith("0-1")
     # No tensor of the model was written.
     assert float(step(wg.ones(32, 16))) == pytest.approx(float(trained(0)(wg.ones(32, 16))), rel=1e-5)
+
+
+@pytest.mark.parametrize("micro", [0, 4])
+def test_the_explorer_shows_the_ranks(micro: int) -> None:
+    """A lane for each, and the nodes behind parts where the ranks run one graph."""
+    jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked")
+    step = trained(micro) if micro else dist.jit(trained(0), mesh=dist.Mesh(data=2), in_specs=("data",))
+    found = dist.predict(step, args=(wg.spec((32, 16)),))
+    document = wg.explore(found).document
+    schema = json.loads((Path(wg.__file__).parent / "explorer" / "trace.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(document)))
+    ranks = document["ranks"]
+    assert [lane["ranks"] for lane in ranks["lanes"]] == (["0-1", "2-3"] if micro else ["0-1"])
+    assert len(ranks["lane"]) == sum(len(lane.parts) for lane in found.lanes)
+    assert ranks["micros"] == pytest.approx(found.seconds * 1e6, abs=1e-3)
+    assert sum(ranks["moved"]) == sum(p.moved for lane in found.lanes for p in lane.parts)
+    ops = document["ops"]["name"]
+    behind = {ops[document["nodes"]["op"][r]] for rows in ranks["nodes"] for r in rows}
+    assert ("all_reduce" in behind and "matmul" in behind) is (micro == 0)
+
+
+def test_what_all_places_do_together_begins_once() -> None:
+    found = dist.predict(trained(4), args=(wg.spec((32, 16)),), cluster=dist.Cluster(1e-3, 1e9, 0.0))
+    begun = [[p.start for p in lane.parts if p.label.startswith("results: ")] for lane in found.lanes]
+    assert len(begun[0]) > 0
+    assert begun[0][0] == pytest.approx(begun[1][0])
 
 
 def test_a_timeline_as_a_chrome_trace() -> None:

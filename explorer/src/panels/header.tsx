@@ -12,6 +12,7 @@ const LABELS: Record<Tab, string> = {
   memory: "Memory",
   parallel: "Parallel",
   kernels: "Kernels",
+  ranks: "Ranks",
   weights: "Weights",
   diff: "Diff",
   play: "Play",
@@ -24,7 +25,7 @@ export function tabsOf(store: Store): Tab[] {
   if (isWeights(store.model.value)) return ["weights"];
   return TABS.filter((tab) => {
     if (tab === "weights") return trace.meta.stored === true;
-    if (tab === "diff") return trace.diff !== undefined;
+    if (tab === "diff" || tab === "ranks") return trace[tab] !== undefined;
     if (tab === "play") return store.host.kind === "server" && store.host.send !== undefined;
     return true;
   });

@@ -67,6 +67,8 @@ export interface Trace {
   /** The run again, node by node by the scheduler, and step by step by compiled code. */
   parallel?: Parallel;
   native?: Parallel;
+  /** Timelines of the ranks of a mesh. */
+  ranks?: Ranks;
   /** Where tensors are on the way and there are few nodes. */
   paths?: TensorPaths;
   /** What float64 makes of the nodes that errors name, by row. */
@@ -361,6 +363,24 @@ export interface Parallel {
   start: number[];
   end: number[];
   done: number[];
+}
+
+/**
+ * What ranks do in a step: a lane for those that do the same at the same time. Times in microseconds. A part computes
+ * (0), moves (1) or waits (2); what moves does so while others compute.
+ */
+export interface Ranks {
+  mesh: string;
+  micros: number;
+  lanes: { ranks: string; memory: number }[];
+  lane: number[];
+  kind: number[];
+  label: string[];
+  start: number[];
+  end: number[];
+  moved: number[];
+  /** The nodes that a part computes or moves. */
+  nodes: number[][];
 }
 
 /**

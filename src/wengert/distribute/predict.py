@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -19,9 +19,11 @@ from ..core.ops.op import TABLE, Op
 from ..core.spec import Spec, spec_of
 from ..execute.gantt import Row, Scale, chart
 from ..execute.jit.executor import executor
+from ..execute.native.compile import Compiled
 from ..execute.native.overlap import Exchanges, moved_by
 from ..execute.native.plan.plan import Exchange
 from ..execute.native.run.runtime import Commit
+from ..execute.native.run.timeline import NativeTrace
 from ..explain.report import columns, html_table
 from ..ops.collective import definitions as c
 from ..ops.collective.group import current, entered
@@ -129,7 +131,8 @@ def traffic(node: Node) -> tuple[int, int]:
 class Part(NamedTuple):
     """A part of a step: kernels ("compute"), a collective or message ("move"), or waiting for one ("wait").
 
-    It begins and ends at so many seconds, and sends `moved` bytes. Collectives move while kernels run.
+    It begins and ends at so many seconds, and sends `moved` bytes. Collectives move while kernels run. `nodes` are
+    those of the program's graph that it computes or moves; a pipeline's tasks have graphs of their own, and tell none.
     """
 
     label: str
@@ -137,6 +140,7 @@ class Part(NamedTuple):
     start: float
     end: float
     moved: int
+    nodes: tuple[Node, ...] = ()
 
 
 class Lane(NamedTuple):
@@ -161,12 +165,14 @@ class Lane(NamedTuple):
 class Prediction:
     """A prediction of what a step takes on the ranks of a mesh.
 
-    `lanes` has a timeline for the ranks of each place of a pipeline; without one, all ranks are in one lane.
+    `lanes` has a timeline for the ranks of each place of a pipeline; without one, all ranks are in one lane. `graph` is
+    what a rank runs. `wg.explore` shows it, and the timelines beside it.
     """
 
     mesh: Mesh
     cluster: Cluster
     lanes: tuple[Lane, ...]
+    graph: Graph
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -230,6 +236,22 @@ class Prediction:
             ]  # fmt: skip
         return {"traceEvents": events, "displayTimeUnit": "ms"}
 
+    def __timeline__(self, row_of: Mapping[Node, int]) -> dict[str, Any]:
+        """Return the `ranks` table of an exploration's document; `row_of` has the rows of the graph's nodes."""
+        parts = [(number, p) for number, lane in enumerate(self.lanes) for p in lane.parts]
+        return {
+            "mesh": str(self.mesh),
+            "micros": round(self.seconds * 1e6, 3),
+            "lanes": [{"ranks": _numbers(lane.ranks), "memory": lane.memory} for lane in self.lanes],
+            "lane": [number for number, _ in parts],
+            "kind": [_KINDS.index(p.kind) for _, p in parts],
+            "label": [p.label for _, p in parts],
+            "start": [round(p.start * 1e6, 3) for _, p in parts],
+            "end": [round(p.end * 1e6, 3) for _, p in parts],
+            "moved": [p.moved for _, p in parts],
+            "nodes": [sorted({row_of[n] for n in p.nodes if n in row_of}) for _, p in parts],
+        }
+
     def _summary(self) -> str:
         return (
             f"{self.mesh}: {self.seconds * 1e3:.3f} ms a step, {self.moving / max(self.seconds, 1e-12):.0%} of it "
@@ -259,6 +281,7 @@ def _numbers(ranks: Sequence[int]) -> str:
 
 
 _MARKS = {"compute": "1", "move": "=", "wait": "."}
+_KINDS = tuple(_MARKS)
 _HEADINGS = ("ranks", "part", "kind", "start µs", "µs", "bytes")
 
 
@@ -363,34 +386,38 @@ def _measured(graph: Graph, mesh: Mesh, cluster: Cluster, around: float = 0.0, o
         again()
         # The least time is that of a run which nothing disturbed.
         whole = min(_seconds(again) for _ in range(_RUNS))
-        traces = [ready.trace(feeds) for _ in range(_RUNS)]
-    steps = ready.plan.steps
-    spent = min((np.bincount(t.step, t.end - t.start, len(steps)) for t in traces), key=np.sum)
-    first = traces[-1]
-    parts: list[Part] = []
+        trace = min((ready.trace(feeds) for _ in range(_RUNS)), key=lambda t: float((t.end - t.start).sum()))
     # What the run takes beside its steps: inputs are checked, results made.
-    at = (around + max(0.0, whole - float(spent.sum()))) / cluster.speed
-    if at:
-        parts.append(Part("call", "compute", 0.0, at, 0))
+    at = (around + max(0.0, whole - float((trace.end - trace.start).sum()))) / cluster.speed
+    parts = [Part("call", "compute", 0.0, at, 0)] if at else []
+    return _Measured((*parts, *_laid_out(ready, trace, at, cluster, overlaps)), ready.memory.peak)
+
+
+def _laid_out(ready: Compiled, trace: NativeTrace, at: float, cluster: Cluster, overlaps: bool) -> Iterator[Part]:
+    """Yield the parts of a run from a moment on: kernels as long as they took, and what moves behind them."""
+    steps = ready.plan.steps
+    spent = np.bincount(trace.step, trace.end - trace.start, len(steps))
     arrivals: dict[Node, float] = {}
     line = 0.0  # until when something else moves
-    for i in dict.fromkeys(first.step.tolist()):
+    for i in dict.fromkeys(trace.step.tolist()):
         kernel, nodes = steps[i].kernel, steps[i].nodes
+        origins = tuple(dict.fromkeys(a for n in nodes for a in ready.ancestors(n)))
         node = next((n for n in nodes if "collective" in n.op.facets and traffic(n)[1]), None)
-        phase = kernel.phase if isinstance(kernel, Exchange) else "" if node is None else "whole"
-        if node is not None and phase in ("start", "whole"):
+        phase = kernel.phase if isinstance(kernel, Exchange) else "all"
+        if node is None:
+            seconds = 0.0 if isinstance(kernel, Exchange) else float(spent[i]) / cluster.speed
+            if seconds:
+                yield Part(trace.labels[i], "compute", at, at + seconds, 0, origins)
+            at += seconds
+        elif phase in ("start", "all"):
             begin = max(at, line)
             line = arrivals[node] = begin + cluster.seconds(node)
-            parts.append(Part(f"{node.op.name} over {node.attrs['over']}", "move", begin, line, traffic(node)[0]))
-        if node is not None and (phase in ("wait", "whole") or (phase == "start" and not overlaps)):
-            late, at = at, max(at + (cluster.busy(node) if phase == "wait" else 0.0), arrivals[node])
-            if late < at and phase == "wait":
-                parts.append(Part(f"wait for {node.op.name}", "wait", late, at, 0))
-        if not phase:
-            seconds = float(spent[i]) / cluster.speed
-            parts.append(Part(first.labels[i], "compute", at, at + seconds, 0))
-            at += seconds
-    return _Measured(tuple(parts), ready.memory.peak)
+            yield Part(f"{node.op.name} over {node.attrs['over']}", "move", begin, line, traffic(node)[0], origins)
+            at = at if phase == "start" and overlaps else line
+        elif phase == "wait" and overlaps:
+            late, at = at, max(at + cluster.busy(node), arrivals[node])
+            if late < at:
+                yield Part(f"wait for {node.op.name}", "wait", late, at, 0, origins)
 
 
 class _Given:
@@ -478,7 +505,8 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 def _predicted(made: Partitioned, cluster: Cluster, outside: float) -> Prediction:
     found = _measured(made.graph, made.mesh, cluster, outside + _around(made))
-    return Prediction(made.mesh, cluster, (Lane(tuple(range(made.mesh.size)), found.parts, found.memory),))
+    lane = Lane(tuple(range(made.mesh.size)), found.parts, found.memory)
+    return Prediction(made.mesh, cluster, (lane,), made.graph)
 
 
 def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
@@ -487,6 +515,7 @@ def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
     lanes: list[list[Part]] = [[] for _ in range(made.places)]
     at = [0.0] * made.places
     arrivals: dict[tuple[int, int], float] = {}
+    together: dict[int, float] = {}
     begun = [0] * made.places
     arena = [0] * made.places
 
@@ -505,8 +534,9 @@ def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
             measured = known[key] = _measured(task.graph, made.mesh, cluster, overlaps=False)
         arena[place] = max(arena[place], measured.memory)
         if task.place is None and any(p.kind == "move" for p in measured.parts):
-            latest = max(at)  # all places do it together
-            add(place, "wait for all", "wait", latest - at[place])
+            # All places do it together: when the last one is there, whose tasks before it come before it here.
+            latest = together.setdefault(span.task, max(at))
+            add(place, "wait for all", "wait", max(0.0, latest - at[place]))
         while True:
             act = acts[begun[place]]
             begun[place] += 1
@@ -535,6 +565,7 @@ def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
         made.mesh,
         cluster,
         tuple(Lane(tuple(made.ranks_of(p)), tuple(parts), made.kept(p) + arena[p]) for p, parts in enumerate(lanes)),
+        made.graph,
     )
 
 

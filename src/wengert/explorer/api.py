@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ..core.errors import DTypeError, fail, user_frame
 from ..core.graph.graph import Graph
+from ..core.node import Node
 from ..core.state.observer import aside, is_observed
 from ..core.tensor import Tensor
 from ..execute.interpreter import feed
@@ -120,6 +121,28 @@ class Exploration:
         return f"<Exploration of {self}>"
 
 
+@runtime_checkable
+class Timeline(Protocol):
+    """What somebody predicts or measured of a graph that is run by many: a step on a cluster, say."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that each of them runs."""
+        ...
+
+    def __timeline__(self, row_of: Mapping[Node, int]) -> dict[str, Any]:
+        """Return the `ranks` table of a document (see the schema); `row_of` has the rows of the graph's nodes."""
+        ...
+
+
+def of_timeline(target: Timeline) -> Exploration:
+    """Return the structure of a graph, with the timelines of those that run it."""
+    made = Exploration(from_graph(target.graph), compiled=False)
+    rows = made.recording.rows
+    made.document["ranks"] = target.__timeline__({row.node: row.index for row in rows if row.node is not None})
+    return made
+
+
 def explore(
     target: Any, *args: Any, step: int | None = None, compiled: bool | None = None, **kwargs: Any
 ) -> Exploration:
@@ -127,8 +150,8 @@ def explore(
 
     Parameters
     ----------
-    target: a function, a module, a tensor with a graph, a `wg.Graph`, or the path of an ONNX model or a file of
-        weights (see :func:`wengert.explorer.open_file`).
+    target: a function, a module, a tensor with a graph, a `wg.Graph`, what :func:`wengert.distribute.predict` gave, or
+        the path of an ONNX model or a file of weights (see :func:`wengert.explorer.open_file`).
     args, kwargs: a function's arguments. Floating tensors, arrays and numbers among them are inputs, whose
         gradients are shown; parameters of modules keep being parameters. A graph's inputs; without any only its
         structure is shown. A model's inputs, of which those that are not given are made.
@@ -154,6 +177,8 @@ def explore(
             return Exploration(from_tensor(target, names), compiled)
         if isinstance(target, Graph) and not args and not kwargs:
             return Exploration(from_graph(target), compiled)
+        if isinstance(target, Timeline) and not args and not kwargs:
+            return of_timeline(target)
         if isinstance(target, Graph):
             feed(target, args, kwargs)  # inputs that do not fit are the caller's error, not the run's
         if not callable(target):

@@ -23,6 +23,9 @@ _GONE = (
     "Keep those in variables, or give the function: wg.explore(f, *args)."
 )
 
+# So many inputs are named in a title.
+_NAMED = 6
+
 
 def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
     """Return the recording of a tensor's graph; gradients as a backward pass from it gives them.
@@ -79,5 +82,8 @@ def from_graph(graph: Graph) -> Recording:
 
 
 def graph_title(graph: Graph) -> str:
-    """Return a graph's title: its name and inputs."""
-    return f"{graph.name or 'graph'}({', '.join(graph.names[n] for n in graph.inputs if n not in graph.bound)})"
+    """Return a graph's title: its name and inputs, of many the first and the last ones."""
+    names = [graph.names[n] for n in graph.inputs if n not in graph.bound]
+    if len(names) > _NAMED:
+        names[_NAMED // 2 : -(_NAMED // 2)] = ["…"]
+    return f"{graph.name or 'graph'}({', '.join(names)})"
