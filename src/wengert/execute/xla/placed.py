@@ -169,22 +169,16 @@ class OnDevice(Compiled):
                 args = [jax.device_put(x, self._where) for x in args]
         return holders, args
 
-    def _called(self, holders: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
-        with jax.enable_x64(True):
-            found, wrong = self._made.compiled(*args)
-        try:
-            for x in found:
-                x.block_until_ready()
-        except BaseException:  # Ctrl-C: what was taken is gone, its new value is there
-            self._give_back(holders, found)
-            raise
-        return found, wrong
+    @property
+    def _program(self) -> Any:
+        return self._made.compiled
 
-    def _give_back(self, holders: Sequence[Any], found: Sequence[Any]) -> None:
-        """Let state whose memory a run has taken be what the run gives for it."""
-        for (_, i), x in zip(self._slots, found, strict=True):
-            if i >= 0 and holders[i] is not None:
-                holders[i].array = x
+    def device_seat(self) -> None:
+        """Return None: placed values are Python's to take and give."""
+        return
+
+    def _is_set(self, flag: Any) -> bool:
+        return bool(flag)
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
         found = [outputs[k].array if isinstance(outputs[k], Placed) else outputs[k] for k, _ in self._slots]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from ctypes import c_bool
 from functools import cached_property
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ from .layout import channels_last
 from .lower import lower
 from .memory import Held, held_by, shower
 from .rules import Known, Trace
+from .seat import DeviceSeat
 from .transfers import Transfers
 
 # What is to be called at once with a program's results: see `execute/native/run/runtime`.
@@ -47,7 +50,7 @@ class Compiled:
         self.graph = graph
         self.expanded = channels_last(graph.expand())
         self.replaced = {i: k for i, k in (replaced or {}).items() if donated is not None and donated[i]}
-        self._moved: list[bool] = []  # of the last run, which inputs were copied
+        self._moved = np.zeros(len(graph.inputs), np.int64)  # of the last run, which inputs were copied
         # The outputs that take an input's place come first, in the order of those inputs, by which XLA pairs them.
         first = [self.replaced[i] for i in sorted(self.replaced)]
         self._order = [*first, *(k for k in range(len(graph.outputs)) if k not in {*first})]
@@ -55,6 +58,8 @@ class Compiled:
         # The outputs as a run gives them, each with the input whose memory it may have taken, or -1.
         inputs = {k: i for i, k in self.replaced.items() if self._made.donated[i]}
         self._slots = [(k, inputs.get(k, -1)) for k in self._order]
+        # One where the last run from arrays of JAX's has put all new state where the old one stood.
+        self._in_place = np.array([not inputs], np.int64)
 
     # -- compiling
 
@@ -124,8 +129,8 @@ class Compiled:
                 raise
             return self._interpreted(arrays)  # which raises what Python has raised, or what an op refuses
         outputs = self._placed(arrays, holders, found)
-        self._moved = [h is None for h in holders]
-        if is_checked and bool(wrong):
+        self._moved[:] = [h is None for h in holders]
+        if is_checked and self._is_set(wrong):
             if stopped:
                 raise stopped.pop()
             return self._refused(arrays, outputs)
@@ -148,12 +153,40 @@ class Compiled:
         return holders, args
 
     def _called(self, holders: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
-        """Return the program's results, when they are there."""
-        with jax.enable_x64(True):
-            found, wrong = self._made.call(*args)
-        for x in found:
-            x.block_until_ready()
+        """Return the program's results, when they are there.
+
+        Where a signal's handler raises meanwhile, what was taken has its new values.
+        """
+        results: list[Any] = []
+        try:
+            with jax.enable_x64(True):
+                results.extend(starmap(self._program, (args,)))  # no handler runs before they are kept
+            self._wait_for(results[0][0])
+        except BaseException:
+            for found, _ in results:
+                self._give_back(holders, found)
+            raise
+        found, wrong = results[0]
         return found, wrong
+
+    @property
+    def _program(self) -> Callable[..., Any]:
+        return self._made.call  # type: ignore[no-any-return]
+
+    def _wait_for(self, found: Sequence[Any]) -> None:
+        """Wait until a run's results are there: on one device, all are there when one is."""
+        for x in found[-1:]:
+            x.block_until_ready()
+
+    def _give_back(self, holders: Sequence[Any], found: Sequence[Any]) -> None:
+        """Let state whose memory a run has taken be what the run gives for it."""
+        for (_, i), x in zip(self._slots, found, strict=True):
+            if i >= 0 and holders[i] is not None:
+                holders[i].array = x
+
+    def _is_set(self, flag: Any) -> bool:
+        """Return the value of a boolean on the device."""
+        return bool(c_bool.from_address(flag.unsafe_buffer_pointer()).value) if self._shares else bool(flag)
 
     def _lose(self, holders: Sequence[Any]) -> None:
         """Forget what the device had of inputs that a run has taken and not given back."""
@@ -163,13 +196,16 @@ class Compiled:
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
         outputs: list[Any] = [None] * len(found)
+        stayed = 0
         for (k, i), show, x in zip(self._slots, self._shown, found, strict=True):
             holder = holders[i] if i >= 0 else None
             if type(holder) is Held and x.unsafe_buffer_pointer() == holder.pointer:
                 holder.array = x
                 outputs[k] = arrays[i]
+                stayed += 1
             else:
                 outputs[k] = show(x)
+        self._in_place[0] = stayed == sum(self._made.donated)
         return outputs
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
@@ -189,6 +225,26 @@ class Compiled:
         outputs = self.run(arrays)
         commit(outputs, ())
         return outputs
+
+    def device_seat(self) -> DeviceSeat | None:
+        """Return what a call has to know that takes and gives the arrays itself; None where that is for Python alone.
+
+        So it is where the host does not see the device's memory, and where the program calls Python.
+        """
+        made, outputs = self._made, [n.spec for n in self.graph.outputs]
+        if not self._shares or made.on_host or not outputs or any(s.size == 0 for s in outputs):
+            return None
+        # What it takes is not Python's to give to others, so that state once in place stays there.
+        return DeviceSeat(
+            made.call, lambda: jax.enable_x64(True), self._where, tuple(self._order),
+            {k: i for k, i in self._slots if i >= 0}, self._in_place, made.known, made.is_checked, self._moved,
+            lambda *arrays: (self.run(arrays),), lambda *arrays: (self._interpreted(arrays),), self._lost,
+        )  # fmt: skip
+
+    def _lost(self, *arrays: Any) -> None:
+        """Forget what the device had of the inputs that a run has taken and not given back."""
+        taken = zip(arrays, self._made.donated, strict=True)
+        self._lose([h for a, given in taken if given and (h := held_by(a)) is not None])
 
     # -- looking inside
 

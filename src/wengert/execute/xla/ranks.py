@@ -224,6 +224,17 @@ class OnRanks(Compiled):
         with _TURN, self.devices.quiet(self):
             return super()._called(holders, args)
 
+    def _wait_for(self, found: Sequence[Any]) -> None:
+        for x in found:
+            x.block_until_ready()
+
+    def _is_set(self, flag: Any) -> bool:
+        return bool(flag)
+
+    def device_seat(self) -> None:
+        """Return None: what ranks have is Python's to take and give."""
+        return
+
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return what the ranks have of the outputs: an ndarray where all have the same."""
         outputs: list[Any] = [None] * len(found)

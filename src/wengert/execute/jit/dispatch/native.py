@@ -19,12 +19,14 @@ from ....core.spec import Spec
 from ....core.state.capture import open_variables
 from ....core.state.observer import observers
 from ....core.tensor import Tensor
+from ...engines import XLA
 from ...native.dispatch import entry, layout
 from ...native.dispatch.assembler import Assembler, Entry, Label, Memory, Object, Operand, Word
 from ...native.run import threads
 from ...native.run.runtime import Seat
 from ..capture.captured import Captures, Check, checker
 from ..donation import is_viewed
+from .device_path import DevicePath
 from .native_path import NativePath, Unsupported, kinds_of, plain_key
 from .program import MISS, Dispatch, Instruction, Register
 
@@ -62,12 +64,13 @@ class _NativeCall:
         paths: list[NativePath | None] = []
         for code in self.program.paths:
             try:
-                paths.append(NativePath(self.out, self.words, self.numbers, code))
+                kind = DevicePath if code.path.engine.name == XLA else NativePath
+                paths.append(kind(self.out, self.words, self.numbers, code))
             except Unsupported:
                 if not paths:
                     raise
                 paths.append(None)
-        self.asked([path.seat for path in paths if path is not None])
+        self.asked([seat for path in paths if path is not None for seat in path.seats])
         for i in self.program.checks:
             self.follow(i)
         if len(paths) > 1 or any(path is not None and path.is_disturbed for path in paths):
@@ -117,6 +120,8 @@ class _NativeCall:
                 self.compare(*i.operands)
         if any(i.name == "unobserved" for i in checks):
             self.do("asks", Object(lambda: not open_variables))
+        if not seats:
+            return
         threads_now = threads.__dict__
         self.watched([("item", threads_now, "generation")], lambda: all(seat.renew() for seat in seats))
 

@@ -23,6 +23,7 @@ from ...native.compile import Compiled
 from ...native.dispatch.assembler import Assembler, Label, Memory, Object, Operand, Word
 from ...native.dispatch.code import ENTERED, TURNS
 from ...native.plan.plan import HostCall, View
+from ...native.run.runtime import Seat
 from .. import donation
 from ..tracing import epoch
 from .program import PathProgram, Register
@@ -50,19 +51,13 @@ class NativePath:
         code: PathProgram,
     ) -> None:
         path = code.path
-        if path.carries or not isinstance(path.executor, Compiled):
+        if path.carries:
             raise Unsupported
         # Seen before anything is written: what such an instruction reads may have no place here, as a view's owner.
         if any(getattr(type(self), f"on_{i.name}") is NativePath.by_python for i in code.code):
             raise Unsupported
         self.out, self.words, self.copied, self.code, self.path = out, words, numbers, code, path
-        self.plan, self.do = path.executor.program.plan, out.do
-        if path.writes and any(isinstance(s.kernel, HostCall) and s.kernel.when is None for s in self.plan.steps):
-            raise Unsupported  # what is called back may want a turn too, which Python's way to hold them can tell
-        self.seat = path.executor.program.seat()
-        self.may_fail = not all(isinstance(s.kernel, Kernel) for s in self.plan.steps)
-        self.written = {b for step in self.plan.steps for b in step.writes}
-        out.kept[id(self.seat)] = self.seat
+        self.do = out.do
         self.labels: Sequence[Label] = ()
         # By the number of an input: the word that holds its array.
         self.fed: dict[int, Word] = {}
@@ -79,17 +74,45 @@ class NativePath:
         self.kept: dict[Register, Word] = {}
         # By the register of a result: the word that is to hold it.
         self.to: dict[Register, Word] = {}
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Take a seat at the program."""
+        executor = self.path.executor
+        if not isinstance(executor, Compiled):
+            raise Unsupported
+        self.plan = executor.program.plan
+        if self.path.writes and any(isinstance(s.kernel, HostCall) and s.kernel.when is None for s in self.plan.steps):
+            raise Unsupported  # what is called back may want a turn too, which Python's way to hold them can tell
+        self.seat = executor.program.seat()
+        self.may_fail = not all(isinstance(s.kernel, Kernel) for s in self.plan.steps)
+        self.written = {b for step in self.plan.steps for b in step.writes}
+        self.out.kept[id(self.seat)] = self.seat
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """The seats at programs of native code."""
+        return (self.seat,)
 
     def write(self, labels: Sequence[Label]) -> None:
         """Write the path; a decision that falls otherwise goes on at another path's label, or gives the call up."""
         self.labels = labels
-        if self.seat.lends is not None:
-            self.do("call", Object(self.seat.lends[0]))
+        self.borrow()
         if any(name == "enter" for name, *_ in self.out.code):  # by a path that was begun before
             self.do("leave", Word("header", 0))
         self.place_results()
         for i in self.code.code:
             getattr(self, f"on_{i.name}")(*i.operands)
+
+    def borrow(self) -> None:
+        """Borrow memory that is shared, if there is such."""
+        if self.seat.lends is not None:
+            self.do("call", Object(self.seat.lends[0]))
+
+    def give_back(self) -> None:
+        """Give back what was borrowed."""
+        if self.seat.lends is not None:
+            self.do("call", Object(self.seat.lends[1]))
 
     @property
     def is_disturbed(self) -> bool:
@@ -422,8 +445,7 @@ class NativePath:
         self.do("convert", Object(lambda leaves: unflatten(structure, leaves)), together, self.to[r])
 
     def on_return(self, r: Register) -> None:
-        if self.seat.lends is not None:
-            self.do("call", Object(self.seat.lends[1]))
+        self.give_back()
         self.do("return")
 
     # -- what Python's interpreter alone does: results with a history, and views, are made by code of Python's

@@ -16,6 +16,7 @@ Objects are read where CPython and NumPy keep their parts: `layout.py` finds tha
 from __future__ import annotations
 
 import hashlib
+import sys
 import types
 from string import Template
 from typing import NamedTuple
@@ -23,8 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ....core.state.turns import BY_NATIVE
+from ...xla.memory import Held
 from ..codegen import kernel, machine
 from ..codegen.types import Target
+from . import elsewhere  # noqa: F401
 from .handlers import HANDLERS
 from .text import Handler, Layout
 
@@ -49,6 +52,8 @@ declare i32 @PyContextVar_Get(ptr, ptr, ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyObject_CallOneArg(ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyLong_FromLongLong(i64)
 declare i64 @PyLong_AsLongLong(ptr)
@@ -58,6 +63,9 @@ declare i64 @PyThread_get_thread_ident()
 declare i32 @PyThread_acquire_lock_timed(ptr, i64, i32)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_Clear()
+declare i32 @PyErr_CheckSignals()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
@@ -78,6 +86,11 @@ OBJECTS: dict[str, object] = {
     "list": list,
     "dict": dict,
     "ndarray": np.ndarray,
+    "held": Held,
+    "pointer_of": sys.intern("unsafe_buffer_pointer"),
+    "wait_for": sys.intern("block_until_ready"),
+    "begin": sys.intern("__enter__"),
+    "end": sys.intern("__exit__"),
 }
 # The functions of these that NumPy's table has, by their places there.
 NUMPY_API = {"wengert_new_array": 94}

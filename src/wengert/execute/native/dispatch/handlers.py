@@ -14,19 +14,20 @@ HANDLERS: Handlers = {}
 WAIT_US = 50
 
 
-def _handler(f: Callable[[Handler], None]) -> Callable[[Handler], None]:
+def handler(f: Callable[[Handler], None]) -> Callable[[Handler], None]:
+    """Declare what an instruction does, by the name of the function that writes it."""
     HANDLERS[f.__name__.removeprefix("_")] = f
     return f
 
 
-@_handler
+@handler
 def _jump(c: Handler) -> None:
     """Fail always, to go on elsewhere."""
     c.do(f"ret i64 {FAIL}")
     c.place("never")
 
 
-@_handler
+@handler
 def _mode(c: Handler) -> None:
     """Check that the mode does not trace, and is as it was.
 
@@ -46,26 +47,26 @@ def _mode(c: Handler) -> None:
     c.same(tracing, c.object("false"))
 
 
-@_handler
+@handler
 def _word(c: Handler) -> None:
     """Check a word of an object. Operands: object, bytes, value."""
     at = c.new(f"getelementptr i8, ptr {c.operand(0)}, i64 {c.operand(1, 'i64')}")
     c.same(c.field(at, 0), c.operand(2))
 
 
-@_handler
+@handler
 def _words(c: Handler) -> None:
     """Check words of objects. Operands: pairs (of each the address, and what has to stand there), count."""
     c.need(c.new(f"call i1 @words_are(ptr {c.operand(0)}, i64 {c.operand(1, 'i64')})"))
 
 
-@_handler
+@handler
 def _item(c: Handler) -> None:
     """Check an item of a dict, by identity. Operands: dict, key, value."""
     c.same(c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})"), c.operand(2))
 
 
-@_handler
+@handler
 def _element(c: Handler) -> None:
     """Check an entry of a list, by identity. Operands: list, index, value."""
     entries, index = c.operand(0), c.operand(1, "i64")
@@ -74,20 +75,20 @@ def _element(c: Handler) -> None:
     c.same(c.field(found, 0), c.operand(2))
 
 
-@_handler
+@handler
 def _changed(c: Handler) -> None:
     """Fail where the dict has not changed since its version was recorded. Operands: dict, address of the version."""
     noted = c.field(c.operand(1), 0, "i64")
     c.need(c.test("ne", c.field(c.operand(0), c.at.dict_version, "i64"), noted, "i64"))
 
 
-@_handler
+@handler
 def _note(c: Handler) -> None:
     """Record the dict's version. Operands: dict, address."""
     c.put(c.field(c.operand(0), c.at.dict_version, "i64"), c.operand(1), 0, "i64")
 
 
-@_handler
+@handler
 def _asks(c: Handler) -> None:
     """Check that a callable returns True. Operand: callable."""
     answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
@@ -99,19 +100,19 @@ def _asks(c: Handler) -> None:
 # Arguments: the words that hold them are operands, by address.
 
 
-@_handler
+@handler
 def _is(c: Handler) -> None:
     """Check that a word holds an object. Operands: word, object."""
     c.same(c.held_at(0), c.operand(1))
 
 
-@_handler
+@handler
 def _same(c: Handler) -> None:
     """Check that two words hold one object. Operands: word, word."""
     c.same(c.held_at(0), c.held_at(1))
 
 
-@_handler
+@handler
 def _equals(c: Handler) -> None:
     """Check that a value is of an object's type, and equal to it. Operands: word, object."""
     value = c.held_at(0)
@@ -121,7 +122,7 @@ def _equals(c: Handler) -> None:
     c.same(equal, "1", "i32")
 
 
-@_handler
+@handler
 def _is_bits(c: Handler) -> None:
     """Check that a float or complex number has these bits. Operands: word, type, words, count."""
     value = c.held_at(0)
@@ -130,13 +131,13 @@ def _is_bits(c: Handler) -> None:
     c.need(c.new(f"call i1 @same_words(ptr {bits}, ptr {c.operand(2)}, i64 {c.operand(3, 'i64')})"))
 
 
-@_handler
+@handler
 def _is_not(c: Handler) -> None:
     """Check that a word does not hold an object. Operands: word, object."""
     c.need(c.test("ne", c.held_at(0), c.operand(1)))
 
 
-@_handler
+@handler
 def _not_of(c: Handler) -> None:
     """Check that a tensor was taken from none of these, which live. Operands: word, addresses of tensors, count."""
     base = c.field(c.held_at(0), c.at.tensor_base)
@@ -146,7 +147,7 @@ def _not_of(c: Handler) -> None:
     c.need(c.new(f"call i1 @taken_from_none(ptr {base}, ptr {none}, {places}, ptr {tensors}, i64 {count})"))
 
 
-@_handler
+@handler
 def _is_method(c: Handler) -> None:
     """Check a method, which is made anew whenever it is asked for. Operands: word, object, function."""
     value = c.held_at(0)
@@ -155,7 +156,7 @@ def _is_method(c: Handler) -> None:
     c.same(c.field(value, c.at.method_function), c.operand(2))
 
 
-@_handler
+@handler
 def _has_spec(c: Handler) -> None:
     """Check a tensor's type and spec. Operands: word, type, spec."""
     value = c.held_at(0)
@@ -163,19 +164,19 @@ def _has_spec(c: Handler) -> None:
     c.same(c.field(value, c.at.tensor_spec), c.operand(2))
 
 
-@_handler
+@handler
 def _has_type(c: Handler) -> None:
     """Check a value's type. Operands: word, type."""
     c.of_type(c.held_at(0), c.operand(1))
 
 
-@_handler
+@handler
 def _is_leaf(c: Handler) -> None:
     """Check for a leaf that requires gradients. Operands: word, type of nodes, op of leaves, type of hooks."""
     c.same(c.field(_node(c), c.at.node_op), c.operand(2))
 
 
-@_handler
+@handler
 def _is_computed(c: Handler) -> None:
     """Check for a tracked tensor that is no leaf. Operands: word, type of nodes, op of leaves, type of hooks."""
     c.need(c.test("ne", c.field(_node(c), c.at.node_op), c.operand(2)))
@@ -192,7 +193,7 @@ def _node(c: Handler) -> str:
     return node
 
 
-@_handler
+@handler
 def _is_tensor(c: Handler) -> None:
     """Check for a tensor that requires no gradients. Operands: word, type, spec."""
     value = c.held_at(0)
@@ -201,7 +202,7 @@ def _is_tensor(c: Handler) -> None:
     c.same(c.field(value, c.at.tensor_node), c.object("none"))
 
 
-@_handler
+@handler
 def _is_number(c: Handler) -> None:
     """Check for an untracked weak tensor; its array is checked where it is fed. Operands: word, type."""
     value = c.held_at(0)
@@ -209,7 +210,7 @@ def _is_number(c: Handler) -> None:
     c.same(c.field(value, c.at.tensor_node), c.object("none"))
 
 
-@_handler
+@handler
 def _is_array(c: Handler) -> None:
     """Check for a NumPy array. Operands: word, dtype, axes, sizes."""
     value = c.held_at(0)
@@ -217,7 +218,7 @@ def _is_array(c: Handler) -> None:
     c.like(value, c.operand(1), c.operand(2, "i64"), c.operand(3))
 
 
-@_handler
+@handler
 def _float(c: Handler) -> None:
     """Copy a Python float. Operands: word, number."""
     value = c.held_at(0)
@@ -225,7 +226,7 @@ def _float(c: Handler) -> None:
     c.put(c.field(value, c.at.float_value, "i64"), c.operand(1), 0, "i64")
 
 
-@_handler
+@handler
 def _complex(c: Handler) -> None:
     """Copy a Python complex number. Operands: word, two words."""
     value = c.held_at(0)
@@ -234,7 +235,7 @@ def _complex(c: Handler) -> None:
         c.put(c.field(value, c.at.float_value + at, "i64"), c.operand(1), at, "i64")
 
 
-@_handler
+@handler
 def _int(c: Handler) -> None:
     """Copy a Python int of 64 bits. Operands: word, number."""
     value = c.held_at(0)
@@ -242,7 +243,7 @@ def _int(c: Handler) -> None:
     c.need(c.new(f"call i1 @int_of(ptr {value}, ptr {c.operand(1)})"))
 
 
-@_handler
+@handler
 def _uint(c: Handler) -> None:
     """Copy a Python int of 64 bits that is not negative. Operands: word, number."""
     value = c.held_at(0)
@@ -257,19 +258,19 @@ def _unpack(c: Handler, type: str, items: Callable[[str, str], str]) -> None:
     c.do(f"call void @copy_words(ptr {c.operand(2)}, ptr {items(value, count)}, i64 {count})")
 
 
-@_handler
+@handler
 def _tuple(c: Handler) -> None:
     """Load a tuple's items. Operands: word, count, words."""
     _unpack(c, "tuple", lambda v, _: c.new(f"getelementptr i8, ptr {v}, i64 {c.at.tuple_items}"))
 
 
-@_handler
+@handler
 def _list(c: Handler) -> None:
     """Load a list's entries. Operands: word, count, words."""
     _unpack(c, "list", lambda v, _: c.field(v, c.at.list_items))
 
 
-@_handler
+@handler
 def _dict(c: Handler) -> None:
     """Check for a dict with so many items. Operands: word, count."""
     value = c.held_at(0)
@@ -277,7 +278,7 @@ def _dict(c: Handler) -> None:
     c.same(c.field(value, c.at.size, "i64"), c.operand(1, "i64"), "i64")
 
 
-@_handler
+@handler
 def _value(c: Handler) -> None:
     """Load an item of a dict. Operands: word, key, word."""
     found = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.held_at(0)}, ptr {c.operand(1)})")
@@ -288,7 +289,7 @@ def _value(c: Handler) -> None:
 # Feeding: the entry of the table, then the word that holds the array, follow what it is of.
 
 
-@_handler
+@handler
 def _gradient(c: Handler) -> None:
     """Load a leaf's gradient, a tensor that requires none itself. Operands: word of a leaf, type, spec, word."""
     found = c.field(c.held_at(0), c.at.tensor_grad)
@@ -299,13 +300,13 @@ def _gradient(c: Handler) -> None:
     c.put(found, c.operand(3))
 
 
-@_handler
+@handler
 def _has_gradient(c: Handler) -> None:
     """Check that a leaf has a gradient. Operand: word of a leaf."""
     c.given(c.field(c.held_at(0), c.at.tensor_grad))
 
 
-@_handler
+@handler
 def _alone(c: Handler) -> None:
     """Check that a tensor's memory is its own, and nobody refers to its array. Operand: word of a tensor."""
     array = c.field(c.held_at(0), c.at.tensor_data)
@@ -313,7 +314,7 @@ def _alone(c: Handler) -> None:
     c.need(c.free(array))
 
 
-@_handler
+@handler
 def _gradient_alone(c: Handler) -> None:
     """Check a leaf's gradient for the same. Operands: word of a leaf, type of the gradient."""
     found = c.field(c.held_at(0), c.at.tensor_grad)
@@ -324,7 +325,7 @@ def _gradient_alone(c: Handler) -> None:
     c.need(c.free(array))
 
 
-@_handler
+@handler
 def _feed_tensor(c: Handler) -> None:
     """Feed a tensor's array. Operands: word of a tensor, entry, word, dtype, axes, sizes."""
     array = c.field(c.held_at(0), c.at.tensor_data)
@@ -333,13 +334,13 @@ def _feed_tensor(c: Handler) -> None:
     c.feed(array, 1, 2)
 
 
-@_handler
+@handler
 def _feed_array(c: Handler) -> None:
     """Feed an array that was checked. Operands: word of the array, entry, word."""
     c.feed(c.held_at(0), 1, 2)
 
 
-@_handler
+@handler
 def _feed_item(c: Handler) -> None:
     """Feed an array in a dict. Operands: dict, key, entry, word, dtype, axes, sizes."""
     array = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
@@ -348,7 +349,7 @@ def _feed_item(c: Handler) -> None:
     c.feed(array, 2, 3)
 
 
-@_handler
+@handler
 def _feed_call(c: Handler) -> None:
     """Feed an array that Python gives. Operands: callable, entry, word, dtype, axes, sizes."""
     array = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
@@ -359,7 +360,7 @@ def _feed_call(c: Handler) -> None:
     c.put(c.field(array, c.at.array_data), c.operand(1))
 
 
-@_handler
+@handler
 def _take_tensor(c: Handler) -> None:
     """Take a tensor's array, to be written into. Operands: word of a tensor, entry, word, dtype, axes, sizes, bytes."""
     array = c.field(c.held_at(0), c.at.tensor_data)
@@ -368,7 +369,7 @@ def _take_tensor(c: Handler) -> None:
     c.take(array, "true", 1, 2, 6)
 
 
-@_handler
+@handler
 def _take_gradient(c: Handler) -> None:
     """Take a gradient's array, if only the leaf refers to it. Operands: its word, then those of `_take_tensor`."""
     tensor = c.held_at(0)
@@ -378,7 +379,7 @@ def _take_gradient(c: Handler) -> None:
     c.take(array, c.test("eq", c.references(tensor), "1", "i32"), 1, 2, 6)
 
 
-@_handler
+@handler
 def _take_item(c: Handler) -> None:
     """Take an array in a dict, to be written into. Operands: dict, key, entry, word, dtype, axes, sizes, bytes."""
     array = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
@@ -387,13 +388,13 @@ def _take_item(c: Handler) -> None:
     c.take(array, "true", 2, 3, 7)
 
 
-@_handler
+@handler
 def _take_array(c: Handler) -> None:
     """Take a copy of a caller's array, which was checked. Operands: word of the array, entry, word, bytes."""
     c.take(c.held_at(0), "false", 1, 2, 3)
 
 
-@_handler
+@handler
 def _all_equal(c: Handler) -> None:
     """Check that all numbers equal the first. Operands: numbers, count."""
     first = c.new(f"getelementptr i64, ptr {c.operand(0)}, i64 1")
@@ -404,7 +405,7 @@ def _all_equal(c: Handler) -> None:
 # Results
 
 
-@_handler
+@handler
 def _reuse(c: Handler) -> None:
     """Take a gradient's array for the new one, if nothing else refers to it. Operands: word, entry, word, dtype, axes,
     sizes.
@@ -418,13 +419,13 @@ def _reuse(c: Handler) -> None:
     c.feed(array, 1, 2)
 
 
-@_handler
+@handler
 def _fresh(c: Handler) -> None:
     """Make an array. Operands: dtype, axes, sizes, strides, entry, word."""
     _hold_new(c, _new_array(c))
 
 
-@_handler
+@handler
 def _pooled(c: Handler) -> None:
     """Make an array, or take one of an earlier call's that nothing refers to. Operands: those of `_fresh`, list.
 
@@ -439,7 +440,7 @@ def _pooled(c: Handler) -> None:
     _hold_new(c, made)
 
 
-@_handler
+@handler
 def _pooled_tensor(c: Handler) -> None:
     """Make the array of a tensor to be. Operands: dtype, axes, sizes, strides, entry, word, list, type, spec, word.
 
@@ -497,13 +498,13 @@ def _hold_new(c: Handler, made: str) -> None:
     c.put(c.field(made, c.at.array_data), c.operand(4))
 
 
-@_handler
+@handler
 def _run(c: Handler) -> None:
     """Run the program's steps, with the interpreter's lock. Operands: driver, call, count, callable."""
     _drive(c, lambda: c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})"))
 
 
-@_handler
+@handler
 def _run_free(c: Handler) -> None:
     """Run the program's steps without the interpreter's lock. Operands: driver, call, count, callable."""
 
@@ -543,7 +544,7 @@ def _drive(c: Handler, drive: Callable[[], str]) -> None:
     c.place(done)
 
 
-@_handler
+@handler
 def _call(c: Handler) -> None:
     """Call a callable. Operand: callable."""
     answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
@@ -554,7 +555,7 @@ def _call(c: Handler) -> None:
 # Turns: see `core.state.turns`. The header says how many the call holds, and where the addresses of their words are.
 
 
-@_handler
+@handler
 def _enter(c: Handler) -> None:
     """Hold a turn, if nobody does. Operands: words of a turn, word of how many are held, word of their addresses."""
     words = c.operand(0)
@@ -567,13 +568,13 @@ def _enter(c: Handler) -> None:
     c.put(c.new(f"add i64 {count}, 1"), entered, type="i64")
 
 
-@_handler
+@handler
 def _leave(c: Handler) -> None:
     """Give back all turns that are held. Operand: header."""
     c.do(f"call void @leave(ptr {c.operand(0)})")
 
 
-@_handler
+@handler
 def _settle(c: Handler) -> None:
     """Wait until the number is even: no thread traces, and would undo what is written. Operand: list of a number."""
     again, wait, done = c.label("again"), c.label("wait"), c.label("done")
@@ -591,26 +592,26 @@ def _settle(c: Handler) -> None:
     c.place(done)
 
 
-@_handler
+@handler
 def _decided(c: Handler) -> None:
     """Check a decision. Operands: address, bits."""
     c.same(c.field(c.operand(0), 0, "i64"), c.operand(1, "i64"), "i64")
 
 
-@_handler
+@handler
 def _decided_byte(c: Handler) -> None:
     """Check a decision by a boolean in an array. Operands: address of the array's address, bits."""
     found = c.new(f"zext i8 {c.field(c.field(c.operand(0), 0), 0, 'i8')} to i64")
     c.same(found, c.operand(1, "i64"), "i64")
 
 
-@_handler
+@handler
 def _write_tensor(c: Handler) -> None:
     """Write a tensor's value. Operands: tensor, word of an array, word for the old one."""
     c.replace(c.held_at(1), c.operand(0), c.at.tensor_data, 2)
 
 
-@_handler
+@handler
 def _write_item(c: Handler) -> None:
     """Write an item of a dict. Operands: dict, key, word of an array, word for the old one."""
     old = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
@@ -621,7 +622,7 @@ def _write_item(c: Handler) -> None:
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
 
 
-@_handler
+@handler
 def _write_copied(c: Handler) -> None:
     """Write an item that was taken, which is only needed for a copy. Operands: dict, key, word of an array, word."""
     array = c.held_at(2)
@@ -634,13 +635,13 @@ def _write_copied(c: Handler) -> None:
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
 
 
-@_handler
+@handler
 def _write_int(c: Handler) -> None:
     """Write a Python int. Operands: dict, key, number."""
     _write_number(c, c.new(f"call ptr @PyLong_FromLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
 
 
-@_handler
+@handler
 def _write_float(c: Handler) -> None:
     """Write a Python float. Operands: dict, key, number."""
     _write_number(c, c.new(f"call ptr @PyFloat_FromDouble(double {c.field(c.operand(2), 0, 'double')})"))
@@ -653,13 +654,13 @@ def _write_number(c: Handler, made: str) -> None:
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
 
 
-@_handler
+@handler
 def _write_uint(c: Handler) -> None:
     """Write a Python int that is not negative. Operands: dict, key, number."""
     _write_number(c, c.new(f"call ptr @PyLong_FromUnsignedLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
 
 
-@_handler
+@handler
 def _write_gradient(c: Handler) -> None:
     """Write a gradient, unless it is there. Operands: leaf, type, spec, word of an array, word for the old one."""
     leaf, array = c.operand(0), c.held_at(3)
@@ -681,19 +682,19 @@ def _write_gradient(c: Handler) -> None:
     c.place(done)
 
 
-@_handler
+@handler
 def _write_into_gradient(c: Handler) -> None:
     """Write the value of a gradient that there is. Operands: leaf, word of an array, word for the old one."""
     c.replace(c.held_at(1), c.field(c.operand(0), c.at.tensor_grad), c.at.tensor_data, 2)
 
 
-@_handler
+@handler
 def _write_none(c: Handler) -> None:
     """Take away a gradient. Operands: leaf, word for the old one."""
     c.replace(c.object("none"), c.operand(0), c.at.tensor_grad, 1)
 
 
-@_handler
+@handler
 def _keep(c: Handler) -> None:
     """Hold an object that is looked at again after the run. Operands: word, word."""
     value = c.held_at(0)
@@ -701,7 +702,7 @@ def _keep(c: Handler) -> None:
     c.put(value, c.operand(1))
 
 
-@_handler
+@handler
 def _kill(c: Handler) -> None:
     """End a donated tensor: another type, and a text for a value. Operands: word of a tensor, type, text, words.
 
@@ -712,25 +713,25 @@ def _kill(c: Handler) -> None:
     c.replace(c.operand(2), tensor, c.at.tensor_data, 4)
 
 
-@_handler
+@handler
 def _made(c: Handler) -> None:
     """Make a tensor. Operands: type, spec, word of an array, word."""
     c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1)), c.operand(3))
 
 
-@_handler
+@handler
 def _made_of(c: Handler) -> None:
     """Make a tensor with a node. Operands: type, spec, word of an array, word, node."""
     c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1), c.operand(4)), c.operand(3))
 
 
-@_handler
+@handler
 def _made_number(c: Handler) -> None:
     """Make a weak tensor, which has no spec. Operands: type, word of an array, word."""
     c.put(c.tensor(c.operand(0), c.held_at(1), None), c.operand(2))
 
 
-@_handler
+@handler
 def _made_again(c: Handler) -> None:
     """Take the tensor found for the array, or make one. Operands: type, spec, word of an array, word, word, list."""
     found, again, new = c.held_at(4), c.label("again"), c.label("new")
@@ -745,7 +746,7 @@ def _made_again(c: Handler) -> None:
     _remember(c, made, 5)
 
 
-@_handler
+@handler
 def _constant(c: Handler) -> None:
     """Store an object. Operands: object, word."""
     c.incref(c.operand(0))
@@ -775,19 +776,19 @@ def _pack(c: Handler, kind: str) -> None:
     c.place(end)
 
 
-@_handler
+@handler
 def _pack_tuple(c: Handler) -> None:
     """Make a tuple of what the words hold. Operands: count, words, word."""
     _pack(c, "Tuple")
 
 
-@_handler
+@handler
 def _pack_list(c: Handler) -> None:
     """Make a list of what the words hold. Operands: count, words, word."""
     _pack(c, "List")
 
 
-@_handler
+@handler
 def _pack_dict(c: Handler) -> None:
     """Make an empty dict. Operand: word."""
     made = c.new("call ptr @PyDict_New()")
@@ -795,14 +796,14 @@ def _pack_dict(c: Handler) -> None:
     c.put(made, c.operand(0))
 
 
-@_handler
+@handler
 def _add_item(c: Handler) -> None:
     """Put an item into a dict. Operands: word of a dict, key, word."""
     failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.held_at(0)}, ptr {c.operand(1)}, ptr {c.held_at(2)})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
 
 
-@_handler
+@handler
 def _convert(c: Handler) -> None:
     """Call a callable on a value. Operands: callable, word, word."""
     made = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(0)}, ptr {c.held_at(1)})")
@@ -810,7 +811,7 @@ def _convert(c: Handler) -> None:
     c.put(made, c.operand(2))
 
 
-@_handler
+@handler
 def _return(c: Handler) -> None:
     c.do(f"ret i64 {RETURN}")
     c.place("never")

@@ -13,6 +13,7 @@ import numpy as np
 from ....core.mode import Mode
 from ....core.node import Node
 from ....core.tensor import Tensor, new
+from ...xla.memory import Held
 from .text import Layout
 
 # CPython's version tags of dicts, which every change renews, by release: they are gone from 3.13 on.
@@ -36,7 +37,7 @@ def place_of_slot(x: Any, name: str, value: Any) -> int:
 def layout() -> Layout | None:
     """Return the places of things in objects, as far as looking tells."""
     t, mode = new(Tensor), Mode(True, None)
-    node = Node.__new__(Node)
+    node, held = Node.__new__(Node), Held.__new__(Held)
     cell, method = types.CellType(probe := object()), types.MethodType(_method, probe)
     contents = _words_of(cell, types.CellType.__basicsize__)
     parts = _words_of(method, types.MethodType.__basicsize__)
@@ -75,6 +76,9 @@ def layout() -> Layout | None:
         mode_floats=place_of_slot(mode, "floats", object()),
         mode_autocast=place_of_slot(mode, "autocast", object()),
         mode_engine=place_of_slot(mode, "engine", object()),
+        held_array=place_of_slot(held, "array", object()),
+        held_where=place_of_slot(held, "where", object()),
+        held_pointer=place_of_slot(held, "pointer", object()),
         plain_counts=_counts_plainly(),
     )
     return found if min(found) >= 0 and _is_right(found) else None

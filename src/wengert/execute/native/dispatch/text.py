@@ -50,6 +50,9 @@ class Layout(NamedTuple):
     mode_floats: int
     mode_autocast: int
     mode_engine: int
+    held_array: int  # of what owns the memory of a device's array that the host sees
+    held_where: int
+    held_pointer: int
     # True where references are counted in the first word, of every object, and nowhere else.
     plain_counts: bool
 
@@ -57,6 +60,8 @@ class Layout(NamedTuple):
 # NumPy's flags: in C order and aligned; and writeable and owner of its memory.
 _PLAIN = 0x0101
 _FREE = 0x0505
+# Writeable, in the order of C and aligned, over memory that is another's.
+_SHOWN = 0x0501
 
 
 class Handler:
@@ -242,12 +247,42 @@ class Handler:
         self.do(f"br label %{end}")
         self.place(end)
 
-    def array(self, descr: str, nd: str, dims: str, strides: str) -> str:
-        """Make an array."""
+    def own(self, array: str, may: str, own: int, nbytes: int) -> None:
+        """Hold an array that is to be taken, over its own memory or a device's, or a copy: see `take`."""
+        mine, copy, end = self.label("mine"), self.label("copy"), self.label("taken")
+        base = self.field(array, self.at.array_base)
+        none = self.test("eq", base, "null")
+        # An array without a base stands in for it, for its type to be read.
+        kind = self.field(self.new(f"select i1 {none}, ptr {array}, ptr {base}"), self.at.type)
+        shown = self.all(self.test("eq", kind, self.object("held")), self.flags(array, _SHOWN))
+        has = self.new(f"or i1 {shown}, {self.all(none, self.flags(array, _FREE))}")
+        alone = self.test("eq", self.references(array), "1", "i32")
+        unseen = self.test("eq", self.field(array, self.at.array_weakrefs), "null")
+        self.do(f"br i1 {self.all(may, alone, unseen, has)}, label %{mine}, label %{copy}")
+        self.place(mine)
+        self.incref(array)
+        self.put(array, self.operand(own))
+        self.do(f"br label %{end}")
+        self.place(copy)
+        made = self.array(
+            self.field(array, self.at.array_descr),
+            self.field(array, self.at.array_nd, "i32"),
+            self.field(array, self.at.array_dims),
+            "null",
+        )
+        data, old = self.field(made, self.at.array_data), self.field(array, self.at.array_data)
+        self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {data}, ptr {old}, i64 {self.operand(nbytes, 'i64')}, i1 false)")
+        self.put(made, self.operand(own))
+        self.do(f"br label %{end}")
+        self.place(end)
+
+    def array(self, descr: str, nd: str, dims: str, strides: str, data: str = "null") -> str:
+        """Make an array, in memory of its own or over other memory."""
         self.incref(descr)  # which the array then has
+        flags = 0 if data == "null" else _SHOWN
         made = self.new(
             f"call ptr @wengert_new_array(ptr {self.object('ndarray')}, ptr {descr}, i32 {nd}, ptr {dims}, "
-            f"ptr {strides}, ptr null, i32 0, ptr null)"
+            f"ptr {strides}, ptr {data}, i32 {flags}, ptr null)"
         )
         self.there(made, ERROR)
         return made

@@ -1,0 +1,232 @@
+"""The native form of a path whose program is XLA's, on a device whose memory the host sees.
+
+The call takes what the device has of its arrays, calls the program, and lets the arrays that show the state show the
+new one, which stands where the old one stood: nothing is made for them. Where an array of the state is not there yet
+(the first call, a parameter that was loaded), or something is wrong, code of Python's runs the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....core.spec import Spec
+from ....core.state.cells import Cell
+from ....core.tensor import Tensor
+from ...native.dispatch.assembler import Label, Memory, Object, Word
+from ...native.dispatch.elsewhere import INTEGERS
+from ...native.run.runtime import Seat
+from ...xla.memory import settled
+from ...xla.seat import DeviceSeat
+from .native_path import NativePath, Unsupported, kinds_of
+from .program import Register
+from .writer import numbers_of
+
+# Bounds of integers are compared as numbers of 64 bits.
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class DevicePath(NativePath):
+    """A path of a program of XLA's."""
+
+    device: DeviceSeat
+
+    def prepare(self) -> None:
+        """Take a seat at the program."""
+        found = getattr(self.path.executor, "device_seat", lambda: None)()
+        if found is None or self.path.decisions:
+            raise Unsupported
+        self.device = found
+        self.inputs = [n.spec for n in self.path.graph.inputs]
+        self.outputs = [n.spec for n in self.path.graph.outputs]
+        self.out.kept[id(found)] = found
+        # The words of the inputs' arrays stand side by side, and those of what the device has of them.
+        self.held = self.out.hold(max(1, len(self.inputs)))
+        self.there = self.out.value(*[0] * max(1, len(self.inputs)))
+        self.error, self.answer = self.out.hold(3), self.out.hold()
+        self.found = self.out.value()
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """None: no program of native code runs."""
+        return ()
+
+    def borrow(self) -> None:
+        """Do nothing: no memory is shared."""
+
+    def give_back(self) -> None:
+        """Raise what came in the midst of the call, now that all of it is done."""
+        self.do("raise_kept", self.error)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True: arrays may be moved to the device before all inputs are fed."""
+        return True
+
+    # -- feed
+
+    def spec_of(self, i: Register) -> Spec:
+        found = self.inputs[i.number]
+        assert isinstance(found, Spec)
+        return found
+
+    def word(self, i: Register) -> Word:
+        """Return the word that is to hold an input's array."""
+        self.fed[i.number] = Word("held", self.held.number + i.number)
+        return self.fed[i.number]
+
+    def hold_array(self, i: Register, array: Word) -> None:
+        spec = self.spec_of(i)
+        self.do("hold_array", array, self.word(i), *kinds_of(spec.dtype, spec.shape))
+
+    def own_array(self, i: Register, array: Word, of: Word | None = None) -> None:
+        spec = self.spec_of(i)
+        operands = array, self.word(i), *kinds_of(spec.dtype, spec.shape), spec.nbytes
+        if of is None:
+            self.do("own_array", *operands)
+        else:
+            self.do("own_array_of", *operands, of)
+
+    def array_of(self, tensor: Word) -> Word:
+        array = self.out.value()
+        self.do("array_of", tensor, array)
+        return array
+
+    def item(self, items: Any, key: str) -> Word:
+        array = self.out.value()
+        self.do("value", self.out.value(Object(items)), Object(key), array)
+        return array
+
+    def on_feed_tensor(self, i: Register, owner: Tensor | Register, dtype: Any, shape: Any) -> None:
+        tensor = self.owner(owner)
+        self.do("settle_there", tensor, Object(settled))
+        self.hold_array(i, self.array_of(tensor))
+
+    def on_take_tensor(self, i: Register, owner: Tensor | Register, dtype: Any, shape: Any) -> None:
+        self.own_array(i, self.array_of(self.owner(owner)))
+
+    def on_feed_array(self, i: Register, a: Register) -> None:
+        self.hold_array(i, self.words[a])
+
+    def on_take_array(self, i: Register, a: Register) -> None:
+        self.do("convert", Object(np.array), self.words[a], self.word(i))
+
+    def on_feed_number(self, i: Register, a: Register) -> None:
+        spec, known = self.spec_of(i), self.copied[a]
+        if spec.dtype.name not in ("float64", "int64", "complex128") or spec.dtype.itemsize != known.nbytes:
+            raise Unsupported
+        self.do("constant", Object(known.view(spec.dtype).reshape(())), self.word(i))
+
+    def on_feed_gradient(self, i: Register, tensor: Tensor, spec: Spec) -> None:
+        self.hold_array(i, self.array_of(self.gradient(tensor, spec)))
+
+    def on_take_gradient(self, i: Register, tensor: Tensor, spec: Spec) -> None:
+        gradient = self.gradient(tensor, spec)
+        self.own_array(i, self.array_of(gradient), gradient)
+
+    def on_feed_item(self, i: Register, items: Any, key: str, dtype: Any, shape: Any) -> None:
+        self.hold_array(i, self.item(items, key))
+
+    def on_take_item(self, i: Register, items: Any, key: str, dtype: Any, shape: Any) -> None:
+        self.own_array(i, self.item(items, key))
+
+    def on_feed_numbers(self, i: Register, cell: Cell) -> None:
+        spec, numbers = self.spec_of(i), numbers_of(cell)
+        if spec.dtype.itemsize != 8:
+            raise Unsupported
+        memory = np.zeros(len(numbers), np.int64)
+        for n, (items, key) in enumerate(numbers):
+            word = self.out.value()
+            self.do("value", self.out.value(Object(items)), Object(key), word)
+            self.do({"f": "float", "i": "int", "u": "uint"}[spec.dtype.kind], word, Memory(memory[n:]))
+        self.do("constant", Object(memory.view(spec.dtype).reshape(spec.shape)), self.word(i))
+
+    def on_feed_cell(self, i: Register, cell: Cell, dtype: Any, shape: Any) -> None:
+        spec = self.spec_of(i)
+        self.do("feed_call", Object(cell.get), self.out.value(), self.word(i), *kinds_of(spec.dtype, spec.shape))
+
+    def on_take_cell(self, i: Register, cell: Cell, dtype: Any, shape: Any) -> None:
+        raise Unsupported
+
+    # -- run
+
+    def on_run(self, inputs: Sequence[Register]) -> None:
+        seat, given = self.device, len(self.inputs)
+        for k, spec in enumerate(self.outputs):
+            assert isinstance(spec, Spec)
+            i = seat.replaced.get(k)
+            self.results[k] = self.out.hold() if i is None else self.fed[i]
+        by_python, wrong, failed, end = Label(), Label(), Label(), Label()
+        self.do("decided", Memory(seat.in_place), 1, otherwise=by_python)
+        for known in seat.known:
+            self.check(*known, otherwise=by_python)
+        state = set(seat.replaced.values())
+        for i in range(given):
+            there = Word("values", self.there.number + i)
+            if i in state:
+                self.do("is_there", self.fed[i], there, Object(seat.where), otherwise=by_python)
+            else:
+                self.do("give_there", self.fed[i], there, Object(seat.where), Memory(seat.moved[i:]))
+        block = Object(seat.block())
+        self.do("call_there", block, Object(seat.program), self.there, given, self.answer, self.error, otherwise=failed)
+        items = self.out.entry.layout.tuple_items
+        self.do("part", self.answer, items, self.found)
+        for at, k in enumerate(seat.order):
+            if k in seat.replaced:
+                self.do("renew_there", self.found, at, self.results[k], self.out.hold())
+        self.do("end_there", self.found, len(seat.order) - 1, block, self.error, otherwise=failed)
+        if seat.is_checked:
+            flag = self.out.value()
+            self.do("part", self.answer, items + 8, flag)
+            self.do("is_right", flag, otherwise=wrong)
+        for at, k in enumerate(seat.order):
+            if k not in seat.replaced:
+                spec = self.outputs[k]
+                kinds = kinds_of(spec.dtype, spec.shape)
+                self.do("show_there", self.found, at, self.results[k], *kinds, Object(seat.where))
+        self.do("jump", otherwise=end)
+        self.out.place(failed)
+        lost = self.out.hold()
+        self.do("call_with", Object(seat.lost), self.held, given, lost)
+        self.do("raise_kept", self.error)
+        self.out.place(by_python)
+        self.run_with(seat.run)
+        self.do("jump", otherwise=end)
+        self.out.place(wrong)
+        self.run_with(seat.decide)
+        self.out.place(end)
+        self.copy_numbers()
+
+    def check(self, number: int, low: int, high: int, ignored: int | None, otherwise: Label) -> None:
+        """Check the integers of an input; elements that are ignored are Python's to tell."""
+        spec = self.inputs[number]
+        assert isinstance(spec, Spec)
+        if spec.dtype.name not in INTEGERS:
+            raise Unsupported
+        bounds = max(low, _LEAST), min(high, _MOST)
+        self.do(f"between_{spec.dtype.name}", self.fed[number], spec.size, *bounds, otherwise=otherwise)
+
+    def run_with(self, run: Any) -> None:
+        """Call a function of Python's for all inputs' arrays, and hold the outputs that it gives."""
+        answer, found = self.out.hold(), self.out.value()
+        self.do("call_with", Object(run), self.held, len(self.inputs), answer)
+        self.do("part", answer, self.out.entry.layout.tuple_items, found)
+        for k, word in self.results.items():
+            self.do("hold_entry", found, k, word)
+
+    def on_write_item(self, items: Any, key: str, o: Register) -> None:
+        self.do("write_item", Object(items), Object(key), self.results[o.number], self.out.hold())
+
+    def copy_numbers(self) -> None:
+        """Copy outputs that become Python's numbers to where they are written from."""
+        for name, operands in self.code.code:
+            if name == "write_numbers":
+                k = operands[-1].number
+                spec = self.outputs[k]
+                assert isinstance(spec, Spec)
+                if spec.dtype.itemsize != 8:
+                    raise Unsupported
+                self.numbers[k] = np.zeros(max(1, spec.size), np.int64)
+                self.do("copy_numbers", self.results[k], Memory(self.numbers[k]), 8 * spec.size)
