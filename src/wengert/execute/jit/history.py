@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...core.elsewhere import CPU
 from ...core.spec import show
 from .capture.reading import Reads
@@ -171,7 +173,7 @@ def is_plain_fact(fact: tuple[str, str, Any]) -> bool:
 
 
 def _is_spec(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple)
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], np.dtype)
 
 
 def _shown(value: Any) -> str:

@@ -695,7 +695,7 @@ def _finish(
     for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
         if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
-            now = _cast(now, cell.spec.dtype)
+            now = _cast(now, held.input.dtype)
         if (found := written("cell", i, held, now)) is not None:
             cell_writes.append(found)
     for i, held in enumerate(held_arguments):
