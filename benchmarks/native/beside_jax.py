@@ -79,6 +79,8 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     import training
 
+    from wengert import jit  # noqa: F401  # both libraries are loaded before anything is timed
+
     print("| problem | JAX by hand, ms | on XLA, ms | ratio | first call, s | on XLA, s | ratio |")
     print("|---|---|---|---|---|---|---|")
     for problem in training.PROBLEMS:

@@ -127,7 +127,9 @@ def _call_method(c: Handler, name: str, *operands: str) -> str:
     words = c.new(f"alloca [{len(operands)} x ptr]")
     for k, x in enumerate(operands):
         c.put(x, words, 8 * k)
-    return c.new(f"call ptr @PyObject_VectorcallMethod(ptr {c.object(name)}, ptr {words}, i64 {len(operands)}, ptr null)")
+    return c.new(
+        f"call ptr @PyObject_VectorcallMethod(ptr {c.object(name)}, ptr {words}, i64 {len(operands)}, ptr null)"
+    )
 
 
 def _end(c: Handler, block: str) -> str:
