@@ -181,7 +181,8 @@ def test_arguments_of_all_kinds() -> None:
     base = np.arange(24.0).reshape(4, 6)
     for k in range(CALLS):
         x: Any = [
-            wg.tensor(base), wg.tensor(base.copy())[:], base + k, np.asfortranarray(base), base[::-1], wg.tensor(base.T).mT,
+            wg.tensor(base), wg.tensor(base.copy())[:], base + k, np.asfortranarray(base), base[::-1],
+            wg.tensor(base.T).mT,
         ][k % 6]  # fmt: skip
         s: Any = [wg.tensor(2.0, dtype="float64"), np.float64(k), 0.5 * k][k % 3]
         n: Any = [k, 1.5, 2 + 0j][k % 3]

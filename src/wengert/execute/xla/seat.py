@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 class DeviceSeat(NamedTuple):
     """What a call has to know of a program on a device whose memory the host sees.
 
-    `program` takes JAX's arrays, and ndarrays where they are not there, inside of a new `block`; it gives a tuple of the
-    outputs, in this `order`, and of whether something is wrong, if it `is_checked`. The outputs in `replaced` stand
+    `program` takes JAX's arrays, and ndarrays where they are not there, inside of a new `block`; it gives a tuple of
+    the outputs, in this `order`, and of whether something is wrong, if it `is_checked`. The outputs in `replaced` stand
     where the inputs that it names stood, once `in_place` says 1. Integers are in the bounds of `known`; in `moved`, by
     input, stands whether it was copied. `run` takes all arrays and gives a tuple of the list of outputs; `decide` does
     where something is wrong. `lost` takes the arrays of a call that raised.

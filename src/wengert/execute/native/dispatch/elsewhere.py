@@ -93,7 +93,7 @@ def _give_there(c: Handler) -> None:
         c.do(f"ret i64 {GO_ON}")
 
 
-def _between(type: str, widen: str) -> None:
+def _between(name: str, type: str, widen: str) -> None:
     def write(c: Handler) -> None:
         """Check integers. Operands: word of an array, how many, the lowest, the first that is too high."""
         data = c.field(c.held_at(0), c.at.array_data)
@@ -119,8 +119,8 @@ def _between(type: str, widen: str) -> None:
     HANDLERS[f"between_{name}"] = write
 
 
-for name, (type, widen) in INTEGERS.items():
-    _between(type, widen)
+for name, kind in INTEGERS.items():
+    _between(name, *kind)
 
 
 def _call_method(c: Handler, name: str, *operands: str) -> str:
