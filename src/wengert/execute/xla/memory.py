@@ -139,13 +139,17 @@ def settled(t: Tensor) -> Array:
         return a
     if not a.flags.c_contiguous or not a.dtype.isnative or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return a
-    with jax.enable_x64(True):
-        array = _copier()(a)  # which costs a fraction of device_put
-    array.block_until_ready()
+    array = brought(a)
     device = array.device
     moved = shown(array, device, device.platform == "cpu")
     t._data = moved
     return moved
+
+
+def brought(a: Array) -> Any:
+    """Return a copy of an array on the device, as JAX has it."""
+    with jax.enable_x64(True):
+        return _copier()(a).block_until_ready()  # which costs a fraction of device_put
 
 
 @cache

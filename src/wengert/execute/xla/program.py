@@ -16,7 +16,7 @@ from ...core.graph.graph import Graph
 from .api import jax, jnp, lax
 from .layout import channels_last
 from .lower import lower
-from .memory import Held, held_by, shower
+from .memory import Held, brought, held_by, shower
 from .rules import Known, Trace
 from .seat import DeviceSeat
 from .transfers import Transfers
@@ -58,8 +58,8 @@ class Compiled:
         # The outputs as a run gives them, each with the input whose memory it may have taken, or -1.
         inputs = {k: i for i, k in self.replaced.items() if self._made.donated[i]}
         self._slots = [(k, inputs.get(k, -1)) for k in self._order]
-        # One where the last run from arrays of JAX's has put all new state where the old one stood.
-        self._in_place = np.array([not inputs], np.int64)
+        # By input, one where the last run that was given it by JAX's array has put its new value where that stood.
+        self._in_place = np.zeros(len(graph.inputs), np.int64)
 
     # -- compiling
 
@@ -196,16 +196,17 @@ class Compiled:
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
         outputs: list[Any] = [None] * len(found)
-        stayed = 0
         for (k, i), show, x in zip(self._slots, self._shown, found, strict=True):
             holder = holders[i] if i >= 0 else None
-            if type(holder) is Held and x.unsafe_buffer_pointer() == holder.pointer:
+            if type(holder) is not Held:
+                outputs[k] = show(x)
+                continue
+            self._in_place[i] = stays = x.unsafe_buffer_pointer() == holder.pointer
+            if stays:
                 holder.array = x
                 outputs[k] = arrays[i]
-                stayed += 1
             else:
                 outputs[k] = show(x)
-        self._in_place[0] = stayed == sum(self._made.donated)
         return outputs
 
     def _refused(self, arrays: Sequence[Any], outputs: list[Any]) -> list[Any]:
@@ -238,7 +239,7 @@ class Compiled:
         return DeviceSeat(
             made.call, lambda: jax.enable_x64(True), self._where, tuple(self._order),
             {k: i for k, i in self._slots if i >= 0}, self._in_place, made.known, made.is_checked, self._moved,
-            lambda *arrays: (self.run(arrays),), lambda *arrays: (self._interpreted(arrays),), self._lost,
+            lambda *arrays: (self.run(arrays),), lambda *arrays: (self._interpreted(arrays),), brought, self._lost,
         )  # fmt: skip
 
     def _lost(self, *arrays: Any) -> None:

@@ -11,9 +11,10 @@ class DeviceSeat(NamedTuple):
 
     `program` takes JAX's arrays, and ndarrays where they are not there, inside of a new `block`; it gives a tuple of
     the outputs, in this `order`, and of whether something is wrong, if it `is_checked`. The outputs in `replaced` stand
-    where the inputs that it names stood, once `in_place` says 1. Integers are in the bounds of `known`; in `moved`, by
-    input, stands whether it was copied. `run` takes all arrays and gives a tuple of the list of outputs; `decide` does
-    where something is wrong. `lost` takes the arrays of a call that raised.
+    where the inputs that it names stood, once `in_place` says 1, by input. Integers are in the bounds of `known`; in
+    `moved`, by input, stands whether it was copied. `run` takes all arrays and gives a tuple of the list of outputs;
+    `decide` does where something is wrong. `bring` returns a copy of an array on the device; `lost` takes the arrays of
+    a call that raised.
     """
 
     program: Callable[..., Any]
@@ -27,4 +28,5 @@ class DeviceSeat(NamedTuple):
     moved: Any
     run: Callable[..., tuple[list[Any]]]
     decide: Callable[..., tuple[list[Any]]]
+    bring: Callable[[Any], Any]
     lost: Callable[..., None]

@@ -7,7 +7,7 @@ new one, which stands where the old one stood: nothing is made for them. Where a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class DevicePath(NativePath):
     """A path of a program of XLA's."""
 
     device: DeviceSeat
+    state: Mapping[int, int]
 
     def prepare(self) -> None:
         """Take a seat at the program."""
@@ -47,6 +48,8 @@ class DevicePath(NativePath):
         self.there = self.out.value(*[0] * max(1, len(self.inputs)))
         self.error, self.answer = self.out.hold(3), self.out.hold()
         self.found = self.out.value()
+        # By the number of an input: the copies of Python's numbers that it is.
+        self.copies: dict[int, np.ndarray[Any, Any]] = {}
 
     @property
     def seats(self) -> Sequence[Seat]:
@@ -117,7 +120,13 @@ class DevicePath(NativePath):
         spec, known = self.spec_of(i), self.copied[a]
         if spec.dtype.name not in ("float64", "int64", "complex128") or spec.dtype.itemsize != known.nbytes:
             raise Unsupported
-        self.do("constant", Object(known.view(spec.dtype).reshape(())), self.word(i))
+        self.hold_numbers(i, known)
+
+    def hold_numbers(self, i: Register, numbers: np.ndarray[Any, Any]) -> None:
+        """Hold an array over the copies of Python's numbers that are an input."""
+        spec = self.spec_of(i)
+        self.do("constant", Object(numbers.view(spec.dtype).reshape(spec.shape)), self.word(i))
+        self.copies[i.number] = numbers
 
     def on_feed_gradient(self, i: Register, tensor: Tensor, spec: Spec) -> None:
         self.hold_array(i, self.array_of(self.gradient(tensor, spec)))
@@ -141,11 +150,14 @@ class DevicePath(NativePath):
             word = self.out.value()
             self.do("value", self.out.value(Object(items)), Object(key), word)
             self.do({"f": "float", "i": "int", "u": "uint"}[spec.dtype.kind], word, Memory(memory[n:]))
-        self.do("constant", Object(memory.view(spec.dtype).reshape(spec.shape)), self.word(i))
+        self.hold_numbers(i, memory)
 
     def on_feed_cell(self, i: Register, cell: Cell, dtype: Any, shape: Any) -> None:
         spec = self.spec_of(i)
         self.do("feed_call", Object(cell.get), self.out.value(), self.word(i), *kinds_of(spec.dtype, spec.shape))
+        if spec.dtype.itemsize == 8 and not spec.shape:  # a number that Python works out, mostly the same
+            self.copies[i.number] = np.zeros(1, np.int64)
+            self.do("copy_numbers", self.fed[i.number], Memory(self.copies[i.number]), 8)
 
     def on_take_cell(self, i: Register, cell: Cell, dtype: Any, shape: Any) -> None:
         raise Unsupported
@@ -154,27 +166,22 @@ class DevicePath(NativePath):
 
     def on_run(self, inputs: Sequence[Register]) -> None:
         seat, given = self.device, len(self.inputs)
-        for k, spec in enumerate(self.outputs):
-            assert isinstance(spec, Spec)
-            i = seat.replaced.get(k)
-            self.results[k] = self.out.hold() if i is None else self.fed[i]
+        # Python's numbers are no state of the device's, which is replaced there.
+        self.state = {k: i for k, i in seat.replaced.items() if i not in self.copies}
+        for k in range(len(self.outputs)):
+            self.results[k] = self.fed[self.state[k]] if k in self.state else self.out.hold()
+        numbers = self.numbers_written()
         by_python, wrong, failed, end = Label(), Label(), Label(), Label()
-        self.do("decided", Memory(seat.in_place), 1, otherwise=by_python)
         for known in seat.known:
             self.check(*known, otherwise=by_python)
-        state = set(seat.replaced.values())
         for i in range(given):
-            there = Word("values", self.there.number + i)
-            if i in state:
-                self.do("is_there", self.fed[i], there, Object(seat.where), otherwise=by_python)
-            else:
-                self.do("give_there", self.fed[i], there, Object(seat.where), Memory(seat.moved[i:]))
+            self.give(i, by_python)
         block = Object(seat.block())
         self.do("call_there", block, Object(seat.program), self.there, given, self.answer, self.error, otherwise=failed)
         items = self.out.entry.layout.tuple_items
         self.do("part", self.answer, items, self.found)
         for at, k in enumerate(seat.order):
-            if k in seat.replaced:
+            if k in self.state:
                 self.do("renew_there", self.found, at, self.results[k], self.out.hold())
         self.do("end_there", self.found, len(seat.order) - 1, block, self.error, otherwise=failed)
         if seat.is_checked:
@@ -182,8 +189,11 @@ class DevicePath(NativePath):
             self.do("part", self.answer, items + 8, flag)
             self.do("is_right", flag, otherwise=wrong)
         for at, k in enumerate(seat.order):
-            if k not in seat.replaced:
+            if k in numbers:
+                self.do("copy_there", self.found, at, Memory(self.numbers[k]), numbers[k])
+            elif k not in self.state:
                 spec = self.outputs[k]
+                assert isinstance(spec, Spec)
                 kinds = kinds_of(spec.dtype, spec.shape)
                 self.do("show_there", self.found, at, self.results[k], *kinds, Object(seat.where))
         self.do("jump", otherwise=end)
@@ -192,12 +202,25 @@ class DevicePath(NativePath):
         self.do("call_with", Object(seat.lost), self.held, given, lost)
         self.do("raise_kept", self.error)
         self.out.place(by_python)
-        self.run_with(seat.run)
+        self.run_with(seat.run, numbers)
         self.do("jump", otherwise=end)
         self.out.place(wrong)
-        self.run_with(seat.decide)
+        self.run_with(seat.decide, numbers)
         self.out.place(end)
-        self.copy_numbers()
+
+    def give(self, i: int, otherwise: Label) -> None:
+        """Load what the program is called with for an input."""
+        seat, there = self.device, Word("values", self.there.number + i)
+        moved = Memory(seat.moved[i:])
+        if i in self.copies:
+            numbers = self.copies[i]
+            same = Memory(numbers), Memory(numbers.copy()), len(numbers)
+            self.do("give_number", self.fed[i], there, *same, Object([None]), moved, Object(seat.bring))
+        elif i in self.state.values():
+            self.do("decided", Memory(seat.in_place[i:]), 1, otherwise=otherwise)
+            self.do("is_there", self.fed[i], there, Object(seat.where), otherwise=otherwise)
+        else:
+            self.do("give_there", self.fed[i], there, Object(seat.where), moved)
 
     def check(self, number: int, low: int, high: int, ignored: int | None, otherwise: Label) -> None:
         """Check the integers of an input; elements that are ignored are Python's to tell."""
@@ -208,25 +231,31 @@ class DevicePath(NativePath):
         bounds = max(low, _LEAST), min(high, _MOST)
         self.do(f"between_{spec.dtype.name}", self.fed[number], spec.size, *bounds, otherwise=otherwise)
 
-    def run_with(self, run: Any) -> None:
+    def run_with(self, run: Any, numbers: Mapping[int, int]) -> None:
         """Call a function of Python's for all inputs' arrays, and hold the outputs that it gives."""
         answer, found = self.out.hold(), self.out.value()
         self.do("call_with", Object(run), self.held, len(self.inputs), answer)
         self.do("part", answer, self.out.entry.layout.tuple_items, found)
         for k, word in self.results.items():
             self.do("hold_entry", found, k, word)
+        for k, nbytes in numbers.items():
+            self.do("copy_numbers", self.results[k], Memory(self.numbers[k]), nbytes)
 
-    def on_write_item(self, items: Any, key: str, o: Register) -> None:
-        self.do("write_item", Object(items), Object(key), self.results[o.number], self.out.hold())
-
-    def copy_numbers(self) -> None:
-        """Copy outputs that become Python's numbers to where they are written from."""
+    def numbers_written(self) -> dict[int, int]:
+        """Return the outputs that become Python's numbers, with their bytes, and make room for these."""
+        found: dict[int, int] = {}
+        made = {i.operands[-1].number for i in self.code.code if i.name.startswith(("make", "write_"))
+                and i.name not in ("write_numbers", "write_no_gradient")}  # fmt: skip
         for name, operands in self.code.code:
             if name == "write_numbers":
                 k = operands[-1].number
                 spec = self.outputs[k]
                 assert isinstance(spec, Spec)
-                if spec.dtype.itemsize != 8:
+                if spec.dtype.itemsize != 8 or k in made or k in self.state:
                     raise Unsupported
+                found[k] = 8 * spec.size
                 self.numbers[k] = np.zeros(max(1, spec.size), np.int64)
-                self.do("copy_numbers", self.results[k], Memory(self.numbers[k]), 8 * spec.size)
+        return found
+
+    def on_write_item(self, items: Any, key: str, o: Register) -> None:
+        self.do("write_item", Object(items), Object(key), self.results[o.number], self.out.hold())

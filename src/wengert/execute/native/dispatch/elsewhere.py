@@ -93,6 +93,41 @@ def _give_there(c: Handler) -> None:
         c.do(f"ret i64 {GO_ON}")
 
 
+@handler
+def _give_number(c: Handler) -> None:
+    """Load Python's numbers as an array, or as what a device has of them where they are as in the call before.
+
+    Operands: words of an array and for what is loaded, numbers, those of the call before, how many, list of what the
+    device has of them or None, address of whether they move, callable that brings an array there.
+    """
+    array, last, count, kept = c.held_at(0), c.operand(3), c.operand(4, "i64"), c.field(c.operand(5), c.at.list_items)
+    c.put(array, c.operand(1))
+    c.put("1", c.operand(6), type="i64")
+    before = c.field(kept, 0)
+    same, other, there, bring, done = (c.label(stem) for stem in ("same", "other", "there", "bring", "done"))
+    equal = c.new(f"call i1 @same_words(ptr {c.operand(2)}, ptr {last}, i64 {count})")
+    c.do(f"br i1 {equal}, label %{same}, label %{other}")
+    c.place(other)
+    c.do(f"call void @copy_words(ptr {last}, ptr {c.operand(2)}, i64 {count})")
+    c.incref(c.object("none"))
+    c.put(c.object("none"), kept)
+    c.decref(before)
+    c.do(f"ret i64 {GO_ON}")
+    c.place(same)
+    c.do(f"br i1 {c.test('eq', before, c.object('none'))}, label %{bring}, label %{there}")
+    c.place(bring)
+    made = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(7)}, ptr {array})")
+    c.there(made, ERROR)
+    c.put(made, c.field(c.operand(5), c.at.list_items))
+    c.decref(before)
+    c.do(f"br label %{done}")
+    c.place(there)
+    c.do(f"br label %{done}")
+    c.place(done)
+    c.put(c.field(c.field(c.operand(5), c.at.list_items), 0), c.operand(1))
+    c.put("0", c.operand(6), type="i64")
+
+
 def _between(name: str, type: str, widen: str) -> None:
     def write(c: Handler) -> None:
         """Check integers. Operands: word of an array, how many, the lowest, the first that is too high."""
@@ -255,6 +290,16 @@ def _show_there(c: Handler) -> None:
 
 def _address(c: Handler, number: str) -> str:
     return c.new(f"inttoptr i64 {c.new(f'call i64 @PyLong_AsUnsignedLongLong(ptr {number})')} to ptr")
+
+
+@handler
+def _copy_there(c: Handler) -> None:
+    """Copy an entry's numbers. Operands: list, index, address, bytes."""
+    pointer = _call_method(c, "pointer_of", _entry(c))
+    c.there(pointer, ERROR)
+    data, size = _address(c, pointer), c.operand(3, "i64")
+    c.decref(pointer)
+    c.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {c.operand(2)}, ptr {data}, i64 {size}, i1 false)")
 
 
 @handler
