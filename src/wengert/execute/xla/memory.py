@@ -129,13 +129,23 @@ def _count() -> int:
 _TWICE = _count()
 
 
+def _is_whole(a: Array) -> bool:
+    """Return whether an array is all that there is to see of its memory: its own, or a reshaped array's."""
+    if a.base is None:
+        return bool(a.flags.owndata)
+    if type(a.base) is not np.ndarray or a.nbytes != a.base.nbytes:
+        return False
+    base = a.base
+    return bool(base.flags.owndata) and base.base is None and sys.getrefcount(base) == _TWICE
+
+
 def settled(t: Tensor) -> Array:
-    """Return a tensor's array, moved to the device for good where it is large and nothing but the tensor refers to it.
+    """Return a tensor's array, moved to the device for good where nothing but the tensor refers to it.
 
     What is fed again then need not be copied again: an example set that training goes through in turns, say.
     """
     a: Array = t._data
-    if a.base is not None or not a.ndim or not a.size or not a.flags.owndata or sys.getrefcount(a) != _TWICE:
+    if sys.getrefcount(a) != _TWICE or not a.ndim or not a.size or not _is_whole(a):
         return a
     if not a.flags.c_contiguous or not a.dtype.isnative or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return a

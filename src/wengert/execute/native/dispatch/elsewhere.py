@@ -26,12 +26,12 @@ def _array_of(c: Handler) -> None:
 
 @handler
 def _settle_there(c: Handler) -> None:
-    """Give a tensor to a callable if its array is over memory of its own. Operands: word of a tensor, callable."""
+    """Give a tensor to a callable unless a device has its array. Operands: word of a tensor, callable."""
     tensor = c.held_at(0)
     array = c.field(tensor, c.at.tensor_data)
     c.plain(array)
     ask, end = c.label("ask"), c.label("end")
-    c.do(f"br i1 {c.test('eq', c.field(array, c.at.array_base), 'null')}, label %{ask}, label %{end}")
+    c.do(f"br i1 {c.test('eq', c.base_type(array), c.object('held'))}, label %{end}, label %{ask}")
     c.place(ask)
     answer = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(1)}, ptr {tensor})")
     c.there(answer, ERROR)

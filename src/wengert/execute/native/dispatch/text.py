@@ -247,14 +247,17 @@ class Handler:
         self.do(f"br label %{end}")
         self.place(end)
 
+    def base_type(self, array: str) -> str:
+        """Load the type of an array's base; of one without, its own."""
+        base = self.field(array, self.at.array_base)
+        none = self.test("eq", base, "null")
+        return self.field(self.new(f"select i1 {none}, ptr {array}, ptr {base}"), self.at.type)
+
     def own(self, array: str, may: str, own: int, nbytes: int) -> None:
         """Hold an array that is to be taken, over its own memory or a device's, or a copy: see `take`."""
         mine, copy, end = self.label("mine"), self.label("copy"), self.label("taken")
-        base = self.field(array, self.at.array_base)
-        none = self.test("eq", base, "null")
-        # An array without a base stands in for it, for its type to be read.
-        kind = self.field(self.new(f"select i1 {none}, ptr {array}, ptr {base}"), self.at.type)
-        shown = self.all(self.test("eq", kind, self.object("held")), self.flags(array, _SHOWN))
+        none = self.test("eq", self.field(array, self.at.array_base), "null")
+        shown = self.all(self.test("eq", self.base_type(array), self.object("held")), self.flags(array, _SHOWN))
         has = self.new(f"or i1 {shown}, {self.all(none, self.flags(array, _FREE))}")
         alone = self.test("eq", self.references(array), "1", "i32")
         unseen = self.test("eq", self.field(array, self.at.array_weakrefs), "null")
