@@ -250,10 +250,10 @@ class PReLU(Module):
 
     weight: Parameter
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None, device: Any = None) -> None:
         super().__init__()
         self.num_parameters = size("num_parameters", num_parameters)
-        self.weight = Parameter(full((self.num_parameters,), float(init), dtype=dtype))
+        self.weight = Parameter(full((self.num_parameters,), float(init), dtype=dtype, device=device))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return prelu(x), elementwise."""

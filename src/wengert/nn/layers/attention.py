@@ -32,6 +32,7 @@ class MultiHeadAttention(Module):
     kdim, vdim: the sizes of keys and values where they differ from `embed_dim`.
     batch_first: whether the batch comes before the sequence.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     `in_proj_weight` (3 embed_dim, embed_dim) stacks the projections of queries, keys and values; with
     other sizes they are `q_proj_weight`, `k_proj_weight`, `v_proj_weight`. `out_proj` is a Linear.
@@ -64,6 +65,7 @@ class MultiHeadAttention(Module):
         vdim: int | None = None,
         batch_first: bool = False,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         e = self.embed_dim = size("embed_dim", embed_dim)
@@ -83,10 +85,10 @@ class MultiHeadAttention(Module):
             "v_proj_weight": None if together else (e, self.vdim),
         }
         for name, shape in shapes.items():
-            made = None if shape is None else init.xavier_uniform_(Parameter(zeros(shape, dtype=dtype)))
+            made = None if shape is None else init.xavier_uniform_(Parameter(zeros(shape, dtype=dtype, device=device)))
             self.register_parameter(name, made)  # type: ignore[arg-type]
-        self.register_parameter("in_proj_bias", Parameter(zeros(3 * e, dtype=dtype)) if bias else None)
-        self.out_proj = Linear(e, e, bias, dtype)
+        self.register_parameter("in_proj_bias", Parameter(zeros(3 * e, dtype=dtype, device=device)) if bias else None)
+        self.out_proj = Linear(e, e, bias, dtype, device)
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
 
@@ -242,6 +244,7 @@ class TransformerEncoderLayer(Module):
     norm_first: normalise before the blocks (Xiong et al., arXiv:2002.04745), not after.
     bias: whether there are biases.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     Source: Vaswani et al., arXiv:1706.03762.
 
@@ -265,17 +268,20 @@ class TransformerEncoderLayer(Module):
         norm_first: bool = False,
         bias: bool = True,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         if isinstance(activation, str) and activation not in _ACTIVATIONS:
             fail(ShapeError, f"activation must be 'relu', 'gelu' or a function, not {activation!r}")
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype)
+        self.self_attn = MultiHeadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device
+        )
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype, device)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype, device)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.activation = _ACTIVATIONS[activation] if isinstance(activation, str) else activation

@@ -43,6 +43,7 @@ class _Conv(Module):
         groups: int = 1,
         bias: bool = True,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         n = self._ndim
@@ -58,8 +59,8 @@ class _Conv(Module):
                 ShapeError,
                 f"groups={groups} does not divide in_channels={in_channels} and out_channels={out_channels}",
             )
-        self.weight = Parameter(zeros((*self._channels(), *self.kernel_size), dtype=dtype))
-        self.register_parameter("bias", Parameter(zeros(out_channels, dtype=dtype)) if bias else None)
+        self.weight = Parameter(zeros((*self._channels(), *self.kernel_size), dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(zeros(out_channels, dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def _channels(self) -> tuple[int, int]:
@@ -95,6 +96,7 @@ class Conv1d(_Conv):
     groups: channels fall into as many groups that do not mix.
     bias: whether to add one.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     `weight` is (out_channels, in_channels / groups, kernel_size).
 
@@ -147,9 +149,10 @@ class _ConvTranspose(_Conv):
         bias: bool = True,
         dilation: Sizes = 1,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         self.output_padding = _tuple("output_padding", output_padding, self._ndim, 0)
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype, device)
 
     def _channels(self) -> tuple[int, int]:
         return self.in_channels, self.out_channels // self.groups

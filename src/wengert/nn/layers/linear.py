@@ -40,6 +40,7 @@ class Linear(Module):
     out_features: the size that takes its place.
     bias: whether to add one.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     `weight` is (out_features, in_features); it and the bias start uniform within 1/sqrt(in_features).
 
@@ -51,12 +52,16 @@ class Linear(Module):
     weight: Parameter
     bias: Parameter | None
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None, device: Any = None
+    ) -> None:
         super().__init__()
         self.in_features = size("in_features", in_features, 0)
         self.out_features = size("out_features", out_features, 0)
-        self.weight = Parameter(zeros((self.out_features, self.in_features), dtype=dtype))
-        self.register_parameter("bias", Parameter(zeros(self.out_features, dtype=dtype)) if bias else None)
+        self.weight = Parameter(zeros((self.out_features, self.in_features), dtype=dtype, device=device))
+        self.register_parameter(
+            "bias", Parameter(zeros(self.out_features, dtype=dtype, device=device)) if bias else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -94,14 +99,20 @@ class Bilinear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, dtype: Any = None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         self.in1_features = size("in1_features", in1_features)
         self.in2_features = size("in2_features", in2_features)
         self.out_features = size("out_features", out_features)
-        self.weight = Parameter(zeros((out_features, in1_features, in2_features), dtype=dtype))
-        self.register_parameter("bias", Parameter(zeros(out_features, dtype=dtype)) if bias else None)
+        self.weight = Parameter(zeros((out_features, in1_features, in2_features), dtype=dtype, device=device))
+        self.register_parameter("bias", Parameter(zeros(out_features, dtype=dtype, device=device)) if bias else None)
         uniform_by_fan_(self.weight, self.bias, in1_features)
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
@@ -126,6 +137,7 @@ class Embedding(Module):
     embedding_dim: the length of a row.
     padding_idx: a row that starts at 0 and takes no gradient.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     `weight` is (num_embeddings, embedding_dim), standard normal at first.
 
@@ -139,7 +151,12 @@ class Embedding(Module):
     weight: Parameter
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = size("num_embeddings", num_embeddings)
@@ -149,7 +166,7 @@ class Embedding(Module):
                 fail(RangeError, f"padding_idx {padding_idx} in an embedding with {num_embeddings} rows")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
-        self.weight = Parameter(zeros((self.num_embeddings, self.embedding_dim), dtype=dtype))
+        self.weight = Parameter(zeros((self.num_embeddings, self.embedding_dim), dtype=dtype, device=device))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

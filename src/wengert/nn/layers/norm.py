@@ -34,6 +34,7 @@ class LayerNorm(Module):
     elementwise_affine: whether there is a weight.
     bias: whether there is a bias beside it.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     Source: Ba, Kiros, Hinton, arXiv:1607.06450.
 
@@ -53,13 +54,18 @@ class LayerNorm(Module):
         elementwise_affine: bool = True,
         bias: bool = True,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = shape = _normalized_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.register_parameter("weight", Parameter(ones(shape, dtype=dtype)) if elementwise_affine else None)
-        self.register_parameter("bias", Parameter(zeros(shape, dtype=dtype)) if elementwise_affine and bias else None)
+        self.register_parameter(
+            "weight", Parameter(ones(shape, dtype=dtype, device=device)) if elementwise_affine else None
+        )
+        self.register_parameter(
+            "bias", Parameter(zeros(shape, dtype=dtype, device=device)) if elementwise_affine and bias else None
+        )
 
     def forward(self, x: Any) -> Tensor:
         """Map (..., *normalized_shape) to the same shape."""
@@ -90,12 +96,15 @@ class RMSNorm(Module):
         eps: float | None = None,
         elementwise_affine: bool = True,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = shape = _normalized_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.register_parameter("weight", Parameter(ones(shape, dtype=dtype)) if elementwise_affine else None)
+        self.register_parameter(
+            "weight", Parameter(ones(shape, dtype=dtype, device=device)) if elementwise_affine else None
+        )
 
     def forward(self, x: Any) -> Tensor:
         """Map (..., *normalized_shape) to the same shape."""
@@ -123,7 +132,13 @@ class GroupNorm(Module):
     bias: Parameter | None
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         self.num_groups = size("num_groups", num_groups)
@@ -132,8 +147,8 @@ class GroupNorm(Module):
             fail(ShapeError, f"{num_channels} channels do not fall into {num_groups} equal groups")
         self.eps = eps
         self.affine = affine
-        self.register_parameter("weight", Parameter(ones(num_channels, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_channels, dtype=dtype)) if affine else None)
+        self.register_parameter("weight", Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_channels, dtype=dtype, device=device)) if affine else None)
 
     def forward(self, x: Any) -> Tensor:
         """Map (N, num_channels, ...) to the same shape."""
@@ -162,6 +177,7 @@ class _BatchNorm(Module):
         affine: bool = True,
         track_running_stats: bool = True,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__()
         n = self.num_features = size("num_features", num_features)
@@ -169,11 +185,13 @@ class _BatchNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.register_parameter("weight", Parameter(ones(n, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(n, dtype=dtype)) if affine else None)
-        self.register_buffer("running_mean", zeros(n, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("running_var", ones(n, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", zeros((), dtype="int64") if track_running_stats else None)
+        self.register_parameter("weight", Parameter(ones(n, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(n, dtype=dtype, device=device)) if affine else None)
+        self.register_buffer("running_mean", zeros(n, dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("running_var", ones(n, dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer(
+            "num_batches_tracked", zeros((), dtype="int64", device=device) if track_running_stats else None
+        )
 
     def reset_running_stats(self) -> None:
         """Forget the running mean and variance."""
@@ -233,6 +251,7 @@ class BatchNorm1d(_BatchNorm):
     affine: whether there are a weight and a bias.
     track_running_stats: keep running statistics and use them in evaluation.
     dtype: of the parameters and buffers; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     Running statistics follow batches that have values and, in a compiled function (`wg.jit`), those of
     every call; not those of other traces: of `wg.graph`, `vmap` or a loop.

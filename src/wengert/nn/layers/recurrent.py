@@ -73,6 +73,7 @@ class _Recurrent(Module):
         dropout: float,
         bidirectional: bool,
         dtype: Any,
+        device: Any,
     ) -> None:
         super().__init__()
         self.mode = mode
@@ -88,11 +89,15 @@ class _Recurrent(Module):
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * self._directions
             for suffix in self._suffixes(layer):
-                self.register_parameter(f"weight_ih{suffix}", Parameter(zeros((rows, width), dtype=dtype)))
-                self.register_parameter(f"weight_hh{suffix}", Parameter(zeros((rows, hidden_size), dtype=dtype)))
+                self.register_parameter(
+                    f"weight_ih{suffix}", Parameter(zeros((rows, width), dtype=dtype, device=device))
+                )
+                self.register_parameter(
+                    f"weight_hh{suffix}", Parameter(zeros((rows, hidden_size), dtype=dtype, device=device))
+                )
                 if bias:
-                    self.register_parameter(f"bias_ih{suffix}", Parameter(zeros(rows, dtype=dtype)))
-                    self.register_parameter(f"bias_hh{suffix}", Parameter(zeros(rows, dtype=dtype)))
+                    self.register_parameter(f"bias_ih{suffix}", Parameter(zeros(rows, dtype=dtype, device=device)))
+                    self.register_parameter(f"bias_hh{suffix}", Parameter(zeros(rows, dtype=dtype, device=device)))
         self.reset_parameters()
 
     @property
@@ -230,6 +235,7 @@ class RNN(_Recurrent):
     dropout: between layers, in training.
     bidirectional: also run backwards, and concatenate.
     dtype: of the parameters; the default float where left out.
+    device: where they are, as in :func:`wengert.zeros`.
 
     Parameters are named `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, with the number of
     the layer and `_reverse` for the backward direction.
@@ -253,6 +259,7 @@ class RNN(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
 
         super().__init__(
@@ -265,6 +272,7 @@ class RNN(_Recurrent):
             dropout,
             bidirectional,
             dtype,
+            device,
         )
 
 
@@ -292,8 +300,11 @@ class LSTM(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__("lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
+        super().__init__(
+            "lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, device
+        )
 
 
 class GRU(_Recurrent):
@@ -319,8 +330,11 @@ class GRU(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         dtype: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__("gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
+        super().__init__(
+            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, device
+        )
 
 
 class _Cell(Module):
@@ -331,17 +345,17 @@ class _Cell(Module):
     bias_ih: Parameter | None
     bias_hh: Parameter | None
 
-    def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool, dtype: Any) -> None:
+    def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool, dtype: Any, device: Any) -> None:
         super().__init__()
         self.mode = mode
         self.input_size = size("input_size", input_size)
         self.hidden_size = size("hidden_size", hidden_size)
         _, gates = _STEPS[mode]
         rows = gates * hidden_size
-        self.weight_ih = Parameter(zeros((rows, input_size), dtype=dtype))
-        self.weight_hh = Parameter(zeros((rows, hidden_size), dtype=dtype))
-        self.register_parameter("bias_ih", Parameter(zeros(rows, dtype=dtype)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(zeros(rows, dtype=dtype)) if bias else None)
+        self.weight_ih = Parameter(zeros((rows, input_size), dtype=dtype, device=device))
+        self.weight_hh = Parameter(zeros((rows, hidden_size), dtype=dtype, device=device))
+        self.register_parameter("bias_ih", Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None)
         _uniform_by_hidden_(self, hidden_size)
 
     def forward(self, x: Tensor, hx: Any = None) -> Any:
@@ -372,9 +386,15 @@ class RNNCell(_Cell):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", dtype: Any = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(_nonlinearity(nonlinearity), input_size, hidden_size, bias, dtype)
+        super().__init__(_nonlinearity(nonlinearity), input_size, hidden_size, bias, dtype, device)
 
 
 class LSTMCell(_Cell):
@@ -386,8 +406,10 @@ class LSTMCell(_Cell):
     ((2, 4), (2, 4))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
-        super().__init__("lstm", input_size, hidden_size, bias, dtype)
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None, device: Any = None
+    ) -> None:
+        super().__init__("lstm", input_size, hidden_size, bias, dtype, device)
 
 
 class GRUCell(_Cell):
@@ -398,5 +420,7 @@ class GRUCell(_Cell):
     (2, 4)
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
-        super().__init__("gru", input_size, hidden_size, bias, dtype)
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None, device: Any = None
+    ) -> None:
+        super().__init__("gru", input_size, hidden_size, bias, dtype, device)
