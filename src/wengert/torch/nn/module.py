@@ -473,10 +473,12 @@ def layer(cls: type, **renamed: str) -> Any:
 
     `renamed` gives PyTorch's names of parameters that are called otherwise.
     """
-    takes_dtype = "dtype" in inspect.signature(cls).parameters
+    parameters = inspect.signature(cls).parameters
+    takes_dtype, takes_device = "dtype" in parameters, "device" in parameters
 
     def __init__(self: Any, *args: Any, device: Any = None, dtype: Any = None, **kwargs: Any) -> None:
-        on_cpu(device)
+        if takes_device:
+            kwargs["device"] = where(device)
         kwargs.pop("inplace", None)
         kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
         if dtype is not None and takes_dtype:
@@ -484,6 +486,8 @@ def layer(cls: type, **renamed: str) -> Any:
         cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
         if dtype is not None and not takes_dtype:
             self.to(dtype_of(dtype))
+        if device is not None and not takes_device:
+            self.to(where(device))
 
     # Examples stand with the class that it is made of, and are run there.
     text = re.split(r"\n\s*>{3} ", cls.__doc__ or "")[0].rstrip()

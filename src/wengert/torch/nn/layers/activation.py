@@ -8,8 +8,9 @@ from typing import Any
 from ....core.errors import ShapeError, fail
 from ....core.tensor import Tensor
 from ....nn.layers import activation as plain
-from ...tensor import dtype_of, on_cpu
+from ...tensor import dtype_of, where
 from .. import functional as F
+from .. import init
 from ..module import Module
 
 __all__ = [
@@ -274,13 +275,13 @@ class PReLU(Module, plain.PReLU):
     """The parametric rectified linear unit: a trained slope below 0, one for all or one for each channel (axis 1)."""
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
-        on_cpu(device)
-        plain.PReLU.__init__(self, num_parameters, init, None if dtype is None else dtype_of(dtype))
+        device = where(device)
+        plain.PReLU.__init__(self, num_parameters, init, None if dtype is None else dtype_of(dtype), device)
         self.init = init
 
     def reset_parameters(self) -> None:
         """Set the slopes to their first value."""
-        self.weight.assign_(self.weight.detach() * 0 + self.init)
+        init.constant_(self.weight, self.init)
 
 
 class _OfAxis(Module):

@@ -8,7 +8,7 @@ from typing import Any
 from .... import empty
 from ....core.errors import GraphError, ShapeError, fail
 from ....ops.neural.windows import int_tuple
-from ...tensor import Tensor, dtype_of, on_cpu
+from ...tensor import Tensor, dtype_of, where
 from .. import init
 from ..kinds import convolution as kinds
 from ..kinds.padding import pad
@@ -57,7 +57,7 @@ class ConvBase(Module):
         dtype: Any,
     ) -> None:
         super().__init__()
-        on_cpu(device)
+        device = where(device)
         n = self._ndim
         if groups < 1 or in_channels % groups or out_channels % groups:
             fail(ShapeError, f"groups={groups} for {in_channels} and {out_channels} channels", "It divides both.")
@@ -77,11 +77,13 @@ class ConvBase(Module):
         self.padding_mode = padding_mode
         if padding == "same" and any(s != 1 for s in self.stride):
             fail(GraphError, f'{type(self).__name__}: padding="same" with stride={stride}', "It needs a stride of 1.")
-        self._make_parameters(bias, None if dtype is None else dtype_of(dtype))
+        self._make_parameters(bias, None if dtype is None else dtype_of(dtype), device)
 
-    def _make_parameters(self, bias: bool, dtype: Any) -> None:
-        self.weight = Parameter(empty(self._weight_shape(), dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(self.out_channels, dtype=dtype)) if bias else None)
+    def _make_parameters(self, bias: bool, dtype: Any, device: Any) -> None:
+        self.weight = Parameter(empty(self._weight_shape(), dtype=dtype, device=device))
+        self.register_parameter(
+            "bias", Parameter(empty(self.out_channels, dtype=dtype, device=device)) if bias else None
+        )
         self.reset_parameters()
 
     def _weight_shape(self) -> tuple[int, ...]:

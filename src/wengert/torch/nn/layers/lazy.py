@@ -193,6 +193,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     cls_to_become = Linear
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        on_cpu(device)  # until there is a shape, nothing is placed
         Linear.__init__(self, 0, 0, False, device, dtype)
         self.out_features = out_features
         _uninitialized(self, ("weight", "bias") if bias else ("weight",), True, dtype)
@@ -215,7 +216,8 @@ class LazyLinear(LazyModuleMixin, Linear):
 class _LazyConv(LazyModuleMixin, ConvBase):
     """The base of convolutions that learn how many channels they take."""
 
-    def _make_parameters(self, bias: bool, dtype: Any) -> None:
+    def _make_parameters(self, bias: bool, dtype: Any, device: Any) -> None:
+        on_cpu(device)
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)
         _uninitialized(self, ("weight", "bias") if bias else ("weight",), True, dtype)
@@ -254,6 +256,7 @@ class _LazyNorm(LazyModuleMixin, NormBase):
         *,
         bias: bool = True,
     ) -> None:
+        on_cpu(device)
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine = affine
         self.track_running_stats = track_running_stats

@@ -9,7 +9,7 @@ from typing import Any
 from ....core.tensor import Tensor
 from ....nn import init
 from ....nn.layers import linear as plain
-from ...tensor import dtype_of, on_cpu
+from ...tensor import dtype_of, where
 from .. import functional as F
 from ..module import Module
 
@@ -45,8 +45,8 @@ class Linear(Module, plain.Linear):
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
-        on_cpu(device)
-        plain.Linear.__init__(self, in_features, out_features, bias, None if dtype is None else dtype_of(dtype))
+        device = where(device)
+        plain.Linear.__init__(self, in_features, out_features, bias, None if dtype is None else dtype_of(dtype), device)
 
     def forward(self, input: Any) -> Any:
         """Map (..., in_features) to (..., out_features)."""
@@ -68,9 +68,9 @@ class Bilinear(Module, plain.Bilinear):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        on_cpu(device)
+        device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
-        plain.Bilinear.__init__(self, in1_features, in2_features, out_features, bias, kind)
+        plain.Bilinear.__init__(self, in1_features, in2_features, out_features, bias, kind, device)
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

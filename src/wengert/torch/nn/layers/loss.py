@@ -10,7 +10,7 @@ from .... import argmax, concat
 from ....core.errors import RangeError, fail
 from ....nn.layers import loss as plain
 from ...namespace import tensor_of
-from ...tensor import dtype_of, on_cpu
+from ...tensor import dtype_of, where
 from .. import functional as F
 from ..arguments import reduction_of
 from ..module import Module
@@ -216,7 +216,7 @@ class LinearCrossEntropyLoss(Module):
         options: Any = None,
     ) -> None:
         Module.__init__(self)
-        on_cpu(device)
+        device = where(device)
         self.in_features = in_features
         self.num_classes = num_classes
         self.out_features = tuple(out_features)
@@ -227,7 +227,7 @@ class LinearCrossEntropyLoss(Module):
         rows = num_classes
         for n in self.out_features:
             rows *= n
-        self.linear = Linear(in_features, rows, bias, dtype=None if dtype is None else dtype_of(dtype))
+        self.linear = Linear(in_features, rows, bias, device=device, dtype=None if dtype is None else dtype_of(dtype))
         self.register_buffer("weight", None if weight is None else tensor_of(weight))
 
     def extra_repr(self) -> str:

@@ -13,8 +13,9 @@ from ....core.standins import present, weak
 from ....core.tensor import Tensor
 from ....nn.layers import norm as plain
 from ....ops.neural.normalization import follows
-from ...tensor import dtype_of, on_cpu
+from ...tensor import dtype_of, where
 from .. import functional as F
+from .. import init
 from ..module import Module
 from ..parameter import Parameter
 
@@ -56,18 +57,20 @@ class NormBase(Module):
         bias: bool = True,
     ) -> None:
         Module.__init__(self)
-        on_cpu(device)
+        device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
         self.num_features = n = num_features
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.register_parameter("weight", Parameter(ones(n, dtype=kind)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(n, dtype=kind)) if affine and bias else None)
-        self.register_buffer("running_mean", zeros(n, dtype=kind) if track_running_stats else None)
-        self.register_buffer("running_var", ones(n, dtype=kind) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", zeros((), dtype="int64") if track_running_stats else None)
+        self.register_parameter("weight", Parameter(ones(n, dtype=kind, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(n, dtype=kind, device=device)) if affine and bias else None)
+        self.register_buffer("running_mean", zeros(n, dtype=kind, device=device) if track_running_stats else None)
+        self.register_buffer("running_var", ones(n, dtype=kind, device=device) if track_running_stats else None)
+        self.register_buffer(
+            "num_batches_tracked", zeros((), dtype="int64", device=device) if track_running_stats else None
+        )
 
     def reset_running_stats(self) -> None:
         """Forget the running mean and variance."""
@@ -81,7 +84,7 @@ class NormBase(Module):
         self.reset_running_stats()
         for parameter, value in ((self.weight, 1.0), (self.bias, 0.0)):
             if parameter is not None:
-                parameter.assign_(parameter.detach() * 0 + value)
+                init.constant_(parameter, value)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Files older than the count of batches load all the same.
@@ -306,9 +309,9 @@ class LayerNorm(Module, plain.LayerNorm):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        on_cpu(device)
+        device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
-        plain.LayerNorm.__init__(self, normalized_shape, eps, elementwise_affine, bias, kind)
+        plain.LayerNorm.__init__(self, normalized_shape, eps, elementwise_affine, bias, kind, device)
 
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
@@ -333,9 +336,9 @@ class RMSNorm(Module, plain.RMSNorm):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        on_cpu(device)
+        device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
-        plain.RMSNorm.__init__(self, normalized_shape, eps, elementwise_affine, kind)
+        plain.RMSNorm.__init__(self, normalized_shape, eps, elementwise_affine, kind, device)
 
     def reset_parameters(self) -> None:
         """Set the weight to 1."""
@@ -359,9 +362,9 @@ class GroupNorm(Module, plain.GroupNorm):
         *,
         bias: bool = True,
     ) -> None:
-        on_cpu(device)
+        device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
-        plain.GroupNorm.__init__(self, num_groups, num_channels, eps, affine, kind)
+        plain.GroupNorm.__init__(self, num_groups, num_channels, eps, affine, kind, device)
         if not bias:
             self.register_parameter("bias", None)
 
@@ -377,7 +380,7 @@ class GroupNorm(Module, plain.GroupNorm):
 def _to_ones_and_zeros(weight: Any, bias: Any) -> None:
     for parameter, value in ((weight, 1.0), (bias, 0.0)):
         if parameter is not None:
-            parameter.assign_(parameter.detach() * 0 + value)
+            init.constant_(parameter, value)
 
 
 class LocalResponseNorm(Module):

@@ -18,7 +18,7 @@ from ....core.mode import get_mode
 from ....core.spec import is_bfloat16
 from ....ops.neural.gates import gru_gates, lstm_gates
 from ...namespace import tensor_of
-from ...tensor import Tensor, dtype_of, on_cpu
+from ...tensor import Tensor, dtype_of, where
 from .. import init
 from ..kinds.dropouts import dropout
 from ..kinds.linear import linear
@@ -109,7 +109,7 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        on_cpu(device)
+        device = where(device)
         if not 0 <= dropout <= 1:
             fail(ShapeError, f"{type(self).__name__}: dropout={dropout}", "It is a probability.")
         if hidden_size < 1 or num_layers < 1 or not 0 <= proj_size < hidden_size:
@@ -138,7 +138,7 @@ class RNNBase(Module):
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if bias else {}  # type: ignore[dict-item]
                 shapes |= {"weight_hr": (proj_size, hidden_size)} if proj_size else {}
                 for name, shape in shapes.items():
-                    self.register_parameter(f"{name}{suffix}", Parameter(wg.empty(shape, dtype=kind)))
+                    self.register_parameter(f"{name}{suffix}", Parameter(wg.empty(shape, dtype=kind, device=device)))
         self.reset_parameters()
 
     @property
@@ -422,15 +422,15 @@ class RNNCellBase(Module):
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
-        on_cpu(device)
+        device = where(device)
         kind, rows = None if dtype is None else dtype_of(dtype), num_chunks * hidden_size
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        self.weight_ih = Parameter(wg.empty((rows, input_size), dtype=kind))
-        self.weight_hh = Parameter(wg.empty((rows, hidden_size), dtype=kind))
+        self.weight_ih = Parameter(wg.empty((rows, input_size), dtype=kind, device=device))
+        self.weight_hh = Parameter(wg.empty((rows, hidden_size), dtype=kind, device=device))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(wg.empty(rows, dtype=kind)) if bias else None)
+            self.register_parameter(name, Parameter(wg.empty(rows, dtype=kind, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

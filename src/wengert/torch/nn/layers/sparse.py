@@ -6,7 +6,7 @@ from typing import Any
 
 from .... import empty, no_grad
 from ....core.errors import RangeError, ShapeError, fail
-from ...tensor import Tensor, dtype_of, on_cpu
+from ...tensor import Tensor, dtype_of, where
 from .. import init
 from ..kinds import sparse as kinds
 from ..module import Module
@@ -28,7 +28,7 @@ class _Table(Module):
     def _make(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, weight: Any, device: Any, dtype: Any
     ) -> None:
-        on_cpu(device)
+        device = where(device)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
@@ -37,7 +37,9 @@ class _Table(Module):
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         if weight is None:
-            made = empty((num_embeddings, embedding_dim), dtype=None if dtype is None else dtype_of(dtype))
+            made = empty(
+                (num_embeddings, embedding_dim), dtype=None if dtype is None else dtype_of(dtype), device=device
+            )
             self.weight = Parameter(made)
             self.reset_parameters()
             return

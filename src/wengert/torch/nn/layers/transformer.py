@@ -13,7 +13,7 @@ import wengert as wg
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.tensor import asarray
 from ...namespace import tensor_of
-from ...tensor import Tensor, dtype_of, on_cpu
+from ...tensor import Tensor, dtype_of, on_cpu, where
 from .. import functional as F
 from .. import init
 from ..kinds.transformer import multi_head_attention_forward
@@ -96,7 +96,7 @@ class MultiheadAttention(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        on_cpu(device)
+        device = where(device)
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
             fail(ShapeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
         kind = None if dtype is None else dtype_of(dtype)
@@ -116,11 +116,13 @@ class MultiheadAttention(Module):
             "in_proj_bias": (3 * e,) if bias else None,
         }
         for name, shape in shapes.items():
-            self.register_parameter(name, None if shape is None else Parameter(wg.empty(shape, dtype=kind)))
+            self.register_parameter(
+                name, None if shape is None else Parameter(wg.empty(shape, dtype=kind, device=device))
+            )
         self.out_proj = NonDynamicallyQuantizableLinear(e, e, bias, device, dtype)
         if add_bias_kv:
-            self.bias_k = Parameter(wg.empty((1, 1, e), dtype=kind))
-            self.bias_v = Parameter(wg.empty((1, 1, e), dtype=kind))
+            self.bias_k = Parameter(wg.empty((1, 1, e), dtype=kind, device=device))
+            self.bias_v = Parameter(wg.empty((1, 1, e), dtype=kind, device=device))
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 
