@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from ..core.elsewhere import names_device
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.mode import Mode, ModeBlock
@@ -41,7 +42,10 @@ def named(name: Any) -> str:
     for known in (NATIVE, XLA, AUTO):
         if name == known:
             return known  # one object for each name: calls compare by identity
-    fail(GraphError, f"engine={name!r}", 'There are "native" (the default), "xla" and "auto".')
+    remedy = 'There are "native" (the default), "xla" and "auto".'
+    if names_device(name):
+        remedy += f" A device is no engine: x.to({name!r}) places a tensor, and what is given it runs there."
+    fail(GraphError, f"engine={name!r}", remedy)
 
 
 class engine(ModeBlock):
@@ -104,19 +108,19 @@ def chosen(graph: Graph, name: str, needs_native: str, ranks: int = 1) -> Engine
     if needs_native:
         return Engine(NATIVE, f"{needs_native} is an option of native code")
     if not is_installed():
-        return Engine(NATIVE, "jax is not installed")
+        return Engine(NATIVE, "jax, which has the accelerators, is not installed: pip install 'wengert[xla]'")
     if not _may_have_accelerators():
-        return Engine(NATIVE, "jax has no plugin for an accelerator, and on a processor native code calls sooner")
-    platform = jax.default_backend()
-    if platform == "cpu":
-        return Engine(NATIVE, "jax sees no accelerator, and on a processor native code calls sooner")
+        return Engine(NATIVE, "jax has no plugin for an accelerator (as of jax[cuda13]), only the processor")
+    platform = jax.default_backend().upper()
+    if platform == "CPU":
+        return Engine(NATIVE, "jax finds no accelerator, only the processor, whose engine is native code")
     if len(jax.devices()) < ranks:
         count = len(jax.devices())
         return Engine(NATIVE, f"jax has {count} {platform} device{'s' * (count != 1)} for {ranks} ranks")
     elements = sum(s.size for n in graph.nodes for s in (n.spec if isinstance(n.spec, tuple) else (n.spec,)))
     if elements < _SMALL:
-        return Engine(NATIVE, f"{elements} numbers are computed here before a {platform} has begun")
-    return Engine(XLA, f"jax has a {platform}, and the program computes {elements} numbers")
+        return Engine(NATIVE, f"its {elements:,} numbers are computed here before a {platform} has begun")
+    return Engine(XLA, f"jax has a {platform}, and the program computes {elements:,} numbers")
 
 
 def _may_have_accelerators() -> bool:

@@ -131,6 +131,20 @@ def test_outside_of_compiled_functions_nothing_computes_there() -> None:
         assert HERE in str(caught.value)
 
 
+def test_copies_are_made_where_the_value_is() -> None:
+    import wengert.torch as torch
+
+    for ns in (wg, torch):
+        x = ns.ones(3, device=FIRST)
+        y = x.clone()
+        x.zero_()
+        assert (type(y), str(y.device), y.tolist()) == (type(x), FIRST, [1.0] * 3)
+        assert str(y.contiguous().device) == FIRST
+        w = ns.ones(3, device=FIRST).requires_grad_()
+        wg.jit(lambda v: (v * v).sum())(w.clone()).backward()
+        assert (str(w.grad.device), w.grad.tolist()) == (FIRST, [2.0] * 3)
+
+
 def test_writes() -> None:
     x, y = draw(3).to(FIRST), draw(3, seed=1)
     with pytest.raises(wg.WengertError, match=FIRST):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ pytest.importorskip("jax", reason="the engine needs jax")
 
 import jax
 
+from wengert.execute import engines
 from wengert.execute.xla.memory import held_by
 
 
@@ -61,11 +63,28 @@ def test_what_the_engine_of_auto_is_and_why() -> None:
         assert "processor" in f.engine.why
 
 
+def test_what_auto_says_of_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, g = wg.jit(lambda x: x * 2.0), wg.jit(lambda x: x @ x)
+    f(wg.ones(3)), g(wg.ones(400, 400))
+    monkeypatch.setattr(engines, "_may_have_accelerators", lambda: False)
+    assert "only the processor" in engines.chosen(f.graph, "auto", "").why
+    monkeypatch.setattr(engines, "_may_have_accelerators", lambda: True)
+    monkeypatch.setattr(engines, "jax", SimpleNamespace(default_backend=lambda: "gpu", devices=lambda: [None]))
+    small, large = engines.chosen(f.graph, "auto", ""), engines.chosen(g.graph, "auto", "")
+    assert str(small) == "native: its 6 numbers are computed here before a GPU has begun"
+    assert str(large) == "xla: jax has a GPU, and the program computes 320,000 numbers"
+    assert "1 GPU device for 8 ranks" in engines.chosen(g.graph, "auto", "", 8).why
+    assert engines.chosen(g.graph, "auto", "memory=").name == "native"
+    monkeypatch.setattr(engines, "is_installed", lambda: False)
+    assert "pip install" in engines.chosen(g.graph, "auto", "").why
+
+
 def test_an_engine_that_does_not_exist_and_options_of_native_code() -> None:
     with pytest.raises(wg.GraphError, match="engine='tpu'"):
         wg.jit(lambda x: x, engine="tpu")
-    with pytest.raises(wg.GraphError, match="engine='cuda'"):
+    with pytest.raises(wg.GraphError, match="engine='cuda'") as caught:
         wg.engine("cuda")
+    assert "x.to('cuda')" in str(caught.value)
     with pytest.raises(wg.GraphError, match='verify=True with engine="xla"'):
         on_xla(lambda x: x * 2, verify=True)(wg.ones(2))
     f = on_xla(lambda x: x * 2)

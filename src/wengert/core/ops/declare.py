@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Unpack, overload
 import numpy as np
 
 from ..arrays import ARRAY_ALWAYS, refuse_subclass
+from ..elsewhere import as_data
 from ..errors import DTypeError, ShapeError, fail
 from ..mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..node import EMPTY_ATTRS, Node, note_node
@@ -143,7 +144,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "next": next,
         "type": type,
         "ndarray": ndarray,
-        "asarray": np.asarray,
+        "asarray": as_data,  # a copy of what is on a device is there
         "Tensor": Tensor,
         "result_class": result_class,
         "Node": Node,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, fail
 from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
@@ -660,9 +661,14 @@ METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
 
 # -- identities
 
+
+def _copied(x: Any) -> Any:
+    return x.copy() if isinstance(x, Elsewhere) else np.array(x)
+
+
 copy = elementwise(
     "copy(x)",
-    np.array,
+    _copied,
     partials={"x": _same},
     accepts="anything",
     public="clone",

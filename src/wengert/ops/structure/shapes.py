@@ -197,7 +197,7 @@ def contiguous(x: Tensor) -> Tensor:
 
     Where PyTorch makes a copy that may be written to, write `x.clone()`: writing to this value is refused.
     """
-    return reshaped(x, x.shape)
+    return reshaped(x, x.shape) if place_of(x) == CPU else x
 
 
 @public(method=True, function=False)
