@@ -402,3 +402,90 @@ def test_ctrl_c_in_the_midst_of_a_call_leaves_it_done_or_not() -> None:
         f()
     assert interrupted
     assert ctypes.c_double.from_address(table._data.ctypes.data).value == float(int(count))
+
+
+def test_a_reader_beside_a_writer() -> None:
+    """What one thread's program takes, another's may just have been given: it reads the values by itself."""
+    w = wg.tensor(np.zeros(20_000))
+
+    def add() -> None:
+        with wg.no_grad():
+            w.add_(1.0)
+
+    write, read = wg.jit(add, engine="xla"), wg.jit(lambda x: (w * x).max(), engine="xla")
+    x = wg.ones(1, dtype="float64")
+    errors: list[BaseException] = []
+
+    def work(f: Callable[[], Any]) -> None:
+        try:
+            for _ in range(1500):
+                f()
+        except BaseException as e:
+            errors.append(e)
+
+    seen = []
+    workers = [threading.Thread(target=work, args=(f,)) for f in (write, lambda: seen.append(float(read(x))))]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    assert not errors
+    assert seen == sorted(seen)
+    assert w.tolist() == [1500.0] * 20_000
+
+
+def test_a_program_that_fails_before_it_has_taken_anything() -> None:
+    w = wg.tensor(np.zeros(3))
+
+    def add(x: Any) -> Any:
+        with wg.no_grad():
+            w.add_(x)
+        return w * 2
+
+    f = wg.jit(add, engine="xla")
+    x = wg.ones(3, dtype="float64")
+    f(x)
+    executor = f._last.executor
+    made, calls = executor._made, []
+
+    def flaky(*arrays: Any) -> Any:
+        calls.append(len(calls))
+        if len(calls) % 3 == 0:
+            raise RuntimeError("no room")
+        return made.call(*arrays)
+
+    executor._made = made._replace(call=flaky)
+    for k in range(CALLS):
+        assert f(x).tolist() == [2.0 * (k + 2)] * 3
+    assert is_native(f)
+    assert len(calls) > CALLS
+
+
+def test_a_program_that_fails_when_it_has_taken_the_state() -> None:
+    w = wg.tensor(np.zeros(3))
+
+    def add(x: Any) -> None:
+        with wg.no_grad():
+            w.add_(x)
+
+    f = wg.jit(add, engine="xla")
+    x = wg.ones(3, dtype="float64")
+    f(x)
+    executor = f._last.executor
+    made, calls = executor._made, []
+
+    def broken(*arrays: Any) -> Any:
+        found = made.call(*arrays)
+        calls.append(found)
+        if len(calls) == 6:
+            raise RuntimeError("the device is gone")
+        return found
+
+    executor._made = made._replace(call=broken)
+    for k in range(5):
+        f(x)
+        assert w.tolist() == [k + 2.0] * 3
+    assert is_native(f)
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        f(x)
+    assert not jax.config.jax_enable_x64

@@ -191,8 +191,9 @@ class OnDevice(Compiled):
             outputs[k] = np.array(x) if k in self.here else Placed(x, self.place)
         return outputs
 
-    def _lose(self, holders: Sequence[Any]) -> None:
-        """Do nothing: a program that may raise in a run has been given nothing to keep."""
+    def _loses(self, holders: Sequence[Any]) -> bool:
+        """Return whether the program was given anything: what may raise in a run was given nothing to keep."""
+        return any(self._made.donated)
 
     def _interpreted(self, arrays: Sequence[Any]) -> list[Any]:
         found = super()._interpreted([here(a, "the interpreter") for a in arrays])

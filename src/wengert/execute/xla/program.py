@@ -117,17 +117,18 @@ class Compiled:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs, as ndarrays over XLA's memory where the host sees that."""
-        _, _, donated, is_checked, known, _, stopped, _ = self._made
+        is_checked, known, stopped = self._made.is_checked, self._made.known, self._made.stopped
         if not all(k.holds(arrays[k.number]) for k in known):
             return self._interpreted(arrays)
         holders, args = self._fed(arrays)
         try:
             found, wrong = self._called(holders, args)
         except Exception:
-            if any(donated):
-                self._lose([h for h, given in zip(holders, donated, strict=True) if given and h is not None])
+            if self._loses(holders):
                 raise
-            return self._interpreted(arrays)  # which raises what Python has raised, or what an op refuses
+            # The interpreter raises what Python has raised, or an op refuses. It has values where another thread's
+            # program has just taken what the device had of them.
+            return self._interpreted(arrays)
         outputs = self._placed(arrays, holders, found)
         self._moved[:] = [h is None for h in holders]
         if is_checked and self._is_set(wrong):
@@ -188,10 +189,13 @@ class Compiled:
         """Return the value of a boolean on the device."""
         return bool(c_bool.from_address(flag.unsafe_buffer_pointer()).value) if self._shares else bool(flag)
 
-    def _lose(self, holders: Sequence[Any]) -> None:
-        """Forget what the device had of inputs that a run has taken and not given back."""
-        for holder in holders:
+    def _loses(self, holders: Sequence[Any]) -> bool:
+        """Forget what the device had of inputs that a failed run has taken; return whether there are such."""
+        given = [h for h, taken in zip(holders, self._made.donated, strict=True) if taken and h is not None]
+        lost = [h for h in given if h.array.is_deleted()]
+        for holder in lost:
             holder.where = None
+        return bool(lost)
 
     def _placed(self, arrays: Sequence[Any], holders: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """Return the outputs as ndarrays: where memory was given and taken, the ndarray that was there before."""
@@ -237,15 +241,13 @@ class Compiled:
             return None
         # What it takes is not Python's to give to others, so that state once in place stays there.
         return DeviceSeat(
-            made.call, lambda: jax.enable_x64(True), self._where, tuple(self._order),
+            self._program, lambda: jax.enable_x64(True), self._where, tuple(self._order),
             {k: i for k, i in self._slots if i >= 0}, self._in_place, made.known, made.is_checked, self._moved,
             lambda *arrays: (self.run(arrays),), lambda *arrays: (self._interpreted(arrays),), brought, self._lost,
         )  # fmt: skip
 
-    def _lost(self, *arrays: Any) -> None:
-        """Forget what the device had of the inputs that a run has taken and not given back."""
-        taken = zip(arrays, self._made.donated, strict=True)
-        self._lose([h for a, given in taken if given and (h := held_by(a)) is not None])
+    def _lost(self, *arrays: Any) -> bool:
+        return self._loses([held_by(a) for a in arrays])
 
     # -- looking inside
 

@@ -14,7 +14,7 @@ class DeviceSeat(NamedTuple):
     where the inputs that it names stood, once `in_place` says 1, by input. Integers are in the bounds of `known`; in
     `moved`, by input, stands whether it was copied. `run` takes all arrays and gives a tuple of the list of outputs;
     `decide` does where something is wrong. `bring` returns a copy of an array on the device; `lost` takes the arrays of
-    a call that raised.
+    a call that raised, and returns whether it has cost any of them; else it may be done by `run`.
     """
 
     program: Callable[..., Any]
@@ -29,4 +29,4 @@ class DeviceSeat(NamedTuple):
     run: Callable[..., tuple[list[Any]]]
     decide: Callable[..., tuple[list[Any]]]
     bring: Callable[[Any], Any]
-    lost: Callable[..., None]
+    lost: Callable[..., bool]

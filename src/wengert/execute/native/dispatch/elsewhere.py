@@ -269,6 +269,16 @@ def _raise_kept(c: Handler) -> None:
 
 
 @handler
+def _drop_kept(c: Handler) -> None:
+    """Forget the error that three words hold. Operands: words."""
+    words = c.operand(0)
+    for k in range(3):
+        part = c.field(words, 8 * k)
+        c.put("null", words, 8 * k)
+        c.release(part)
+
+
+@handler
 def _show_there(c: Handler) -> None:
     """Make an array over an entry's memory. Operands: list, index, word, dtype, axes, sizes, device."""
     entry = _entry(c)
@@ -328,12 +338,7 @@ def _hold_entry(c: Handler) -> None:
     c.incref(entry)
     old = c.field(word, 0)
     c.put(entry, word)
-    there, end = c.label("there"), c.label("end")
-    c.do(f"br i1 {c.test('ne', old, 'null')}, label %{there}, label %{end}")
-    c.place(there)
-    c.decref(old)
-    c.do(f"br label %{end}")
-    c.place(end)
+    c.release(old)
 
 
 @handler

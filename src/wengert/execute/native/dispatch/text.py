@@ -188,6 +188,15 @@ class Handler:
         self.do(f"br label %{end}")
         self.place(end)
 
+    def release(self, a: str) -> None:
+        """Give back a reference, if there is one."""
+        there, end = self.label("there"), self.label("end")
+        self.do(f"br i1 {self.test('ne', a, 'null')}, label %{there}, label %{end}")
+        self.place(there)
+        self.decref(a)
+        self.do(f"br label %{end}")
+        self.place(end)
+
     def feed(self, array: str, entry: int, own: int) -> None:
         """Hold an array, and put its address into the table."""
         self.incref(array)
