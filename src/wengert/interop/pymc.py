@@ -25,7 +25,9 @@ import pymc
 import pytensor
 import pytensor.tensor as pt
 from pymc.initial_point import make_initial_point_expression
+from pytensor.compile import optdb
 from pytensor.compile.mode import Mode
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 import wengert as wg
@@ -69,9 +71,9 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
         rest = [v for v in model.unobserved_value_vars if v not in free]
         if var_names is not None:
             rest = [v for v in rest if v.name in var_names]
-        logp = model.logp()
+        logp = _before_gradients(model.logp())
         kept = [pt.cast(v, "float64") for v in rest]
-        # As one function, since most of the time goes to PyTensor's rewrites, which then see what all share once.
+        # As one function: PyTensor's rewrites, to which most of the time goes, then see what all share once.
         gradients = pytensor.grad(logp, free, disconnected_inputs="ignore")
         function = pymc.pytensorf.compile(free, [logp, *gradients, *kept], mode=MODE, on_unused_input="ignore")
     graph = _graph(function, free, shapes, model)
@@ -120,6 +122,17 @@ def register() -> None:
 
     compile_pymc_model.has_wengert = True  # type: ignore[attr-defined]
     nutpie.compile_pymc_model = compile_pymc_model
+
+
+def _before_gradients(logp: Any) -> Any:
+    """Return a log density, rewritten as PyMC does before it takes gradients (`rewrite_pregrad`).
+
+    Beside that, ops on stacks of one matrix become those on matrices, and indices that are single vectors what takes
+    rows: their gradients are much smaller graphs, which are rewritten once more.
+    """
+    graph = FunctionGraph(outputs=[logp], clone=False)
+    optdb.query(_BEFORE_GRADIENTS).rewrite(graph)
+    return graph.outputs[0]
 
 
 def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
@@ -187,5 +200,15 @@ def _graph(function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]]
 
 
 _FLOAT = np.dtype(np.float64)
+_SMALLER = (
+    "local_useless_unbatched_blockwise",
+    "batched_vector_b_solve_to_matrix_b_solve",
+    "local_replace_AdvancedSubtensor",
+)
+_BEFORE_GRADIENTS = RewriteDatabaseQuery(
+    include=["canonicalize", "stabilize", "specialize", *_SMALLER],
+    # Of those that are known as "specialize" these alone.
+    subquery={"specialize": RewriteDatabaseQuery(include=_SMALLER)},
+)
 
 __all__ = ["compile", "register"]

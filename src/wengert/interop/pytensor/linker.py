@@ -142,6 +142,10 @@ class WengertLinker(JITLinker):  # type: ignore[misc]
         "fusion",
         "inplace",
         "local_careduce_fusion",
+        # It looks for sparse matrices below every difference, and first for a BLAS to link to: a quarter of all time.
+        "local_usmm",
+        # What it makes of a slice of a slice is a view either way, and takes it long.
+        "local_subtensor_merge",
         "scan_save_mem_prealloc",
         # A determinant beside several solves would be made of their factors, without the sign of the pivots.
         "reuse_decomposition_multiple_solves",
