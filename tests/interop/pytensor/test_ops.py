@@ -86,6 +86,22 @@ def test_of_elements_within_their_domains() -> None:
     )
 
 
+def test_special_functions_that_are_written_with_others() -> None:
+    wide = np.array([-30.0, -5.0, -2.5, -1.0, -0.3, 0.0, 0.4, 1.0, 3.0, 26.0, 400.0, np.inf])
+    check(pt.erfcx, wide, rtol=1e-13)
+    check(pt.gamma, np.array([-3.5, -2.0, -1.5, -0.5, -0.0, 0.0, 0.5, 1.0, 5.0, 20.0, 200.0, -np.inf]), rtol=1e-12)
+    check(lambda a, x: [pt.gammau(a, x), pt.gammal(a, x)], POSITIVE, POSITIVE[::-1].copy(), rtol=1e-12)
+
+
+def test_derivatives_that_are_loops_of_elements() -> None:
+    def build(a: Any, x: Any) -> list[Any]:
+        values = [pt.gammainc(a, x), pt.gammaincc(a, x), pt.betainc(a, x + 1, x / (1 + x))]
+        return [g for v in values for g in pt.grad(v.sum(), [a, x])]
+
+    wide = 10.0 ** np.linspace(-1, 1, 12).reshape(3, 4)
+    check(build, wide, wide.T.reshape(3, 4).copy(), rtol=1e-9)
+
+
 def test_of_two_operands_and_their_dtypes() -> None:
     whole = np.array([[3, -2, 5, 7]], np.int32)
 
@@ -165,6 +181,50 @@ def test_linear_algebra() -> None:
     check(build_stacks, DEFINITE, SQUARE, rtol=1e-9)
     one_sided = a + np.triu(np.ones((4, 4)), 1)  # whose upper triangle is not looked at
     check(lambda x: pt.linalg.cholesky(x), one_sided)
+
+
+def test_decompositions() -> None:
+    # Eigenvectors of the upper triangle may have another sign than LAPACK gives them.
+    tall = RNG.normal(size=(5, 3))
+
+    def build(a: Any, b: Any) -> list[Any]:
+        return [
+            *pt.linalg.qr(b), *pt.linalg.qr(b, mode="economic"), pt.linalg.qr(b, mode="r"), *pt.linalg.svd(b),
+            *pt.linalg.svd(b, full_matrices=False), pt.linalg.svd(b, compute_uv=False), *pt.linalg.eigh(a),
+            abs(pt.linalg.eigh(a, UPLO="U")[1]), pt.linalg.pinv(b), pt.linalg.block_diag(a, b, a[:1]),
+            pt.linalg.eig(a)[0].real.sum(),
+        ]  # fmt: skip
+
+    check(build, DEFINITE[0], tall, rtol=1e-9)
+    check(lambda a, b: [pt.linalg.pinv(b), pt.linalg.block_diag(a, b)], DEFINITE, SQUARE, rtol=1e-9)
+
+
+@pytest.mark.parametrize("UPLO", ["L", "U"])
+def test_derivatives_of_decompositions(UPLO: str) -> None:
+    def build(a: Any, b: Any) -> list[Any]:
+        w, v = pt.linalg.eigh(a, UPLO=UPLO)
+        q, r = pt.linalg.qr(b, mode="economic")
+        u, s, vt = pt.linalg.svd(b, full_matrices=False)
+        return [
+            pt.grad(w[0] + w[2], a), pt.grad((v**2 * b).sum() + (w**2).sum(), a),
+            pt.grad((q * b).sum() + (r**3).sum(), b),
+            pt.grad(s.sum() + (u[:, 0] * vt[0]).sum(), b), pt.grad((pt.linalg.pinv(b) ** 2).sum(), b),
+        ]  # fmt: skip
+
+    check(build, DEFINITE[0], SQUARE[1], rtol=1e-8)
+
+
+def test_products_with_zeros_have_derivatives() -> None:
+    rows = np.array([[0.0, 2.0, 3.0], [1.0, 2.0, 3.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    check(lambda x: pt.grad(x.prod(axis=1).sum(), x), rows)
+
+
+def test_a_median_has_a_derivative() -> None:
+    x = pt.vector()  # of a length that only a run knows, by which PyTensor chooses lazily
+    function = pytensor.function([x], pt.grad(pt.median(x), x), mode="WENGERT")
+    assert function([3.0, 1.0, 2.0, 5.0]).tolist() == [0.5, 0.0, 0.5, 0.0]
+    assert function([3.0, 1.0, 2.0]).tolist() == [0.0, 0.0, 1.0]
+    assert not function.vm.jit_fn._is_dynamic
 
 
 def build_stacks(a: Any, b: Any) -> list[Any]:

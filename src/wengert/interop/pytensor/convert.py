@@ -8,6 +8,7 @@ registered with :func:`funcify` for the op's class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import singledispatch
 from typing import Any
 
@@ -48,8 +49,10 @@ class Walk:
         """Return the values of a node's outputs."""
         if not any(isinstance(v, wg.Tensor) for v in given):
             storage: list[list[Any]] = [[None] for _ in node.outputs]
-            node.op.perform(node, list(given), storage)
-            return [cell[0] for cell in storage]
+            # An op that chooses lazily has none, and takes known values by its rule.
+            with suppress(NotImplementedError):
+                node.op.perform(node, list(given), storage)
+                return [cell[0] for cell in storage]
         found = funcify(node.op, node, self)(*given)
         return found if isinstance(found, (list, tuple)) else [found]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.nlinalg import Det, MatrixInverse, SLogDet
-from pytensor.tensor.slinalg import Cholesky, CholeskySolve, Solve, SolveTriangular
+from pytensor.tensor.nlinalg import SVD, Det, Eig, Eigh, EighGrad, MatrixInverse, MatrixPinv, SLogDet
+from pytensor.tensor.slinalg import QR, BlockDiagonal, Cholesky, CholeskySolve, Solve, SolveTriangular
 
 import wengert as wg
 
@@ -50,15 +50,16 @@ def _batched_dot(op: Any, node: Any, walk: Walk) -> Run:
     return lambda x, y: wg.matmul(tensor(x, dtype_of(node)), tensor(y, dtype_of(node)))
 
 
+def _symmetric(x: Any, is_lower: bool) -> Any:
+    """Return the symmetric matrix of a triangle; of the other one nothing is read."""
+    if is_lower:
+        return wg.tril(x) + wg.matrix_transpose(wg.tril(x, k=-1))
+    return wg.triu(x) + wg.matrix_transpose(wg.triu(x, k=1))
+
+
 @funcify.register(Cholesky)
 def _cholesky(op: Any, node: Any, walk: Walk) -> Run:
-    def run(x: Any) -> Any:
-        x = tensor(x, dtype_of(node))
-        if op.lower:  # of the other triangle nothing is read
-            return wg.linalg.cholesky(wg.tril(x) + wg.matrix_transpose(wg.tril(x, k=-1)))
-        return wg.linalg.cholesky(wg.triu(x) + wg.matrix_transpose(wg.triu(x, k=1)), upper=True)
-
-    return run
+    return lambda x: wg.linalg.cholesky(_symmetric(tensor(x, dtype_of(node)), op.lower), upper=not op.lower)
 
 
 def _right(fn: Callable[[Any, Any], Any], b_ndim: int, dtype: Any) -> Run:
@@ -106,5 +107,83 @@ def _log_determinant(op: Any, node: Any, walk: Walk) -> Run:
     return lambda x: list(wg.linalg.slogdet(tensor(x, dtype_of(node))))
 
 
+@funcify.register(QR)
+def _qr(op: Any, node: Any, walk: Walk) -> Run:
+    if op.pivoting or op.mode == "raw":
+        raise NoRuleError("no rule for PyTensor's QR with pivots, or as LAPACK stores it")
+
+    def run(x: Any) -> Any:
+        q, r = wg.linalg.qr(tensor(x, dtype_of(node)), mode="reduced" if op.mode == "economic" else "complete")
+        return [r] if op.mode == "r" else [q, r]
+
+    return run
+
+
+@funcify.register(SVD)
+def _svd(op: Any, node: Any, walk: Walk) -> Run:
+    def run(x: Any) -> Any:
+        x = tensor(x, dtype_of(node))
+        if not op.compute_uv:
+            return [wg.linalg.svdvals(x)]
+        return list(wg.linalg.svd(x, full_matrices=op.full_matrices))
+
+    return run
+
+
+@funcify.register(Eig)
+def _eig(op: Any, node: Any, walk: Walk) -> Run:
+    return lambda x: [tensor(v, dtype_of(node)) for v in wg.linalg.eig(tensor(x))]
+
+
+@funcify.register(Eigh)
+def _eigh(op: Any, node: Any, walk: Walk) -> Run:
+    return lambda x: list(wg.linalg.eigh(_symmetric(tensor(x, dtype_of(node)), op.UPLO == "L")))
+
+
+@funcify.register(EighGrad)
+def _eigh_gradient(op: Any, node: Any, walk: Walk) -> Run:
+    """Return the cotangent of the triangle that was read, of those of values and vectors."""
+
+    def run(_x: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
+        w, v, gw, gv = (tensor(a, dtype_of(node)) for a in (w, v, gw, gv))
+        alone = wg.eye(w.shape[-1], dtype=w.dtype)
+        apart = wg.expand_dims(w, axis=-2) - wg.expand_dims(w, axis=-1) + alone
+        turned = wg.matmul(wg.matrix_transpose(v), gv) / apart * (1.0 - alone)
+        both = wg.matmul(v, wg.matmul(alone * wg.expand_dims(gw, axis=-1) + turned, wg.matrix_transpose(v)))
+        # Of the other triangle, which was taken from this one, nothing was read.
+        if op.UPLO == "L":
+            return wg.tril(wg.matrix_transpose(both)) + wg.tril(both, k=-1)
+        return wg.triu(wg.matrix_transpose(both)) + wg.triu(both, k=1)
+
+    return run
+
+
+@funcify.register(MatrixPinv)
+def _pseudo_inverse(op: Any, node: Any, walk: Walk) -> Run:
+    # NumPy's bound, relative to the largest singular value.
+    return lambda x: wg.linalg.pinv(tensor(x, dtype_of(node)), rtol=1e-15)
+
+
+@funcify.register(BlockDiagonal)
+def _block_diagonal(op: Any, node: Any, walk: Walk) -> Run:
+    def run(*blocks: Any) -> Any:
+        tensors = [tensor(b, dtype_of(node)) for b in blocks]
+        width, at, rows = sum(t.shape[-1] for t in tensors), 0, []
+        for t in tensors:
+            sides = (at, width - at - t.shape[-1])
+            rows.append(wg.concat([_zeros(t, sides[0]), t, _zeros(t, sides[1])], axis=-1))
+            at += t.shape[-1]
+        return wg.concat(rows, axis=-2)
+
+    return run
+
+
+def _zeros(like: Any, columns: int) -> Any:
+    return wg.zeros((*like.shape[:-1], columns), dtype=like.dtype)
+
+
 # Core ops whose rules take leading axes.
-STACKED = (Cholesky, SolveTriangular, Solve, CholeskySolve, MatrixInverse, Det, SLogDet)
+STACKED = (
+    *(Cholesky, SolveTriangular, Solve, CholeskySolve, MatrixInverse, Det, SLogDet),
+    *(QR, SVD, Eig, Eigh, EighGrad, MatrixPinv, BlockDiagonal),
+)

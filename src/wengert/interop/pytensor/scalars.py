@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce, singledispatch
 from typing import Any
 
 import numpy as np
 import pytensor.scalar.basic as ps
 import pytensor.scalar.math as pm
+from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.math import Argmax
+from pytensor.tensor.math import Argmax, MulWithoutZeros
 from pytensor.tensor.special import LogSoftmax, Softmax, SoftmaxGrad
 
 import wengert as wg
 
+from ...ops.special.gamma import ERFCX
 from .convert import NoRuleError, Walk, dtype_of, funcify, known, tensor, value_of
 
 
@@ -27,7 +29,7 @@ def scalar_function(op: Any, node: Any) -> Callable[..., Any]:
 
 def has_scalar_rule(op: Any) -> bool:
     """Return whether there is a rule for a scalar op, and for all in it."""
-    if isinstance(op, ps.Composite):
+    if isinstance(op, (ps.Composite, ScalarLoop)):
         return all(has_scalar_rule(node.op) for node in op.fgraph.apply_nodes)
     return scalar_function.dispatch(type(op)) is not scalar_function.dispatch(object)
 
@@ -49,6 +51,23 @@ def _log1mexp(x: Any) -> Any:
 def _half_away(x: Any) -> Any:
     whole = wg.trunc(x)
     return whole + wg.where(wg.abs(x - whole) >= 0.5, wg.sign(x), wg.zeros_like(x))
+
+
+def _erfcx(x: Any) -> Any:
+    """Return exp(x * x) erfc(x): for x >= 0 Shepherd's and Laframboise's polynomial, else twice the bell less that."""
+    size = wg.abs(x)
+    t = wg.where(wg.isinf(size), 1.0, (size - 3.75) / (size + 3.75))
+    right = reduce(lambda value, c: value * t + c, reversed(ERFCX), wg.zeros_like(t)) / (1.0 + 2.0 * size)
+    return wg.where(x < 0, 2.0 * wg.exp(x * x) - right, right)
+
+
+def _gamma(x: Any) -> Any:
+    """Return the gamma function: its logarithm is that of its size, and it changes its sign at every pole."""
+    below = wg.floor(x)
+    is_odd = wg.remainder(below, wg.full_like(x, 2.0)) == 1.0
+    sign = wg.where(x < 0, wg.where(is_odd, -1.0, 1.0), wg.copysign(wg.ones_like(x), x))
+    is_pole = (x < 0) & (x == below)
+    return wg.where(is_pole, math.nan, sign * wg.exp(wg.special.gammaln(x)))
 
 
 # In the dtype of the result.
@@ -108,6 +127,10 @@ _declare(
         pm.Erfc: wg.special.erfc,
         pm.Erfinv: wg.special.erfinv,
         pm.Erfcinv: wg.special.erfcinv,
+        pm.Erfcx: _erfcx,
+        pm.Gamma: _gamma,
+        pm.GammaU: lambda k, x: wg.special.gammaincc(k, x) * _gamma(k),
+        pm.GammaL: lambda k, x: wg.special.gammainc(k, x) * _gamma(k),
         pm.GammaLn: wg.special.gammaln,
         pm.Psi: wg.special.digamma,
         pm.TriGamma: lambda x: wg.special.polygamma(1, x),
@@ -139,6 +162,10 @@ _declare(
         ps.NEQ: wg.not_equal,
         ps.IsNan: wg.isnan,
         ps.IsInf: wg.isinf,
+        ps.Real: wg.real,
+        ps.Imag: wg.imag,
+        ps.Conj: wg.conj,
+        ps.Angle: lambda x: wg.atan2(wg.imag(x), wg.real(x)),
     },
     _compared,
 )
@@ -150,15 +177,44 @@ def _switch(op: Any, node: Any) -> Callable[..., Any]:
     return lambda c, a, b: wg.where(tensor(c, np.bool_), tensor(a, dtype), tensor(b, dtype))
 
 
+def _within(fgraph: Any, xs: Sequence[Any]) -> list[Any]:
+    """Return the outputs of a graph of scalar ops, element by element."""
+    values = dict(zip(fgraph.inputs, xs, strict=True))
+    for inner in fgraph.toposort():
+        given = [value_of(values, v) for v in inner.inputs]
+        found = scalar_function(inner.op, inner)(*given)
+        values.update(zip(inner.outputs, found if isinstance(found, list) else [found], strict=True))
+    return [value_of(values, v) for v in fgraph.outputs]
+
+
 @scalar_function.register(ps.Composite)
 def _composite(op: Any, node: Any) -> Callable[..., Any]:
-    def run(*xs: Any) -> Any:
-        values = dict(zip(op.fgraph.inputs, xs, strict=True))
-        for inner in op.fgraph.toposort():
-            given = [value_of(values, v) for v in inner.inputs]
-            values[inner.outputs[0]] = scalar_function(inner.op, inner)(*given)
-        found = [value_of(values, v) for v in op.fgraph.outputs]
-        return found if len(found) > 1 else found[0]
+    return lambda *xs: _within(op.fgraph, xs)
+
+
+@scalar_function.register(ScalarLoop)
+def _loop(op: Any, node: Any) -> Callable[..., Any]:
+    """Return a loop that all elements go through together: those that are done stay as they are."""
+    count = len(op.outputs) - op.is_while
+
+    def run(steps: Any, *given: Any) -> Any:
+        shape = np.broadcast_shapes(*(np.shape(x) for x in (steps, *given)))
+        kinds = [v.type.dtype for v in op.fgraph.inputs]
+        full = [wg.broadcast_to(tensor(x, kind), shape) for x, kind in zip(given, kinds, strict=True)]
+        constants, limit = full[count:], wg.broadcast_to(tensor(steps, np.int64), shape)
+
+        def step(state: Any) -> Any:
+            at, has_ended, last = state
+            found = _within(op.fgraph, [*last, *constants])
+            kept = [wg.where(runs(at, has_ended), new, old) for old, new in zip(last, found[:count], strict=True)]
+            return at + 1, has_ended | (runs(at, has_ended) & found[-1]) if op.is_while else has_ended, kept
+
+        def runs(at: Any, has_ended: Any) -> Any:
+            return (at < limit) & ~has_ended
+
+        begin = (wg.zeros((), dtype=np.int64), wg.zeros(shape, dtype=np.bool_), full[:count])
+        _, has_ended, last = wg.while_loop(lambda state: wg.any(runs(*state[:2])), step, begin)
+        return [*last, has_ended] if op.is_while else last
 
     return run
 
@@ -177,9 +233,16 @@ def _elemwise(op: Any, node: Any, walk: Walk) -> Callable[..., Any]:
     return run
 
 
+def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
+    """Return the product of what is not 0; of nothing else than zeros it is 0."""
+    is_zero = x == 0
+    return wg.where(wg.all(is_zero, axis=axis), 0, wg.prod(wg.where(is_zero, 1, x), axis=axis))
+
+
 _REDUCTIONS: dict[type, Callable[..., Any]] = {
     ps.Add: wg.sum,
     ps.Mul: wg.prod,
+    MulWithoutZeros: _product_of_others,
     ps.Maximum: wg.max,
     ps.Minimum: wg.min,
     ps.AND: wg.all,
@@ -198,7 +261,7 @@ def _reduction(op: Any, node: Any, walk: Walk) -> Callable[..., Any]:
         axes = tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
         if not axes:
             return tensor(x, dtype)
-        if fn in (wg.sum, wg.prod):
+        if fn in (wg.sum, wg.prod, _product_of_others):
             x = tensor(x, getattr(op, "acc_dtype", None) or dtype)
         return tensor(fn(x, axis=axes), dtype)
 

@@ -92,7 +92,7 @@ _ERF_NARROW = (
     -3.671410208775849e-05, 1.3255524208235963e-05,
 )  # fmt: skip
 # (1 + 2x) exp(x*x) erfc(x) on [0, inf], in (x - 3.75) / (x + 3.75).
-_ERFCX = (
+ERFCX = (
     1.2375126308378275, -0.14024059858554702, 0.00358541548546369, 0.08227673849015102, -0.10880393014170746,
     0.09230432116019834, -0.05869339859054762, 0.0283622774215156, -0.009746579547619623, 0.0017556258324217529,
     0.00029371359480570737, -0.00029015397928986765, 5.164940777546399e-05, 2.2383912036550678e-05,
@@ -109,7 +109,7 @@ def _erf_near_zero(x: Array) -> Array:
 def _erfc_positive(x: Array) -> Array:
     """Return erfc of x >= 0; the product is exp(-x*x) times a factor that varies slowly."""
     x = np.minimum(x, 30.0)  # erfc(27) is 0 in float64 already
-    factor = _polynomial((x - 3.75) / (x + 3.75), _ERFCX) / (1.0 + 2.0 * x)
+    factor = _polynomial((x - 3.75) / (x + 3.75), ERFCX) / (1.0 + 2.0 * x)
     # x*x is rounded by up to half a unit in its last place, which exp would turn into a relative
     # error of x*x units: a high part with 26 bits has an exact square.
     high = (x * 134217729.0) - (x * 134217729.0 - x)

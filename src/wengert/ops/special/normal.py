@@ -16,7 +16,7 @@ from ..pointwise.arithmetic import exp, sqrt
 from ..pointwise.selection import sign, where
 from ..reduce.common import running_dtype
 from ..structure.shapes import cast
-from .gamma import _ERFCX, _SQRT_PI, _erf_near_zero
+from .gamma import _SQRT_PI, ERFCX, _erf_near_zero
 from .wide import Array, choose, horner, in_float64
 
 _NO_ONNX = Missing("ONNX has no such operator")
@@ -26,7 +26,7 @@ _SQRT_2 = math.sqrt(2.0)
 def _erfcx(x: Array) -> Array:
     """Return exp(x*x) erfc(x) for x >= 0."""
     t = np.where(np.isinf(x), 1.0, (x - 3.75) / (x + 3.75))
-    return horner(t, _ERFCX) / (1.0 + 2.0 * x)
+    return horner(t, ERFCX) / (1.0 + 2.0 * x)
 
 
 def _log_erfc(x: Array) -> Array:
