@@ -16,12 +16,11 @@ from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..execute.engines import XLA, chosen, named
 from ..nn.parameter import Parameter
-from ..ops.collective.group import current
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
 from .arguments import as_function
-from .engines.engine import Engine, OnXLA, engine_for, one_thread, run_placed
-from .mesh import Mesh, OnMesh, as_mesh, for_all_ranks
+from .engines.engine import Engines, engine_for, one_thread, run_placed
+from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, as_pipeline, pipelined
 from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
 from .placing.partition import Partitioned, partition_graph
@@ -65,12 +64,12 @@ def checked_in_specs(in_specs: Any, what: str) -> tuple[Any, ...]:
 
 
 class Made(NamedTuple):
-    """A program for one kind of call: what ranks run, the traced graph, the whole results' specs, by rank an engine."""
+    """A program for one kind of call: what ranks run, the traced graph, the results' whole specs, engines by name."""
 
     program: Partitioned | Pipelined
     graph: Graph
     wholes: tuple[Spec, ...]
-    engines: dict[Any, Engine | OnXLA]
+    engines: dict[str, Engines]
 
 
 class Program:
@@ -187,14 +186,13 @@ class Program:
         if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
             return self._inside(args)
         made, graph, wholes, engines = self._lowered(args)
-        group, name = current(), self._engine or get_mode().engine
-        key = (name, *((group.transport.rank, group.transport) if isinstance(group, OnMesh) else ()))
-        engine = engines.get(key)
-        if engine is None:
+        name = self._engine or get_mode().engine
+        if name not in engines:
             on_xla = chosen(graph, name, "", self.mesh.size).name == XLA
             if on_xla:
                 refuse_blocks_on_xla(self._name, self.mesh, self._blocks)
-            engine = engines[key] = engine_for(made, None, on_xla)
+            engines[name] = Engines(functools.partial(engine_for, made, None, on_xla))
+        engine = engines[name].here()
         names = [graph.names[n] for n in graph.inputs]
         leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
         leaves = [x._data if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]

@@ -31,7 +31,7 @@ from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
 from ..execute.native.run.spilling import folder_of
 from ..passes.cse import cse
-from .engines.engine import Engine, OnXLA, engine_for, one_thread, run_placed
+from .engines.engine import Engines, engine_for, one_thread, run_placed
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, as_pipeline, pipelined
@@ -66,10 +66,10 @@ class OnMeshExecutor:
         names: Sequence[str],
         wholes: Sequence[Spec],
         kept: Mapping[int, str],
-        engine: Engine | OnXLA,
+        engines: Engines,
         time: CallTime,
     ) -> None:
-        self.program, self.engine, self.time = program, engine, time
+        self.program, self.engines, self.time = program, engines, time
         self.names = names  # of the inputs, as errors call them
         self.wholes = wholes  # the whole outputs' specs
         self.kept = kept  # of outputs in parts, as errors call them
@@ -78,8 +78,9 @@ class OnMeshExecutor:
         """Return the outputs' values, which share memory with nothing else."""
         start = perf_counter()
         with one_thread():
-            self.engine.check(self.names, arrays)
-            found = run_placed(self.engine, self.program, arrays, self.names, self.wholes, self.kept)
+            engine = self.engines.here()
+            engine.check(self.names, arrays)
+            found = run_placed(engine, self.program, arrays, self.names, self.wholes, self.kept)
         self.time.within += perf_counter() - start
         return found
 
@@ -93,22 +94,27 @@ class OnMeshExecutor:
 class OnDevicesExecutor(OnMeshExecutor):
     """The same on XLA, where what JAX says of the program can be seen."""
 
-    engine: OnDevices
+    @property
+    def compiled(self) -> Any:
+        """The program as XLA has it."""
+        engine = self.engines.here()
+        assert isinstance(engine, OnDevices)
+        return engine.compiled
 
     @property
     def ir(self) -> str:
         """The program as XLA is given it."""
-        return self.engine.compiled.ir
+        return self.compiled.ir
 
     @property
     def memory(self) -> Any:
         """The memory that a run needs on each device, as XLA says."""
-        return self.engine.compiled.memory
+        return self.compiled.memory
 
     @property
     def transfers(self) -> Any:
         """The arrays that the last run moved between the host and the devices."""
-        return self.engine.compiled.transfers
+        return self.compiled.transfers
 
 
 class StepOnMesh(Jit):
@@ -202,9 +208,10 @@ class StepOnMesh(Jit):
                 cuts = self._cuts(self.pipeline, traced, call)
                 made = pipelined(cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline, self.spread)
             self.partitions.append(made)
-            ready = engine_for(made, self.limit, on_xla, donated, replaced)
-            of_engine = OnDevicesExecutor if isinstance(ready, OnDevices) else OnMeshExecutor
-            return of_engine(made, names, [n.spec for n in graph.outputs], kept if placed else {}, ready, self.time)
+            engines = Engines(functools.partial(engine_for, made, self.limit, on_xla, donated, replaced))
+            of_engine = OnDevicesExecutor if isinstance(engines.here(), OnDevices) else OnMeshExecutor
+            wholes = [n.spec for n in graph.outputs]
+            return of_engine(made, names, wholes, kept if placed else {}, engines, self.time)
 
         return compile
 

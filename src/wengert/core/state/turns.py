@@ -21,7 +21,8 @@ import math
 import time
 import weakref
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from threading import get_ident
 from typing import TypeVar
@@ -49,6 +50,8 @@ _all: weakref.WeakSet[Turn] = weakref.WeakSet()
 # The threads that hold turns, with how many, and those that wait for one.
 _holding: dict[int, int] = {}
 _waiting: dict[int, Turn] = {}
+# The threads of which one runs at a time, with what they belong to: simulated ranks.
+_alternating: dict[int, object] = {}
 
 
 class Turn:
@@ -104,6 +107,8 @@ def holding(turns: Sequence[Turn], run: Callable[[], T]) -> T:
         )
     if get_capture() is not None:
         return _at_once(turn, turns[1:], run)
+    if me in _alternating:
+        _refuse_shared(me, turn)
     outer = _holding.get(me, 0)
     if outer:
         _announce(me, turn)
@@ -142,6 +147,29 @@ def _at_once(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
     finally:
         if got == [True]:
             turn.lock.release()
+
+
+@contextmanager
+def alternating(group: object) -> Iterator[None]:
+    """Say that this thread runs while no other of its group does: what one of these holds none can wait for."""
+    me = get_ident()
+    _alternating[me] = group
+    try:
+        yield
+    finally:
+        del _alternating[me]
+
+
+def _refuse_shared(me: int, turn: Turn) -> None:
+    """Raise GraphError where a thread that waits for this one holds a turn."""
+    for holder in turn.words:
+        if holder != me and _alternating.get(holder) is _alternating[me]:
+            fail(
+                GraphError,
+                "a compiled function writes to state which another simulated rank is at work with, and waits",
+                "Processes each have their own: make model and optimiser in the function that ranks run. Outside of "
+                "wg.distribute.simulate a step on a mesh runs all ranks by itself.",
+            )
 
 
 def is_held_here(turn: Turn) -> bool:
@@ -205,7 +233,7 @@ def _forget_others() -> None:
         for word in (BY_PYTHON, BY_NATIVE):
             if turn.words[word] != me:
                 turn.words[word] = 0
-    for threads in (_holding, _waiting):
+    for threads in (_holding, _waiting, _alternating):
         for thread in [t for t in threads if t != me]:
             del threads[thread]
 

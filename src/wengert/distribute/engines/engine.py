@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ...execute.jit.executor import Executor, executor
 from ...execute.native.budget.within import Limit
 from ...ops.collective.group import current, entered
-from ..mesh import Mesh, OnMesh
+from ..mesh import Mesh, OnMesh, Transport
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
 from ..placing.placement import Placement, is_whole
@@ -104,6 +104,27 @@ def engine_for(
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
     return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)
+
+
+class Engines:
+    """The engines of one program: of every rank that runs it its own, and one for all ranks of this process.
+
+    Simulated ranks may share what was compiled once. The engine of a rank that comes in another job is made anew.
+    """
+
+    def __init__(self, make: Callable[[], Engine | OnXLA]) -> None:
+        self._make = make
+        self._made: dict[int | None, tuple[Transport | None, Engine | OnXLA]] = {}
+
+    def here(self) -> Engine | OnXLA:
+        """Return the engine for who runs here."""
+        group = current()
+        transport = group.transport if isinstance(group, OnMesh) else None
+        rank = None if transport is None else transport.rank
+        found = self._made.get(rank)
+        if found is None or found[0] is not transport:
+            found = self._made[rank] = transport, self._make()
+        return found[1]
 
 
 def one_thread() -> AbstractContextManager[Any]:

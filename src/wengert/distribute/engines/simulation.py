@@ -18,7 +18,7 @@ import numpy as np
 from ...core.errors import GraphError, WengertError, error, fail, user_location
 from ...core.ops.op import Op
 from ...core.spec import show
-from ...core.state.turns import is_held_here
+from ...core.state.turns import alternating, is_held_here
 from ...ops.collective.group import entered
 from ...ops.random.generator import default_generator
 from ..arguments import as_function
@@ -198,7 +198,7 @@ class _Job:
         what, found = "ended", None
         try:
             rank.wait()
-            with entered(OnMesh(self.mesh, rank)):
+            with alternating(self), entered(OnMesh(self.mesh, rank)):
                 self.results[rank.rank] = fn()
         except _Stopped:
             return

@@ -1,0 +1,115 @@
+"""What simulated ranks share: programs that were compiled once, and state that is none of theirs alone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import distribute as dist
+from wengert import nn
+
+MESH = dist.Mesh(data=2)
+X = wg.tensor(np.random.default_rng(0).normal(size=(8, 4)))
+ROWS = wg.arange(8.0, dtype="float64").reshape(8, 1)
+
+
+def ended(run: Callable[[], Any]) -> Any:
+    """What `run` returns, or raises, within a minute."""
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(run())
+        except BaseException as e:
+            found.append(e)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found, "it waits for ever"
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def on_ranks(fn: Callable[..., Any]) -> Any:
+    return ended(lambda: dist.simulate(MESH).run(lambda: fn(X).numpy().tolist()))
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+@pytest.mark.parametrize("begins_outside", [False, True])
+def test_a_step_on_a_mesh_that_ranks_share(begins_outside: bool, pipelined: bool) -> None:
+    """Each rank computes its own part by it, in one job and in the next."""
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)).to(wg.float64)
+    mesh = dist.Mesh(pipe=2) if pipelined else MESH
+    step = dist.jit(
+        lambda x, rows: (model(x) * rows).sum(),
+        mesh=mesh,
+        in_specs=(None, None) if pipelined else ("data", "data"),
+        pipeline=dist.Pipeline("pipe", 2) if pipelined else None,
+    )
+    alone = float((model(X) * ROWS).sum())
+    if begins_outside:
+        np.testing.assert_allclose(float(step(X, ROWS)), alone)
+    for _ in range(2):
+        found = ended(lambda: dist.simulate(mesh).run(lambda: float(step(X, ROWS))))
+        np.testing.assert_allclose(found, [alone] * 2)
+    np.testing.assert_allclose(float(step(X, ROWS)), alone)
+
+
+def test_functions_on_a_mesh_that_ranks_share() -> None:
+    for f in (
+        dist.partition(lambda x: (x * ROWS).sum(), MESH, ("data",)),
+        dist.shard_map(lambda x: dist.all_reduce(x.sum(), "data"), MESH, ("data",), None),
+        wg.jit(lambda x: dist.all_reduce(x.sum(), "data")),
+    ):
+        first = on_ranks(f)
+        assert first[0] == first[1]
+        assert on_ranks(f) == first
+
+
+@pytest.mark.parametrize("by_mesh", [False, True])
+def test_state_that_ranks_share_is_an_error(by_mesh: bool) -> None:
+    """Two ranks that train one model would write to it in turn; each holds what the other waits for."""
+    model = nn.Linear(4, 1).to(wg.float64)
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss if by_mesh else dist.all_reduce(loss.detach(), "data")
+
+    made = dist.jit(step, mesh=MESH, in_specs=("data",)) if by_mesh else wg.jit(step)
+    for _ in range(2):
+        with pytest.raises(wg.GraphError, match="state which another simulated rank is at work with") as found:
+            on_ranks(made)
+        assert os.path.basename(__file__) in str(found.value).splitlines()[0]
+
+
+def test_state_of_each_rank_is_its_own() -> None:
+    def train() -> list[float]:
+        wg.manual_seed(0)
+        model = nn.Linear(4, 1).to(wg.float64)
+        optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+        @dist.jit(mesh=MESH, in_specs=("data",))
+        def step(x: Any) -> Any:
+            loss = (model(x) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return [float(step(X)) for _ in range(3)]
+
+    first, second = ended(lambda: dist.simulate(MESH).run(train))
+    assert first == second
+    np.testing.assert_allclose(first, train())
