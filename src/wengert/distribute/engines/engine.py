@@ -13,6 +13,7 @@ from ...core.tensor import Tensor
 from ...execute.jit.executor import Executor, executor
 from ...execute.native.budget.within import Limit
 from ...ops.collective.group import current, entered
+from ...ops.index.memory import Occupied
 from ..mesh import Mesh, OnMesh, Transport
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
@@ -159,8 +160,11 @@ def run_placed(
         ]
         rows = engine.run([[column[k] for column in columns] for k in range(len(engine.ranks))])
         if isinstance(engine, (Lockstep, LockstepStages)):  # others run executors, which give new arrays
-            seen = [part for column in columns for part in column]
-            rows = [[_apart(v, seen) for v in row] for row in rows]
+            seen = Occupied()
+            for column in columns:
+                for part in column:
+                    seen.add(np.asarray(part))
+            rows = [[_apart(np.asarray(v), seen) for v in row] for row in rows]
         found = [
             np.asarray(rows[0][i])
             if is_whole(placement)
@@ -183,9 +187,9 @@ def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], 
     return dict(zip(ranks, parts_of(x, placement, mesh, ranks, name), strict=True))
 
 
-def _apart(v: Any, seen: list[Any]) -> Any:
+def _apart(v: Any, seen: Occupied) -> Any:
     """Return an array that shares no memory with those that were seen; it is seen then."""
-    v = np.asarray(v)
-    v = v.copy() if any(np.may_share_memory(v, a) for a in seen) else v
-    seen.append(v)
+    if seen.add(v):
+        v = v.copy()
+        seen.add(v)
     return v

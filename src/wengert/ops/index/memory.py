@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,27 @@ def bounds(x: Array) -> tuple[int, int]:
     for n, step in zip(x.shape, x.strides):
         low, high = low + min(0, step * (n - 1)), high + max(0, step * (n - 1))
     return low, high + x.itemsize
+
+
+class Occupied:
+    """The memory that arrays lie in: ranges of addresses that do not overlap, in order."""
+
+    __slots__ = ("_starts", "_ends")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, x: Array) -> bool:
+        """Note an array, and return whether it may have elements in common with one that was noted before."""
+        low, high = bounds(x)
+        if low == high:
+            return False
+        first, last = bisect_right(self._ends, low), bisect_left(self._starts, high)
+        if first < last:
+            low, high = min(low, self._starts[first]), max(high, self._ends[last - 1])
+        self._starts[first:last], self._ends[first:last] = [low], [high]
+        return first < last
 
 
 def slices(part: Array, whole: Array) -> Any:
