@@ -113,3 +113,31 @@ def test_state_of_each_rank_is_its_own() -> None:
     first, second = ended(lambda: dist.simulate(MESH).run(train))
     assert first == second
     np.testing.assert_allclose(first, train())
+
+
+def test_what_ranks_pass_on_is_their_own() -> None:
+    """A rank that is sent a value has it still when the sender has computed something else in that memory."""
+    attention = lambda *qkv: (nn.functional.scaled_dot_product_attention(*qkv[:3], is_causal=True) * qkv[3]).sum()
+    gradients = lambda *given: wg.grad(attention, argnums=(0, 1, 2))(*given)
+    rng = np.random.default_rng(0)
+    given = [wg.tensor(rng.normal(size=(4, 4, 8, 2))) for _ in range(4)]
+    alone = [g.numpy() for g in gradients(*given)]
+    for ranks in (2, 4):
+        mesh = dist.Mesh(data=2, context=ranks)
+        f = dist.partition(gradients, mesh, (dist.PartitionSpec("data", None, "context"),) * 4)
+        for found in dist.simulate(mesh).run(lambda f=f: [g.numpy() for g in f(*given)]):
+            for a, b in zip(found, alone, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["permute", "broadcast", "all_gather", "all_to_all", "reduce_scatter", "all_reduce"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_results_share_no_memory_with_what_ranks_bring(name: str, ranks: int) -> None:
+    more = {"permute": ([(i, (i + 1) % ranks) for i in range(ranks)],), "all_to_all": (0, 0)}.get(name, ())
+
+    def work() -> Any:
+        x = wg.ones(4, 4)
+        return x.numpy(), getattr(dist, name)(x, "ranks", *more).numpy()
+
+    found = dist.simulate(ranks).run(work)
+    assert not any(np.may_share_memory(given, got) for given, _ in found for _, got in found)

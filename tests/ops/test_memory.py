@@ -19,6 +19,7 @@ def test_what_was_noted_is_what_may_share_memory(seed: int) -> None:
         view = view[: rng.integers(0, 4)] if rng.random() < 0.7 else view
         expected = any(np.may_share_memory(view, x) for x in noted)
         # Ranges that overlap are one: what lies between two is taken to be noted only where a third one joins them.
+        assert occupied.touches(view) == expected
         assert occupied.add(view) == expected
         noted.append(view)
 

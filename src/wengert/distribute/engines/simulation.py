@@ -20,6 +20,7 @@ from ...core.ops.op import Op
 from ...core.spec import show
 from ...core.state.turns import alternating, is_held_here
 from ...ops.collective.group import entered
+from ...ops.index.memory import Occupied
 from ...ops.random.generator import default_generator
 from ..arguments import as_function
 from ..mesh import Mesh, OnMesh, Transport
@@ -177,7 +178,7 @@ class _Job:
         if first.op is None:
             results = [any((x != brought[0]).any() for x in brought)] * len(members)
         else:
-            results = first.op.facets["collective"](brought, **first.attrs)
+            results = _apart(first.op.facets["collective"](brought, **first.attrs), brought)
         for i in members:
             del waiting[i]
         return dict(zip(members, (np.asarray(r) for r in results), strict=True))
@@ -205,6 +206,14 @@ class _Job:
         except BaseException as e:
             what, found = "raised", noted(e, rank.rank)
         self.steps.put((rank.rank, what, found))
+
+
+def _apart(results: Sequence[Any], brought: Sequence[Any]) -> list[Any]:
+    """Return results that share no memory with what ranks brought: each goes on to write to its own."""
+    memory = Occupied()
+    for x in brought:
+        memory.add(x)
+    return [x.copy() if memory.touches(x) else x for x in map(np.asarray, results)]
 
 
 def noted(e: BaseException, rank: int) -> BaseException:

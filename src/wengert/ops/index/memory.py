@@ -57,6 +57,11 @@ class Occupied:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
+    def touches(self, x: Array) -> bool:
+        """Return whether an array may have elements in common with one that was noted."""
+        low, high = bounds(x)
+        return low < high and bisect_right(self._ends, low) < bisect_left(self._starts, high)
+
     def add(self, x: Array) -> bool:
         """Note an array, and return whether it may have elements in common with one that was noted before."""
         low, high = bounds(x)
