@@ -32,7 +32,7 @@ def alone(kind: str) -> np.ndarray:
 # Every model by every plan is scripts/plans.py, on all engines; here stand those that show most.
 OF_GPT = {"fsdp", "pipeline", "data pipeline", "data tensor", "pipeline tensor", "fsdp context"}
 # Plans of which two models of the tests are enough every time: what they are made of is in others.
-COMPOSED = {"accumulated", "recomputed", "budget", "sequence", "context"}
+COMPOSED = {"accumulated", "recomputed", "budget", "spilled", "sequence", "context"}
 
 
 def always(kind: str, plan: str) -> bool:
@@ -186,11 +186,14 @@ def test_a_budget_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     free = dist.simulate(mesh).run(work, None)
     assert all(e.memory.growth > 200_000 for e in made_of)
-    made_of.clear()
-    kept = dist.simulate(mesh).run(work, "200kB")
-    assert made_of
-    assert all(e.memory.growth <= 200_000 for e in made_of)
-    np.testing.assert_allclose(kept, free, rtol=1e-6)
+    for run in (dist.simulate(mesh).run, lambda work, memory: [work(memory)] * 2):
+        made_of.clear()
+        kept = run(work, "200kB")
+        assert made_of
+        assert all(e.memory.growth <= 200_000 for e in made_of)
+        np.testing.assert_allclose(kept, free, rtol=1e-6)
+    with pytest.raises(wg.GraphError, match="cannot run within 1,000 bytes"):
+        work("1kB")
     with pytest.raises(wg.GraphError, match="a pipeline and memory="):
         dist.jit(len, mesh=dist.Mesh(pipe=2), memory="1GB", pipeline=dist.Pipeline("pipe", 2))
     with pytest.raises(wg.GraphError, match="spill=True and no memory"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -141,7 +143,11 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "fsdp accumulated": Mesh(data=2, pipe=1),
         "zero accumulated": Mesh(data=2, pipe=1),
         "fsdp recomputed": Mesh(data=2),
+        "data budget": Mesh(data=2),
+        "zero budget": Mesh(data=2),
         "fsdp budget": Mesh(data=2),
+        "tensor budget": Mesh(model=2),
+        "fsdp spilled": Mesh(data=2),
         "data blocks": Mesh(data=2),
         "zero blocks": Mesh(data=2),
         "fsdp blocks": Mesh(data=2),
@@ -166,6 +172,8 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "fsdp tensor accumulated": Mesh(data=2, model=2, pipe=1),
         "sequence tensor pipeline": Mesh(pipe=2, model=2),
         "context pipeline": Mesh(context=2, pipe=2),
+        "fsdp tensor budget": Mesh(data=2, model=2),
+        "data context spilled": Mesh(data=2, context=2),
         "fsdp tensor blocks": Mesh(data=2, model=2),
     },
 }
@@ -175,7 +183,7 @@ BLOCKS = {"data": 4}
 
 def is_for(plan: str, kind: str, engine: str = "native") -> bool:
     """Whether a plan can be followed with a model: experts need some, sequences positions, some plans native code."""
-    if engine.startswith("xla") and {"budget", "blocks"} & set(plan.split()):
+    if engine.startswith("xla") and {"budget", "spilled", "blocks"} & set(plan.split()):
         return False
     return (kind == "experts" or "expert" not in plan) and (
         kind in TOKENS or not {"context", "sequence"} & set(plan.split())
@@ -217,23 +225,40 @@ def losses(
         if words & {"pipeline", "accumulated"}:
             schedule, laps = ("gpipe" if "gpipe" in words else "1f1b"), (2 if "interleaved" in words else 1)
             pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps)
-        train = dist.jit(
-            step,
-            mesh=mesh,
-            in_specs=(inputs, batch),
-            zero="data" if "zero" in words else None,
-            sequence="model" if "sequence" in words else None,
-            pipeline=pipeline,
-            memory="1MB" if "budget" in words else None,
-            blocks=BLOCKS if "blocks" in words else None,
-        )
+
+        def made(memory: int | None) -> Any:
+            return dist.jit(
+                step,
+                mesh=mesh,
+                in_specs=(inputs, batch),
+                zero="data" if "zero" in words else None,
+                sequence="model" if "sequence" in words else None,
+                pipeline=pipeline,
+                memory=memory,
+                spill="spilled" in words,
+                blocks=BLOCKS if "blocks" in words else None,
+            )
+
+        train = made(least(made(1), *next(batches(kind))) if words & {"budget", "spilled"} else None)
+    return [float(train(x, y)) for x, y in islice(batches(kind), steps)]
+
+
+def batches(kind: str) -> Iterator[tuple[Any, Any]]:
+    """The batches of a training run: without end, and always the same."""
     rng, shape = np.random.default_rng(1), SHAPES[kind]
-    found = []
-    for _ in range(steps):
+    while True:
         x = rng.integers(0, 12, shape) if kind in TOKENS else rng.normal(size=shape)
-        y = rng.integers(0, 4, x.size if kind in TOKENS else shape[0])
-        found.append(float(train(wg.tensor(x), wg.tensor(y))))
-    return found
+        yield wg.tensor(x), wg.tensor(rng.integers(0, 4, x.size if kind in TOKENS else shape[0]))
+
+
+def least(step: Any, *args: Any) -> int:
+    """The least budget of memory that a step can keep to, as it says when it is called with less."""
+    told = ""
+    try:
+        step(*args)
+    except wg.GraphError as e:
+        told = str(e)
+    return int(re.findall(r"memory=(\d+)", told)[0])
 
 
 def all_losses(cases: list[tuple[str, str, int]], steps: int) -> list[list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..placing.placement import Placement, is_whole
 from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
+from .simulation import Simulation
 from .stages import LockstepStages, OneStage
 from .xla import OnDevices
 from .xla_stages import StageOnDevice, StagesOnDevices
@@ -57,6 +59,31 @@ class Lockstep:
         return run_lockstep(self.program, feeds)
 
 
+class InTurns:
+    """All ranks in this process, each of which runs native code within a limit of memory; they take turns."""
+
+    def __init__(self, program: Partitioned, limit: Limit) -> None:
+        self.program = program
+        self.ranks: Sequence[int] = range(program.mesh.size)
+        self.executor = executor(program.graph, None, limit)
+
+    def check(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
+        """Do nothing: all ranks were given these."""
+
+    def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return every rank's outputs."""
+        return Simulation(self.program.mesh).run_each([partial(self._run, r, feeds[r]) for r in self.ranks])
+
+    def _run(self, rank: int, feed: Sequence[Any]) -> list[Any]:
+        with self.program.telling(rank):
+            return self.executor.run(fed(feed))
+
+
+def fed(values: Sequence[Any]) -> list[Any]:
+    """Return a program's inputs as executors take them."""
+    return [x if x.flags.c_contiguous else np.array(x, order="C") for x in values]
+
+
 class OneRank:
     """One rank, whose steps are native code; the others run the same program elsewhere."""
 
@@ -80,7 +107,7 @@ class OneRank:
                 # What moves while other steps run needs memory that no budget knows of.
                 exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
                 self.executor = executor(self.program.graph, None, self.limit, exchanges=exchanges)
-            found = self.executor.run([x if x.flags.c_contiguous else np.array(x, order="C") for x in feeds[0]])
+            found = self.executor.run(fed(feeds[0]))
         self.agreement.left([x for x, is_whole in zip(found, self.is_whole, strict=True) if is_whole])
         return [found]
 
@@ -94,8 +121,8 @@ def engine_for(
 ) -> Engine | OnXLA:
     """Return the engine of a program: of the rank that runs here, else of all ranks in this process.
 
-    A rank of native code keeps to a limit of memory; of all ranks in one process there is none to keep to. On XLA
-    results may take the memory of `donated` inputs; `replaced` says which output takes an input's place.
+    Ranks keep to a limit of memory, by native code. On XLA results may take the memory of `donated` inputs; `replaced`
+    says which output takes an input's place.
     """
     group = current()
     if on_xla:
@@ -104,7 +131,9 @@ def engine_for(
         return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
         return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
-    return OneRank(program, group, limit) if isinstance(group, OnMesh) else Lockstep(program)
+    if isinstance(group, OnMesh):
+        return OneRank(program, group, limit)
+    return Lockstep(program) if limit is None else InTurns(program, limit)
 
 
 class Engines:
