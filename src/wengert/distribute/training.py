@@ -104,7 +104,7 @@ class OnDevicesExecutor(OnMeshExecutor):
     @property
     def ir(self) -> str:
         """The program as XLA is given it."""
-        return self.compiled.ir
+        return str(self.compiled.ir)
 
     @property
     def memory(self) -> Any:

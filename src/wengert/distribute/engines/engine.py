@@ -23,7 +23,7 @@ from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .simulation import Simulation
-from .stages import LockstepStages, OneStage
+from .stages import LockstepStages, OneStage, fed
 from .xla import OnDevices
 from .xla_stages import StageOnDevice, StagesOnDevices
 
@@ -77,11 +77,6 @@ class InTurns:
     def _run(self, rank: int, feed: Sequence[Any]) -> list[Any]:
         with self.program.telling(rank):
             return self.executor.run(fed(feed))
-
-
-def fed(values: Sequence[Any]) -> list[Any]:
-    """Return a program's inputs as executors take them."""
-    return [x if x.flags.c_contiguous else np.array(x, order="C") for x in values]
 
 
 class OneRank:

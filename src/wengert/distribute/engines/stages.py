@@ -83,6 +83,11 @@ def given(store: dict[int, Any], value: int, spec: Spec) -> Any:
     return np.zeros(spec.shape, spec.dtype) if found is None else found
 
 
+def fed(values: Sequence[Any]) -> list[Any]:
+    """Return a program's inputs as executors take them."""
+    return [x if x.flags.c_contiguous else np.array(x, order="C") for x in values]
+
+
 class OneStage:
     """One rank of a pipeline, whose tasks are native code; the others run elsewhere."""
 
@@ -143,7 +148,7 @@ class OneStage:
 
     def _fed(self, values: Sequence[Any]) -> list[Any]:
         """Return the program's inputs as executors take them."""
-        return [np.ascontiguousarray(x).reshape(np.shape(x)) for x in values]
+        return fed(values)
 
     def _left(self, found: list[Any]) -> list[Any]:
         """Return the outputs; those that are whole are no news to the other ranks."""
