@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,14 @@ def test_sums_have_the_bits_of_the_simulation(ranks: int) -> None:
     for values, simulated in zip(found, dist.run(meshes.sums, ranks, engine="simulate"), strict=True):
         for name, value in values.items():
             assert value.tobytes() == simulated[name].tobytes(), name
+
+
+def test_an_environment_that_is_not_active_has_its_mpiexec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`venv/bin/python train.py`: what came with mpi4py is there, though no path says so."""
+    if shutil.which("mpiexec", path=str(Path(sys.executable).parent)) is None:
+        pytest.skip("mpiexec is not of this environment")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert dist.run(dist.rank, 2, engine="mpi") == [0, 1]
 
 
 SCRIPT = """

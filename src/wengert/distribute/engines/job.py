@@ -76,7 +76,13 @@ def lack(engine: str = "mpi") -> str:
         return "" if is_installed() else "jax"
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py"
-    return "" if shutil.which("mpiexec") else "mpiexec"
+    return "" if _mpiexec() else "mpiexec"
+
+
+def _mpiexec() -> str | None:
+    """Return where mpiexec is: that of this Python's environment, whether it is on the path or not, else the path's."""
+    own = os.path.dirname(sys.executable)
+    return shutil.which("mpiexec", path=own) or shutil.which("mpiexec")
 
 
 _SETTINGS = {
@@ -109,7 +115,7 @@ def start(
     env = {**os.environ, **threads, **variables, "PYTHONPATH": path}
     if engine == "xla":
         return Processes(ranks, command, env)
-    command = ["mpiexec", "-n", str(ranks), *command]
+    command = [_mpiexec() or "mpiexec", "-n", str(ranks), *command]
     return subprocess.Popen(command, env={**_SETTINGS, **env}, stdin=subprocess.DEVNULL)
 
 
