@@ -21,6 +21,7 @@ from ...core.ops.op import LEAF
 from ...core.references import Apart
 from ...core.spec import Spec, spec_of
 from ...core.state.capture import get_capture
+from ...core.state.collector import seldom
 from ...core.state.observer import observer, observers
 from ...core.state.turns import holding, turns_of
 from ...core.tensor import Tensor
@@ -397,6 +398,10 @@ class Jit(Inspected, Native):
 
     def _new_path(self, call: Call, found: Found) -> tuple[Path, Outside]:
         """Trace the path that this call takes; return it, and the values outside before."""
+        with seldom():
+            return self._new_path_of(call, found)
+
+    def _new_path_of(self, call: Call, found: Found) -> tuple[Path, Outside]:
         program, captures, _ = found
         traced, outside = self._trace(call, found)
         decisions = tuple(g.value for g in traced.guards)
