@@ -39,10 +39,10 @@ def _enter() -> None:
     global _before, _inside
     with _lock:
         _inside += 1
-        first, *rest = gc.get_threshold()
-        if _before is None and 0 < first < _MANY:
-            _before = first, *rest
-            gc.set_threshold(_MANY, *rest)
+        now = gc.get_threshold()
+        if _before is None and 0 < now[0] < _MANY:
+            _before = now
+            gc.set_threshold(_MANY, *now[1:])
 
 
 def _leave() -> None:
