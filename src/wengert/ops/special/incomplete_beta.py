@@ -13,7 +13,7 @@ logarithm of its base.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import comb
 from typing import Any
 
@@ -38,10 +38,10 @@ _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 # -- log B
 
 
-def _stirling(x: Array) -> Array:
-    """Return lgamma(x) less (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= 10."""
+def stirling(x: Any, xp: Any = np) -> Any:
+    """Return lgamma(x) less (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= 10; `xp` has the functions of its array."""
     inverse = 1.0 / x
-    return inverse * horner(inverse * inverse, STIRLING)
+    return inverse * horner(inverse * inverse, STIRLING, xp)
 
 
 def _betaln(a: Array, b: Array) -> Array:
@@ -59,7 +59,7 @@ def _betaln(a: Array, b: Array) -> Array:
 
 
 def _betaln_both_large(s: Array, m: Array) -> Array:
-    corrections = _stirling(s) + _stirling(m) - _stirling(s + m)
+    corrections = stirling(s) + stirling(m) - stirling(s + m)
     ratio = s / m
     powers = (s - 0.5) * (np.log(ratio) - np.log1p(ratio)) - m * np.log1p(ratio)
     out: Array = 0.5 * (math.log(2.0 * math.pi) - np.log(m)) + powers + corrections
@@ -69,7 +69,7 @@ def _betaln_both_large(s: Array, m: Array) -> Array:
 def _betaln_one_large(s: Array, m: Array) -> Array:
     # lgamma(m) - lgamma(s + m) by the difference of the two Stirling series.
     growth = (m - 0.5) * np.log1p(s / m) + s * np.log(s + m) - s
-    out: Array = _lgamma(s) - growth + (_stirling(m) - _stirling(s + m))
+    out: Array = _lgamma(s) - growth + (stirling(m) - stirling(s + m))
     return out
 
 
@@ -100,42 +100,51 @@ betaln_op = elementwise(
 # -- the integral
 
 
-def _moments(a: Array, b: Array, r: Array, orders: list[tuple[int, int]]) -> list[Array]:
+def _moments(a: Any, b: Any, r: Any, orders: Sequence[tuple[int, int]], xp: Any) -> list[Any]:
     """Return W with the integrand multiplied by (-v)**i log(base)**j, for each (i, j)."""
     power = b - 1.0
-    slope = np.maximum(a - power * r, 0.0)
-    scale = 1.0 / (slope + np.sqrt(np.abs(power) * r * (1.0 + r)) + np.minimum(a, 1.0))
-    end = (40.0 + np.maximum(power, 0.0) * np.log1p(r)) / a
-    high = np.log(end / scale) + 0.1
-    high = np.maximum(high, 1.0)
+    slope = xp.maximum(a - power * r, 0.0)
+    scale = 1.0 / (slope + xp.sqrt(xp.abs(power) * r * (1.0 + r)) + xp.minimum(a, 1.0))
+    end = (40.0 + xp.maximum(power, 0.0) * xp.log1p(r)) / a
+    high = xp.maximum(xp.log(end / scale) + 0.1, 1.0)
     step = (high - LOWEST) / (POINTS - 1)
-    totals = [np.zeros_like(a) for _ in orders]
-    for part in together(POINTS, a.size):
-        t = LOWEST + np.arange(part.start, part.stop)[:, None] * step
-        bent = np.exp(-t)
-        v = scale * np.exp(t - bent)
-        base = np.log1p(-r * np.expm1(-v))
-        term = v * (1.0 + bent) * np.exp(power * base - a * v)
-        for total, (i, j) in zip(totals, orders, strict=True):
-            total += (term * (-v) ** i * base**j).sum(axis=0)
+    totals = [xp.zeros_like(a) for _ in orders]
+    for part in together(POINTS, a.size, xp):
+        t = LOWEST + np.arange(float(part.start), part.stop)[:, None] * step
+        bent = xp.exp(-t)
+        v = scale * xp.exp(t - bent)
+        base = xp.log1p(-r * xp.expm1(-v))
+        term = v * (1.0 + bent) * xp.exp(power * base - a * v)
+        for k, (i, j) in enumerate(orders):
+            totals[k] += (term * (-v) ** i * base**j).sum(axis=0)
     return [(1.0 + r) * step * t for t in totals]
 
 
-def _log_front(a: Array, b: Array, x: Array, y: Array) -> Array:
-    """Return log(x**a y**b / B(a, b)), y = 1 - x."""
-    plain = a * np.log(x) + b * np.log(y) - _betaln(a, b)
-    p, q = np.maximum(a, 10.0), np.maximum(b, 10.0)
+def _log_front(a: Any, b: Any, x: Any, y: Any, log_beta: Any, xp: Any) -> Any:
+    """Return log(x**a y**b / B(a, b)), y = 1 - x, by log B(a, b)."""
+    plain = a * xp.log(x) + b * xp.log(y) - log_beta
+    p, q = xp.maximum(a, 10.0), xp.maximum(b, 10.0)
     total = p + q
     # Relative to the mean: the linear terms of the two logarithms cancel.
-    curved = p * _bent(x, (x * total - p) / p, p / total) + q * _bent(y, (y * total - q) / q, q / total)
-    corrections = _stirling(total) - _stirling(p) - _stirling(q)
-    by_stirling = curved + 0.5 * np.log(p * (q / total) / (2.0 * math.pi)) + corrections
-    out: Array = np.where(np.minimum(a, b) >= 10.0, by_stirling, plain)
-    return out
+    curved = p * _bent(x, (x * total - p) / p, p / total, xp) + q * _bent(y, (y * total - q) / q, q / total, xp)
+    corrections = stirling(total, xp) - stirling(p, xp) - stirling(q, xp)
+    by_stirling = curved + 0.5 * xp.log(p * (q / total) / (2.0 * math.pi)) + corrections
+    return xp.where(xp.minimum(a, b) >= 10.0, by_stirling, plain)
 
 
-def _bent(x: Array, away: Array, mean: Array) -> Array:
-    return np.where(np.abs(away) < 0.5, log_remainder(away), np.log(x / mean) - away)
+def _bent(x: Any, away: Any, mean: Any, xp: Any) -> Any:
+    return xp.where(xp.abs(away) < 0.5, log_remainder(away, xp), xp.log(x / mean) - away)
+
+
+def integrals_below_mean(
+    a: Any, b: Any, x: Any, y: Any, orders: Sequence[tuple[int, int]], log_beta: Any, xp: Any = np
+) -> list[Any]:
+    """Return I_x(a, b) for x below the mean, y = 1 - x, its integrand times what `orders` say (see `_moments`).
+
+    The arrays are vectors, `log_beta` is log B(a, b), and `xp` has their functions.
+    """
+    front = xp.exp(_log_front(a, b, x, y, log_beta, xp))
+    return [front * m for m in _moments(a, b, x / y, orders, xp)]
 
 
 def _betainc(a: Array, b: Array, x: Array) -> Array:
@@ -150,7 +159,8 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
 
 
 def _below_mean(a: Array, b: Array, x: Array, y: Array) -> Array:
-    return np.exp(_log_front(a, b, x, y)) * _moments(a, b, x / y, [(0, 0)])[0]
+    found: Array = integrals_below_mean(a, b, x, y, [(0, 0)], _betaln(a, b))[0]
+    return found
 
 
 betainc_op: Op = elementwise(
@@ -222,13 +232,16 @@ def _front_ratios(a: Any, b: Any, x: Any, i: int, j: int) -> dict[tuple[int, int
     return front_ratios(lambda p, q: slope_of_log_front(_polygamma, a, b, logs, p, q), i, j)
 
 
-def _slope_below_mean(a: Array, b: Array, x: Array, y: Array, i: int, j: int) -> Array:
+def slope_below_mean(ratios: Any, integrals: Callable[[Any], list[Any]], i: int, j: int) -> Any:
+    """Return the derivative of I_x(a, b) below the mean by those of h over h, and by the integrals of orders."""
     orders = [(p, q) for p in range(i + 1) for q in range(j + 1)]
-    ratios = _front_ratios(a, b, x, i, j)
-    moments = dict(zip(orders, _moments(a, b, x / y, orders), strict=True))
-    total = sum(comb(i, p) * comb(j, q) * ratios[i - p, j - q] * moments[p, q] for p, q in orders)
-    out: Array = np.exp(_log_front(a, b, x, y)) * np.asarray(total)
-    return out
+    found = dict(zip(orders, integrals(orders), strict=True))
+    return sum(comb(i, p) * comb(j, q) * ratios[i - p, j - q] * found[p, q] for p, q in orders)
+
+
+def _slope_below_mean(a: Array, b: Array, x: Array, y: Array, i: int, j: int) -> Array:
+    integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, _betaln(a, b))
+    return np.asarray(slope_below_mean(_front_ratios(a, b, x, i, j), integrals, i, j))
 
 
 def _slope(a: Array, b: Array, x: Array, i: int, j: int) -> Array:

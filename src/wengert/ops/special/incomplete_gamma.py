@@ -70,33 +70,35 @@ def _lower_series(a: Array, x: Array, n: int) -> list[Array]:
     return [math.factorial(j) * s for j, s in enumerate(total)]
 
 
-def _lower_integral(a: Array, x: Array, n: int) -> list[Array]:
+def lower_integral(a: Any, x: Any, n: int, xp: Any = np) -> list[Any]:
+    """Return T and its first n derivatives by the integral; `xp` has the functions of the arrays, vectors."""
     # The exponent lies below the line x - a v, and below a parabola where v < 1.
-    parabola = 2.0 * DEPTH / ((a - x) + np.sqrt((a - x) ** 2 + 4.0 * DEPTH * x / 3.0))
-    end = np.where(parabola < 1.0, parabola, (DEPTH + x) / a)
+    parabola = 2.0 * DEPTH / ((a - x) + xp.sqrt((a - x) ** 2 + 4.0 * DEPTH * x / 3.0))
+    end = xp.where(parabola < 1.0, parabola, (DEPTH + x) / a)
     for _ in range(6):
-        value = (x - a) * end - x * exp_remainder(-end)
-        end = end + (value + DEPTH) / (a - x - x * np.expm1(-end))
-    return _integrals(lambda v: (x - a) * v - x * exp_remainder(-v), end, n, -1.0)
+        value = (x - a) * end - x * exp_remainder(-end, xp)
+        end = end + (value + DEPTH) / (a - x - x * xp.expm1(-end))
+    return _integrals(lambda v: (x - a) * v - x * exp_remainder(-v, xp), end, n, -1.0, xp)
 
 
-def _upper_integral(a: Array, x: Array, n: int) -> list[Array]:
-    end = 2.0 * DEPTH / ((x - a) + np.sqrt((x - a) ** 2 + 2.0 * DEPTH * x))
+def upper_integral(a: Any, x: Any, n: int, xp: Any = np) -> list[Any]:
+    """Return G and its first n derivatives, as :func:`lower_integral` does."""
+    end = 2.0 * DEPTH / ((x - a) + xp.sqrt((x - a) ** 2 + 2.0 * DEPTH * x))
     for _ in range(8):
-        value = (a - x) * end - x * exp_remainder(end)
-        end = end - (value + DEPTH) / (a - x - x * np.expm1(end))
-    return _integrals(lambda u: (a - x) * u - x * exp_remainder(u), end, n, 1.0)
+        value = (a - x) * end - x * exp_remainder(end, xp)
+        end = end - (value + DEPTH) / (a - x - x * xp.expm1(end))
+    return _integrals(lambda u: (a - x) * u - x * exp_remainder(u, xp), end, n, 1.0, xp)
 
 
-def _integrals(exponent: Any, end: Array, n: int, sign: float) -> list[Array]:
+def _integrals(exponent: Any, end: Any, n: int, sign: float, xp: Any) -> list[Any]:
     """Return the integrals of exp(exponent(u)) (sign u)**j over 0 .. end, for j = 0 .. n."""
-    totals = [np.zeros_like(end) for _ in range(n + 1)]
+    totals = [xp.zeros_like(end) for _ in range(n + 1)]
     nodes, weights = gauss_legendre(NODES)
-    for part in together(NODES, end.size):
+    for part in together(NODES, end.size, xp):
         u = end * nodes[part, None]
-        term = weights[part, None] * np.exp(exponent(u))
-        for total in totals:
-            total += term.sum(axis=0)
+        term = weights[part, None] * xp.exp(exponent(u))
+        for j in range(n + 1):
+            totals[j] += term.sum(axis=0)
             term = term * (sign * u)
     return [end * t for t in totals]
 
@@ -104,7 +106,7 @@ def _integrals(exponent: Any, end: Array, n: int, sign: float) -> list[Array]:
 def _lower(a: Array, x: Array, n: int) -> list[Array]:
     out = [np.empty_like(a) for _ in range(n + 1)]
     small = a < SERIES_BELOW
-    for here, fn in ((small, _lower_series), (~small, _lower_integral)):
+    for here, fn in ((small, _lower_series), (~small, lower_integral)):
         if here.any():
             for o, v in zip(out, fn(a[here], x[here], n), strict=True):
                 o[here] = v
@@ -116,7 +118,7 @@ def _lower_part(a: Array, x: Array) -> Array:
 
 
 def _upper_part(a: Array, x: Array) -> Array:
-    return np.exp(log_density(a, np.log(x))) * _upper_integral(a, x, 0)[0]
+    return np.exp(log_density(a, np.log(x))) * upper_integral(a, x, 0)[0]
 
 
 def _upper_for_small_shape(a: Array, x: Array) -> Array:
@@ -181,7 +183,7 @@ def _ratio(a: Array, w: Array, n: int) -> Array:
     ratios = density_ratios(_log_density_steps(a, w, n))
     above = np.where(a < SERIES_BELOW, x >= a + 1.0, x >= a)
     out = np.empty_like(a)
-    for here, fn, sign in ((above, _upper_integral, 1.0), (~above, _lower, -1.0)):
+    for here, fn, sign in ((above, upper_integral, 1.0), (~above, _lower, -1.0)):
         if here.any():
             parts = fn(a[here], x[here], n)
             picked = [np.broadcast_to(r, a.shape)[here] for r in ratios]

@@ -1,8 +1,12 @@
-"""The common parts of forwards that compute in float64: blocks, pieces, factors accurate where they cancel."""
+"""The common parts of forwards that compute in float64: blocks, pieces, factors accurate where they cancel.
+
+Formulas without choices of elements take `xp`, the namespace of their arrays' functions: NumPy's, or JAX's where XLA
+runs them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -43,9 +47,9 @@ def choose(args: tuple[Array, ...], *pieces: tuple[Any, Callable[..., Array]]) -
     return out
 
 
-def horner(t: Array, coefficients: tuple[float, ...]) -> Array:
+def horner(t: Any, coefficients: Sequence[float], xp: Any = np) -> Any:
     """Return a polynomial's value by Horner's rule, the constant coefficient first."""
-    out = np.full_like(t, coefficients[-1])
+    out = xp.full_like(t, coefficients[-1])
     for c in coefficients[-2::-1]:
         out *= t
         out += c
@@ -56,23 +60,26 @@ INVERSE_FACTORIALS = tuple(1.0 / f for f in np.cumprod(np.arange(2.0, 22.0)).tol
 INVERSE_ODD = tuple(1.0 / (2 * k + 3) for k in range(16))
 
 
-def exp_remainder(u: Array) -> Array:
+def exp_remainder(u: Any, xp: Any = np) -> Any:
     """Return exp(u) - 1 - u, accurate where it is small."""
-    near = np.clip(u, -1.0, 1.0)
-    return np.where(np.abs(u) < 1.0, near * near * horner(near, INVERSE_FACTORIALS), np.expm1(u) - u)
+    near = xp.clip(u, -1.0, 1.0)
+    return xp.where(xp.abs(u) < 1.0, near * near * horner(near, INVERSE_FACTORIALS, xp), xp.expm1(u) - u)
 
 
-def log_remainder(u: Array) -> Array:
+def log_remainder(u: Any, xp: Any = np) -> Any:
     """Return log(1 + u) - u, accurate where it is small: twice the series of artanh at u / (2 + u)."""
-    near = np.clip(u, -0.5, 0.5)
+    near = xp.clip(u, -0.5, 0.5)
     t = near / (2.0 + near)
-    series = 2.0 * t**3 * horner(t * t, INVERSE_ODD) - near * t
-    return np.where(np.abs(u) < 0.5, series, np.log1p(u) - u)
+    series = 2.0 * t**3 * horner(t * t, INVERSE_ODD, xp) - near * t
+    return xp.where(xp.abs(u) < 0.5, series, xp.log1p(u) - u)
 
 
-def together(nodes: int, size: int) -> Iterator[slice]:
-    """Yield the nodes of a quadrature rule in parts that are evaluated at once: all of them for few numbers."""
-    step = max(1, _BLOCK // max(1, size))
+def together(nodes: int, size: int, xp: Any = np) -> Iterator[slice]:
+    """Yield the nodes of a quadrature rule in parts that are evaluated at once.
+
+    NumPy, which keeps what it computes, has all of them for few numbers; XLA for any.
+    """
+    step = max(1, _BLOCK // max(1, size)) if xp is np else nodes
     for start in range(0, nodes, step):
         yield slice(start, min(start + step, nodes))
 

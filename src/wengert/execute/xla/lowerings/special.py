@@ -1,26 +1,33 @@
 """Special functions that neither XLA nor JAX has, by the formulas of their NumPy forwards.
 
-They are computed in float64. Where a forward goes on until all elements are done, a loop does; where it takes
-the elements apart, every branch is computed, with harmless arguments for the elements of the others.
+They are computed in float64, for vectors. Formulas without choices are the forwards' own, on JAX's functions. Where a
+forward goes on until all elements are done, a loop does; where it takes the elements apart, every branch is computed,
+with harmless arguments for the elements of the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
 import numpy as np
 
 from ....core.node import Node
-from ....ops.special.gamma import BERNOULLI, STIRLING, cot_derivative
-from ....ops.special.incomplete_beta import LOWEST, POINTS, front_ratios, slope_of_log_front
-from ....ops.special.incomplete_gamma import DEPTH, NODES, SERIES_BELOW, TERMS, density_ratios
-from ....ops.special.wide import INVERSE_FACTORIALS, INVERSE_ODD, gauss_legendre
+from ....ops.special.gamma import BERNOULLI, cot_derivative
+from ....ops.special.incomplete_beta import (
+    front_ratios,
+    integrals_below_mean,
+    slope_below_mean,
+    slope_of_log_front,
+    stirling,
+)
+from ....ops.special.incomplete_gamma import SERIES_BELOW, TERMS, density_ratios, lower_integral, upper_integral
+from ....ops.special.wide import horner
 from ....ops.special.zeta import STEPPED_POWER, STEPS, times_factor
 from ..api import jnp, lax
-from ..rules import Trace, dtype_of, lowers, narrow, together
+from ..rules import Trace, dtype_of, lowers, narrow, shape_of, together
 
 _F64 = np.dtype(np.float64)
 _LARGE = 10.0  # from here on Stirling's series holds
@@ -32,18 +39,12 @@ def _in_float64(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         @lowers(*names)
         def rule(t: Trace, node: Node, *args: Any) -> Any:
-            return narrow(fn(*(narrow(a, _F64) for a in together(node, args)), **node.attrs), dtype_of(node))
+            flat = [jnp.reshape(narrow(a, _F64), -1) for a in together(node, args)]
+            return jnp.reshape(narrow(fn(*flat, **node.attrs), dtype_of(node)), shape_of(node))
 
         return fn
 
     return register
-
-
-def _horner(x: Any, coefficients: Sequence[float]) -> Any:
-    out = jnp.full_like(x, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        out = out * x + c
-    return out
 
 
 def _summed(steps: Any, term: Callable[[Any], Any]) -> Any:
@@ -70,7 +71,7 @@ def _polygamma_positive(x: Any, n: int) -> Any:
     for k in range(1, len(BERNOULLI) + 1):
         ratio *= (n + 2 * k - 2) * (n + 2 * k - 1) / ((2 * k - 1) * (2 * k))
         coefficients.append(BERNOULLI[k - 1] * ratio)
-    total = total + jnp.power(a, -float(n)) * (_horner(square, coefficients) + 0.5 / a)
+    total = total + jnp.power(a, -float(n)) * (horner(square, coefficients, jnp) + 0.5 / a)
     return (-1.0) ** (n + 1) * math.factorial(n) * total
 
 
@@ -85,7 +86,7 @@ def _cot_pi(x: Any) -> Any:
 @_in_float64("polygamma")
 def _polygamma(x: Any, n: int) -> Any:
     above = _polygamma_positive(jnp.where(x >= 0.0, x, 1.0 - x), n)
-    reflected = (-1.0) ** n * above - math.pi ** (n + 1) * _horner(_cot_pi(x), cot_derivative(n))
+    reflected = (-1.0) ** n * above - math.pi ** (n + 1) * horner(_cot_pi(x), cot_derivative(n), jnp)
     below = jnp.where(x == jnp.round(x), np.inf if n % 2 else np.nan, reflected)
     return jnp.where(x >= 0.0, above, jnp.where(x < 0.0, below, np.nan))
 
@@ -120,18 +121,6 @@ def _zeta(s: Any, q: Any, n: int) -> Any:
 # -- the incomplete gamma function's derivatives in its shape
 
 
-def _exp_remainder(u: Any) -> Any:
-    near = jnp.clip(u, -1.0, 1.0)
-    return jnp.where(jnp.abs(u) < 1.0, near * near * _horner(near, INVERSE_FACTORIALS), jnp.expm1(u) - u)
-
-
-def _log_remainder(u: Any) -> Any:
-    near = jnp.clip(u, -0.5, 0.5)
-    t = near / (2.0 + near)
-    series = 2.0 * t**3 * _horner(t * t, INVERSE_ODD) - near * t
-    return jnp.where(jnp.abs(u) < 0.5, series, jnp.log1p(u) - u)
-
-
 def _lower_series(a: Any, x: Any, n: int) -> list[Any]:
     term = [1.0 / a]
     for _ in range(n):
@@ -154,33 +143,6 @@ def _lower_series(a: Any, x: Any, n: int) -> list[Any]:
     return [math.factorial(j) * s for j, s in enumerate(totals)]
 
 
-def _lower_integral(a: Any, x: Any, n: int) -> list[Any]:
-    parabola = 2.0 * DEPTH / ((a - x) + jnp.sqrt((a - x) ** 2 + 4.0 * DEPTH * x / 3.0))
-    end = jnp.where(parabola < 1.0, parabola, (DEPTH + x) / a)
-    for _ in range(6):
-        value = (x - a) * end - x * _exp_remainder(-end)
-        end = end + (value + DEPTH) / (a - x - x * jnp.expm1(-end))
-    return _integrals(lambda v: (x - a) * v - x * _exp_remainder(-v), end, n, -1.0)
-
-
-def _upper_integral(a: Any, x: Any, n: int) -> list[Any]:
-    end = 2.0 * DEPTH / ((x - a) + jnp.sqrt((x - a) ** 2 + 2.0 * DEPTH * x))
-    for _ in range(8):
-        value = (a - x) * end - x * _exp_remainder(end)
-        end = end - (value + DEPTH) / (a - x - x * jnp.expm1(end))
-    return _integrals(lambda u: (a - x) * u - x * _exp_remainder(u), end, n, 1.0)
-
-
-def _integrals(exponent: Callable[[Any], Any], end: Any, n: int, sign: float) -> list[Any]:
-    nodes, weights = (jnp.asarray(v.reshape(-1, *(1,) * end.ndim)) for v in gauss_legendre(NODES))
-    u = end * nodes
-    term, totals = weights * jnp.exp(exponent(u)), []
-    for _ in range(n + 1):
-        totals.append(end * jnp.sum(term, axis=0))
-        term = term * (sign * u)
-    return totals
-
-
 @_in_float64("gamma_ratio")
 def _gamma_ratio(a: Any, w: Any, n: int) -> Any:
     x = jnp.exp(w)
@@ -190,9 +152,9 @@ def _gamma_ratio(a: Any, w: Any, n: int) -> Any:
     by_series = ~above & (a < SERIES_BELOW)
     by_integral = ~above & ~by_series
     parts = [
-        (above, 1.0, _upper_integral(jnp.where(above, a, 1.0), jnp.where(above, x, 3.0), n)),
+        (above, 1.0, upper_integral(jnp.where(above, a, 1.0), jnp.where(above, x, 3.0), n, jnp)),
         (by_series, -1.0, _lower_series(jnp.where(by_series, a, 1.0), jnp.where(by_series, x, 0.0), n)),
-        (by_integral, -1.0, _lower_integral(jnp.where(by_integral, a, 20.0), jnp.where(by_integral, x, 10.0), n)),
+        (by_integral, -1.0, lower_integral(jnp.where(by_integral, a, 20.0), jnp.where(by_integral, x, 10.0), n, jnp)),
     ]
     out = jnp.full_like(a, np.nan)
     for here, sign, found in parts:
@@ -203,21 +165,16 @@ def _gamma_ratio(a: Any, w: Any, n: int) -> Any:
 # -- the beta function, and the incomplete one's derivatives in its parameters
 
 
-def _stirling(x: Any) -> Any:
-    inverse = 1.0 / x
-    return inverse * _horner(inverse * inverse, STIRLING)
-
-
 @_in_float64("betaln")
 def betaln(a: Any, b: Any) -> Any:
     """Return the logarithm of the beta function, where numbers are large without their differences (NSWC, bcorr)."""
     p, q = jnp.minimum(a, b), jnp.maximum(a, b)
     small = lax.lgamma(p) + lax.lgamma(q) - lax.lgamma(p + q)
     ratio = p / (p + q)
-    correction = _stirling(jnp.maximum(q, _LARGE)) - _stirling(jnp.maximum(p + q, _LARGE))
+    correction = stirling(jnp.maximum(q, _LARGE), jnp) - stirling(jnp.maximum(p + q, _LARGE), jnp)
     uneven = lax.lgamma(p) + correction + p - p * lax.log(p + q) + (q - 0.5) * lax.log1p(-ratio)
     both = (
-        -0.5 * lax.log(q) + 0.5 * np.log(2 * np.pi) + _stirling(jnp.maximum(p, _LARGE)) + correction
+        -0.5 * lax.log(q) + 0.5 * np.log(2 * np.pi) + stirling(jnp.maximum(p, _LARGE), jnp) + correction
         + (p - 0.5) * lax.log(ratio) + q * lax.log1p(-ratio)
     )  # fmt: skip
     found = jnp.where(p >= _LARGE, both, jnp.where(q >= _LARGE, uneven, small))
@@ -226,42 +183,11 @@ def betaln(a: Any, b: Any) -> Any:
     return jnp.where(p >= 0.0, found, np.nan)
 
 
-def _bent(x: Any, away: Any, mean: Any) -> Any:
-    return jnp.where(jnp.abs(away) < 0.5, _log_remainder(away), jnp.log(x / mean) - away)
-
-
-def _log_front(a: Any, b: Any, x: Any, y: Any) -> Any:
-    plain = a * jnp.log(x) + b * jnp.log(y) - betaln(a, b)
-    p, q = jnp.maximum(a, 10.0), jnp.maximum(b, 10.0)
-    total = p + q
-    curved = p * _bent(x, (x * total - p) / p, p / total) + q * _bent(y, (y * total - q) / q, q / total)
-    corrections = _stirling(total) - _stirling(p) - _stirling(q)
-    by_stirling = curved + 0.5 * jnp.log(p * (q / total) / (2.0 * math.pi)) + corrections
-    return jnp.where(jnp.minimum(a, b) >= 10.0, by_stirling, plain)
-
-
-def _moments(a: Any, b: Any, r: Any, orders: Sequence[tuple[int, int]]) -> list[Any]:
-    power = b - 1.0
-    slope = jnp.maximum(a - power * r, 0.0)
-    scale = 1.0 / (slope + jnp.sqrt(jnp.abs(power) * r * (1.0 + r)) + jnp.minimum(a, 1.0))
-    end = (40.0 + jnp.maximum(power, 0.0) * jnp.log1p(r)) / a
-    high = jnp.maximum(jnp.log(end / scale) + 0.1, 1.0)
-    step = (high - LOWEST) / (POINTS - 1)
-    t = LOWEST + jnp.asarray(np.arange(float(POINTS)).reshape(-1, *(1,) * a.ndim)) * step
-    bent = jnp.exp(-t)
-    v = scale * jnp.exp(t - bent)
-    base = jnp.log1p(-r * jnp.expm1(-v))
-    term = v * (1.0 + bent) * jnp.exp(power * base - a * v)
-    return [(1.0 + r) * step * jnp.sum(term * (-v) ** i * base**j, axis=0) for i, j in orders]
-
-
 def _slope_below_mean(a: Any, b: Any, x: Any, y: Any, i: int, j: int) -> Any:
-    orders = [(p, q) for p in range(i + 1) for q in range(j + 1)]
     logs = (lambda: jnp.log(x)), (lambda: jnp.log1p(-x))
     ratios = front_ratios(lambda p, q: slope_of_log_front(_digamma_derivative, a, b, logs, p, q), i, j)
-    moments = dict(zip(orders, _moments(a, b, x / y, orders), strict=True))
-    total = sum(comb(i, p) * comb(j, q) * ratios[i - p, j - q] * moments[p, q] for p, q in orders)
-    return jnp.exp(_log_front(a, b, x, y)) * total
+    integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, betaln(a, b), jnp)
+    return slope_below_mean(ratios, integrals, i, j)
 
 
 @_in_float64("betainc_slope")
