@@ -118,7 +118,8 @@ def _lower_part(a: Array, x: Array) -> Array:
 
 
 def _upper_part(a: Array, x: Array) -> Array:
-    return np.exp(log_density(a, np.log(x))) * upper_integral(a, x, 0)[0]
+    out: Array = np.exp(log_density(a, np.log(x))) * upper_integral(a, x, 0)[0]
+    return out
 
 
 def _upper_for_small_shape(a: Array, x: Array) -> Array:

@@ -26,7 +26,8 @@ _SQRT_2 = math.sqrt(2.0)
 def _erfcx(x: Array) -> Array:
     """Return exp(x*x) erfc(x) for x >= 0."""
     t = np.where(np.isinf(x), 1.0, (x - 3.75) / (x + 3.75))
-    return horner(t, ERFCX) / (1.0 + 2.0 * x)
+    out: Array = horner(t, ERFCX) / (1.0 + 2.0 * x)
+    return out
 
 
 def _log_erfc(x: Array) -> Array:

@@ -40,12 +40,12 @@ class DevicePath(NativePath):
         if found is None or self.path.decisions:
             raise Unsupported
         self.device = found
-        self.inputs = [n.spec for n in self.path.graph.inputs]
-        self.outputs = [n.spec for n in self.path.graph.outputs]
+        self.input_specs = [n.spec for n in self.path.graph.inputs]
+        self.output_specs = [n.spec for n in self.path.graph.outputs]
         self.out.kept[id(found)] = found
         # The words of the inputs' arrays stand side by side, and those of what the device has of them.
-        self.held = self.out.hold(max(1, len(self.inputs)))
-        self.there = self.out.value(*[0] * max(1, len(self.inputs)))
+        self.held = self.out.hold(max(1, len(self.input_specs)))
+        self.there = self.out.value(*[0] * max(1, len(self.input_specs)))
         self.error, self.answer = self.out.hold(3), self.out.hold()
         self.found = self.out.value()
         # By the number of an input: the copies of Python's numbers that it is.
@@ -71,7 +71,7 @@ class DevicePath(NativePath):
     # -- feed
 
     def spec_of(self, i: Register) -> Spec:
-        found = self.inputs[i.number]
+        found = self.input_specs[i.number]
         assert isinstance(found, Spec)
         return found
 
@@ -165,15 +165,15 @@ class DevicePath(NativePath):
     # -- run
 
     def on_run(self, inputs: Sequence[Register]) -> None:
-        seat, given = self.device, len(self.inputs)
+        seat, given = self.device, len(self.input_specs)
         # Python's numbers are no state of the device's, which is replaced there.
         self.state = {k: i for k, i in seat.replaced.items() if i not in self.copies}
-        for k in range(len(self.outputs)):
+        for k in range(len(self.output_specs)):
             self.results[k] = self.fed[self.state[k]] if k in self.state else self.out.hold()
         numbers = self.numbers_written()
         by_python, wrong, failed, end = Label(), Label(), Label(), Label()
         for known in seat.known:
-            self.check(*known, otherwise=by_python)
+            self.check(known, by_python)
         for i in range(given):
             self.give(i, by_python)
         block = Object(seat.block())
@@ -192,7 +192,7 @@ class DevicePath(NativePath):
             if k in numbers:
                 self.do("copy_there", self.found, at, Memory(self.numbers[k]), numbers[k])
             elif k not in self.state:
-                spec = self.outputs[k]
+                spec = self.output_specs[k]
                 assert isinstance(spec, Spec)
                 kinds = kinds_of(spec.dtype, spec.shape)
                 self.do("show_there", self.found, at, self.results[k], *kinds, Object(seat.where))
@@ -225,19 +225,19 @@ class DevicePath(NativePath):
         else:
             self.do("give_there", self.fed[i], there, Object(seat.where), moved)
 
-    def check(self, number: int, low: int, high: int, ignored: int | None, otherwise: Label) -> None:
+    def check(self, known: Any, otherwise: Label) -> None:
         """Check the integers of an input; elements that are ignored are Python's to tell."""
-        spec = self.inputs[number]
+        spec = self.input_specs[known.number]
         assert isinstance(spec, Spec)
         if spec.dtype.name not in INTEGERS:
             raise Unsupported
-        bounds = max(low, _LEAST), min(high, _MOST)
-        self.do(f"between_{spec.dtype.name}", self.fed[number], spec.size, *bounds, otherwise=otherwise)
+        bounds = max(known.low, _LEAST), min(known.high, _MOST)
+        self.do(f"between_{spec.dtype.name}", self.fed[known.number], spec.size, *bounds, otherwise=otherwise)
 
     def run_with(self, run: Any, numbers: Mapping[int, int]) -> None:
         """Call a function of Python's for all inputs' arrays, and hold the outputs that it gives."""
         answer, found = self.out.hold(), self.out.value()
-        self.do("call_with", Object(run), self.held, len(self.inputs), answer)
+        self.do("call_with", Object(run), self.held, len(self.input_specs), answer)
         self.do("part", answer, self.out.entry.layout.tuple_items, found)
         for k, word in self.results.items():
             self.do("hold_entry", found, k, word)
@@ -252,7 +252,7 @@ class DevicePath(NativePath):
         for name, operands in self.code.code:
             if name == "write_numbers":
                 k = operands[-1].number
-                spec = self.outputs[k]
+                spec = self.output_specs[k]
                 assert isinstance(spec, Spec)
                 if spec.dtype.itemsize != 8 or k in made or k in self.state:
                     raise Unsupported

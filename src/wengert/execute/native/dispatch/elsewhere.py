@@ -167,9 +167,32 @@ def _call_method(c: Handler, name: str, *operands: str) -> str:
     )
 
 
-def _end(c: Handler, block: str) -> str:
-    none = c.object("none")
-    return _call_method(c, "end", block, none, none, none)
+def _end(c: Handler, block: str, k: int) -> None:
+    """End a block; where a signal's handler comes before its end, again, and the three words have what that raised."""
+    none, again, done = c.object("none"), c.label("again"), c.label("done")
+    ended = c.label("ended")
+    first = _call_method(c, "end", block, none, none, none)
+    c.do(f"br i1 {c.test('eq', first, 'null')}, label %{again}, label %{ended}")
+    c.place(again)
+    _drop_words(c, k)
+    _keep_error(c, k)
+    second = _call_method(c, "end", block, none, none, none)
+    c.there(second, ERROR)
+    c.decref(second)
+    c.do(f"br label %{done}")
+    c.place(ended)
+    c.decref(first)
+    c.do(f"br label %{done}")
+    c.place(done)
+
+
+def _drop_words(c: Handler, k: int) -> None:
+    """Give back what three words hold."""
+    words = c.operand(k)
+    for i in range(3):
+        part = c.field(words, 8 * i)
+        c.put("null", words, 8 * i)
+        c.release(part)
 
 
 def _keep_error(c: Handler, k: int) -> None:
@@ -196,9 +219,7 @@ def _call_there(c: Handler) -> None:
     c.do(f"br i1 {c.test('eq', found, 'null')}, label %{failed}, label %{done}")
     c.place(failed)
     _keep_error(c, 5)
-    ended = _end(c, block)
-    c.there(ended, ERROR)
-    c.decref(ended)
+    _end(c, block, 5)
     c.do(f"ret i64 {FAIL}")
     c.place(done)
 
@@ -243,14 +264,10 @@ def _end_there(c: Handler) -> None:
     c.do(f"br label %{end}")
     c.place(missing)
     _keep_error(c, 3)
-    ended = _end(c, c.operand(2))
-    c.there(ended, ERROR)
-    c.decref(ended)
+    _end(c, c.operand(2), 3)
     c.do(f"ret i64 {FAIL}")
     c.place(end)
-    ended = _end(c, c.operand(2))
-    c.there(ended, ERROR)
-    c.decref(ended)
+    _end(c, c.operand(2), 3)
 
 
 @handler
@@ -271,11 +288,7 @@ def _raise_kept(c: Handler) -> None:
 @handler
 def _drop_kept(c: Handler) -> None:
     """Forget the error that three words hold. Operands: words."""
-    words = c.operand(0)
-    for k in range(3):
-        part = c.field(words, 8 * k)
-        c.put("null", words, 8 * k)
-        c.release(part)
+    _drop_words(c, 0)
 
 
 @handler
