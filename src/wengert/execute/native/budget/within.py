@@ -222,7 +222,7 @@ class _Fit:
                 low = middle
         made = Rebuilt(self.blocks, events, self.target)
         # With other gaps in the arena a little less may do.
-        while (less := self._within(int(made.arena * _LESS))) is not None:
+        while made.arena and (less := self._within(int(made.arena * _LESS))) is not None:
             made = less
         return made, full
 
