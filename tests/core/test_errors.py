@@ -346,3 +346,19 @@ def test_frozen_modules_are_nobodys() -> None:
         space["raised"](partial(wg.reshape, wg.ones(2), (3,)))
     assert str(e.value.place).startswith(place)
     assert f"{first_line(e.value)} ({e.value.place})" == str(e.value).partition("\n")[0]
+
+
+def test_the_users_line_is_told_through_decorators_and_numpy() -> None:
+    with pytest.raises(wg.ShapeError) as caught:
+        np.sum(wg.ones(3), axis=7)
+    assert (caught.value.place or "").startswith(f"{__file__}:")
+    with pytest.raises(wg.GraphError) as caught:
+        wg.jit(lambda x: x * 2, memory=10)(wg.ones(3))  # whose plan is a cached property
+    assert (caught.value.place or "").startswith(f"{__file__}:")
+
+
+def test_open_sizes_are_not_compiled_ahead_of_time() -> None:
+    lowered = wg.jit(lambda x: (x * x).sum()).lower(wg.spec(("n",)))
+    with pytest.raises(wg.GraphError, match=r"lowered for an open size, n, and is compiled for known ones") as caught:
+        lowered.compile()
+    assert (caught.value.place or "").startswith(f"{__file__}:")

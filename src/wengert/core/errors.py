@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
 import threading
@@ -10,6 +12,8 @@ import warnings
 from functools import cache
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
+
+import numpy as np
 
 _NAME = __name__.partition(".")[0]
 PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -21,6 +25,8 @@ COMMAND = os.path.join(PACKAGE_DIR, "cli", "__init__.py")
 FROZEN = "<frozen "
 # Folders of the standard library and of installed packages.
 LIBRARY = os.path.dirname(os.__file__) + os.sep
+# What stands between a user's code and Wengert's and is neither: decorators, cached properties, NumPy's functions.
+BETWEEN = (contextlib.__file__, functools.__file__, os.path.dirname(os.path.abspath(np.__file__)) + os.sep)
 PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 
@@ -88,9 +94,15 @@ def is_internal(filename: str) -> bool:
 
 
 def is_own(frame: FrameType) -> bool:
-    """Return whether a frame runs code of Wengert's, that which `dataclasses` makes for its classes included."""
+    """Return whether a frame is Wengert's, with what `dataclasses` made for its classes, or only stands before it."""
     file = frame.f_code.co_filename
-    return is_internal(file) or (file == "<string>" and str(frame.f_globals.get("__name__")).startswith(f"{_NAME}."))
+    return is_passed(file) or (file == "<string>" and str(frame.f_globals.get("__name__")).startswith(f"{_NAME}."))
+
+
+@cache
+def is_passed(filename: str) -> bool:
+    """Return whether a code object's file is Wengert's, or holds what only stands between Wengert and its user."""
+    return is_internal(filename) or filename.startswith(BETWEEN)
 
 
 @cache
@@ -100,7 +112,7 @@ def is_library(filename: str) -> bool:
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """Return the innermost frame outside Wengert, from `depth` frames above the caller."""
+    """Return the innermost frame outside Wengert, from `depth` frames above the caller, that is a user's."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and is_own(frame):
         frame = frame.f_back

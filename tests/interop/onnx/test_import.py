@@ -353,3 +353,46 @@ def test_weights_with_private_names_are_found_by_the_compiler() -> None:
     with wg.no_grad():
         m.initializer("_w").assign_(wg.zeros((2,)))
     assert f(wg.ones((2,))).tolist() == [1.0, 1.0]
+
+
+X_INFO, Y_INFO = value("x", [2, 3]), value("y")
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes", "said"),
+    [
+        ("Add", ["x"], {}, "node 'n' (Add) has 1 input, and Add takes 2 ("),
+        ("Add", ["x", "x", "x"], {}, "node 'n' (Add) has 3 inputs, and Add takes 2 ("),
+        ("Add", ["", "x"], {}, "node 'n' (Add) leaves out input 1 (A), without which Add means nothing ("),
+        ("Concat", [], {"axis": 0}, "node 'n' (Concat) has 0 inputs, and Concat takes at least 1 ("),
+        (
+            "Softmax",
+            ["x"],
+            {"axis": "q"},
+            "node 'n' (Softmax), attribute 'axis': it is of the kind STRING, and Softmax",
+        ),
+        ("Cast", ["x"], {}, "node 'n' (Cast) has no attribute 'to', without which Cast means nothing ("),
+    ],
+)
+def test_nodes_that_are_not_what_onnx_says_of_them(operator: str, inputs: Any, attributes: Any, said: str) -> None:
+    with pytest.raises(OnnxError) as caught:
+        load(model([helper.make_node(operator, inputs, ["y"], name="n", **attributes)], [X_INFO], [Y_INFO]))
+    assert str(caught.value).startswith(said)
+
+
+def test_a_place_is_told_once() -> None:
+    relu = load(model([helper.make_node("Relu", ["x"], ["y"])], [X_INFO], [Y_INFO]))
+    with pytest.raises(OnnxError, match="ragged nested list") as caught:
+        relu([[1.0, 2.0], [3.0]])
+    assert str(caught.value).count(".py:") == 1
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        load(tmp_path / "none.onnx")
+    assert isinstance(caught.value, OnnxError)
+    assert caught.value.errno == 2
+    assert str(caught.value).startswith(f"{str(tmp_path)[:40]}")
+    assert f"cannot be read: No such file or directory ({__file__}:" in str(caught.value)
+    with pytest.raises(OSError, match="cannot be read: Is a directory"):
+        load(tmp_path)

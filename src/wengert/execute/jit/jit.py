@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...core.dims import Dim
 from ...core.elsewhere import CPU
 from ...core.errors import DTypeError, GradientError, GraphError, WengertError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
@@ -512,6 +513,13 @@ class Jit(Inspected, Native):
             return self.lower(*args, **kwargs)
 
         def compile() -> Compiled:
+            unknown = [d for n in traced.graph.inputs for d in n.spec.shape if isinstance(d, Dim)]
+            if unknown:
+                fail(
+                    GraphError,
+                    f"{self._name} was lowered for an open size, {unknown[0]}, and is compiled for known ones",
+                    "Give lower() specs with sizes; a call compiles for those that it brings.",
+                )
             path = self._path(traced, call, found.captures)
             self._add(found.program, path)
             return Compiled(self, path, self._prepared, call, found.captures)

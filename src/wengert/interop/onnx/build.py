@@ -12,6 +12,7 @@ from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown, title
 from .program import _ABSENT, Body, Context, Program, Step
 from .registry import TRAINING, Rule, find
+from .schemas import check
 from .told import place_of, stored
 from .values import Known, array_of, element_type, holds, package
 
@@ -248,6 +249,7 @@ class _Scope:
         if version is None:
             refuse(f"{what} is of the domain {shown(domain)!r}, of which the model imports no version")
         rule = find(domain, node.op_type, version)
+        check(node, domain, version, protos, what)
         step = Step(
             what, shown(node.op_type), rule, None, None, tuple(operands), (), {}, {}, version,
             document=stored(node), place=place_of(node),

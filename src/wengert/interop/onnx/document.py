@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.spec import DType
-from .errors import refuse, shown
+from .errors import refuse, shown, unreadable
 from .values import Known, package
 
 _OLDEST_IR = 3
@@ -28,10 +28,13 @@ def read(source: Any) -> tuple[Any, str | None, int]:
             data = bytes(source)
         elif isinstance(source, (str, os.PathLike)):
             path = os.fspath(source)
-            if os.path.getsize(path) > _LARGEST:
-                refuse(f"{shown(str(path))} is larger than the 2 GiB that a document may have")
-            with open(path, "rb") as f:
-                data = f.read()
+            try:
+                if os.path.getsize(path) > _LARGEST:
+                    refuse(f"{shown(str(path))} is larger than the 2 GiB that a document may have")
+                with open(path, "rb") as f:
+                    data = f.read()
+            except OSError as e:
+                raise unreadable(str(path), e) from None
             folder = os.path.dirname(os.path.abspath(path))
         else:
             refuse(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ...core.errors import GraphError, fail
+from ...core.errors import GraphError, WengertError, error, fail, first_line
 
 
 class OnnxError(GraphError):
@@ -21,6 +21,23 @@ class OnnxError(GraphError):
     """
 
 
+class UnreadableError(OnnxError, OSError):
+    """An error for a path at which no file can be read; a `FileNotFoundError` where there is none."""
+
+
+class MissingError(UnreadableError, FileNotFoundError):
+    """An error for a path at which there is no file."""
+
+
+def unreadable(path: str, found: OSError) -> OnnxError:
+    """Return the error for a file that could not be read, with the operating system's words and `errno`."""
+    kind = MissingError if isinstance(found, FileNotFoundError) else UnreadableError
+    made = error(kind, f"{shown(path)} cannot be read: {found.strerror or found}")
+    assert isinstance(made, UnreadableError)
+    made.errno = found.errno
+    return made
+
+
 def refuse(what: str, mend: str = "") -> NoReturn:
     """Raise OnnxError: what is wrong, at the user's line, then how to mend it."""
     fail(OnnxError, what, mend)
@@ -32,6 +49,11 @@ def shown(text: str | bytes, length: int = 80) -> str:
         text = text.decode("utf-8", "replace")
     plain = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
     return plain if len(plain) <= length else plain[: length - 3] + "..."
+
+
+def said(e: BaseException, length: int = 200) -> str:
+    """Return what an exception says, in one line and without its place."""
+    return shown(first_line(e) if isinstance(e, WengertError) else str(e).partition("\n")[0], length)
 
 
 def title(node: Any) -> str:

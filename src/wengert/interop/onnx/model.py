@@ -18,7 +18,7 @@ from ...nn.module import Module
 from ...nn.parameter import Parameter
 from .build import Builder
 from .document import External, read
-from .errors import OnnxError, refuse, shown
+from .errors import OnnxError, refuse, said, shown
 from .program import FAULTS, Program, Run, Step, walk
 from .values import Known, holds, nbytes, numpy_dtype, package, tensor
 
@@ -260,7 +260,7 @@ def made_of(proto: Any, folder: str | None, size: int, memory: int | None) -> Mo
     except OnnxError:
         raise
     except FAULTS as e:
-        refuse(f"this ONNX model is not well formed: {type(e).__name__}: {shown(str(e), 200)}")
+        refuse(f"this ONNX model is not well formed: {type(e).__name__}: {said(e)}")
 
 
 # -- inputs and outputs
@@ -272,8 +272,7 @@ def _converted(value: Any, declared: Value, named: dict[str, Any]) -> Any:
     except OnnxError:
         raise
     except (ValueError, TypeError, OverflowError) as e:
-        said = shown(str(e).partition("\n")[0], 200)
-        refuse(f"input {shown(declared.name)!r} is nothing that the model takes: {said}")
+        refuse(f"input {shown(declared.name)!r} is nothing that the model takes: {said(e)}")
 
 
 def _input(value: Any, declared: Value, named: dict[str, Any]) -> Any:
