@@ -148,8 +148,49 @@ def test_an_exception_comes_back() -> None:
         dist.run(meshes.fails, 2, 3, engine="mpi")
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(wg.GraphError, match="cannot be pickled"):
+SESSION = """
+import functools
+import wengert as wg
+from wengert import distribute as dist
+scale = 3.0
+def work(x, by=1.0):
+    return dist.all_reduce(x * scale * by, "ranks").tolist()
+def closure(by):
+    return lambda x: work(x, by)
+"""
+CALLS = """
+if __name__ == "__main__":
+    for fn in (work, functools.partial(work, by=2.0), closure(4.0), lambda x: work(x) + [dist.rank()]):
+        print(dist.run(fn, 2, wg.ones(1), engine="mpi"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["script", "session"])
+def test_functions_of_a_script_and_of_a_session(kind: str, tmp_path: Path) -> None:
+    """What has a name in a script is found by it; closures and what a session has defined are taken along."""
+    pytest.importorskip("cloudpickle")
+    script = tmp_path / "script.py"
+    script.write_text(SESSION + CALLS)
+    command = [sys.executable, str(script)] if kind == "script" else [sys.executable, "-"]
+    text = None if kind == "script" else SESSION + CALLS
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=240, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = [[[6.0], [6.0]], [[12.0], [12.0]], [[24.0], [24.0]], [[6.0, 0], [6.0, 1]]]
+    assert done.stdout.splitlines() == [str(row) for row in expected]
+
+
+def test_a_script_that_starts_ranks_which_import_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SESSION + 'dist.run(work, 2, wg.ones(1), engine="mpi")\n')
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240)
+    assert done.returncode
+    assert "run of work on Mesh(ranks=2) inside of a job, whose ranks would each start another one" in done.stderr
+    assert "script.py:10" in done.stderr
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(wg.GraphError, match=r"cannot be pickled.*\n.*pip install cloudpickle"):
         dist.run(lambda: None, 2, engine="mpi")
     with pytest.raises(wg.GraphError, match="no such file"):
         dist.launch(2, str(tmp_path / "missing.py"))

@@ -11,9 +11,10 @@ import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from ..core.errors import WengertError, trimmed
+from ..core.errors import WengertError, is_own, trimmed
 from ..execute.engines import XLA
 from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
@@ -42,7 +43,7 @@ def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: 
             transport.tell(f"{e.code}\n")
     except BaseException as e:
         if transport.is_first_to_fail():
-            shown = trimmed(e) if isinstance(e, WengertError) else e
+            shown = trimmed(e) if isinstance(e, WengertError) else e.with_traceback(_from_the_user_on(e.__traceback__))
             text = "".join(traceback.format_exception(shown))
             sys.stdout.flush()
             if told is not None and not told.exists():
@@ -53,6 +54,14 @@ def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: 
             time.sleep(5.0)  # the first one ends the job
     sys.stdout.flush()
     transport.abort(status)
+
+
+def _from_the_user_on(tb: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames that lead to the user's code; all of it where it does not come there."""
+    at = tb
+    while at is not None and (is_own(at.tb_frame) or at.tb_frame.f_code.co_filename == runpy.__file__):
+        at = at.tb_next
+    return at or tb
 
 
 def main(arguments: list[str]) -> None:

@@ -199,41 +199,50 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
         fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "xla", "simulate" or None.')
     if engine == "simulate" or (engine is None and lack()):
         return simulate(mesh).run(fn, *args)
+    if isinstance(current(), OnMesh):
+        fail(
+            GraphError,
+            f"run of {_called(fn)} on {mesh} inside of a job, whose ranks would each start another one",
+            "Where a script starts ranks, each of them imports it: write what starts them under "
+            '`if __name__ == "__main__":`.',
+        )
     with tempfile.TemporaryDirectory(prefix="wengert-job-") as folder:
-        main = sys.modules.get("__main__")
-        of_main = getattr(fn, "__module__", None) == "__main__"
-        payload = {
-            "mesh": mesh.axes,
-            "path": sys.path,
-            "main": getattr(main, "__file__", None) if of_main else None,
-            "call": _pickled((fn, args), of_main and not hasattr(main, "__file__")),
-        }
+        call, main = _pickled((fn, args))
+        payload = {"mesh": mesh.axes, "path": sys.path, "main": main, "call": call}
         (Path(folder) / "job").write_bytes(pickle.dumps(payload))
         status = _ended(mesh.size, ["call", folder], engine or "mpi")
         if status:
             told = Path(folder) / "error"
             found = told.read_text() if told.exists() else f"a rank ended with status {status}"
-            fail(GraphError, f"run of {getattr(fn, '__name__', fn)} on {mesh}: {found}")
+            fail(GraphError, f"run of {_called(fn)} on {mesh}: {found}")
         return [pickle.loads((Path(folder) / f"result-{i}").read_bytes()) for i in range(mesh.size)]
 
 
-def _pickled(value: Any, interactive: bool) -> bytes:
-    if interactive:
-        try:
-            import cloudpickle
-        except ImportError:
-            fail(
-                GraphError,
-                "run of a function that was defined in a session, without the package cloudpickle",
-                'Put it into a module, pip install cloudpickle, or use engine="simulate".',
-            )
-        dumped: bytes = cloudpickle.dumps(value)
-        return dumped
+def _called(fn: Callable[..., Any]) -> str:
+    return str(getattr(fn, "__name__", fn))
+
+
+def _pickled(call: Any) -> tuple[bytes, str | None]:
+    """Return a call as bytes, and the script that ranks import before they read it, where it names what is there.
+
+    What a session or another function has made has no name that a rank could find it by: it is taken along, by
+    cloudpickle.
+    """
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    problem = "it was defined in a session"
     try:
-        return pickle.dumps(value)
+        dumped = pickle.dumps(call)
+        names_main = b"__main__" in dumped
+        if not names_main or (script is not None and Path(script).is_file()):
+            return dumped, script if names_main else None
     except Exception as e:
-        fail(
-            GraphError,
-            f"run of a function that cannot be pickled: {e}",
-            'Define it at the top of a module, or use engine="simulate".',
-        )
+        problem = str(e)
+    try:
+        import cloudpickle
+
+        return cloudpickle.dumps(call), None
+    except ImportError:
+        mend = "pip install cloudpickle, which takes it along; or define it at the top of a module"
+    except Exception as e:
+        problem, mend = str(e), "Define it at the top of a module"
+    fail(GraphError, f"run of a function that cannot be pickled: {problem}", f'{mend}; or use engine="simulate".')
