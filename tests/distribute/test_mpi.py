@@ -87,6 +87,8 @@ if kind == "stops":
     dist.all_reduce(x, "ranks")
 if kind == "exits":
     sys.exit(7 if rank else 0)
+if kind == "says why":
+    sys.exit("there is no data")
 """
 
 
@@ -102,6 +104,7 @@ if kind == "exits":
         slow("program", ["rank 0 has a: f32[2] = sin[] x", "rank 1 has a: f32[2] = cos[] x", "script.py:"]),
         slow("stops", ["rank 0 has waited 2 s in all_reduce((4,) float32"]),
         slow("exits", []),
+        ("says why", ["there is no data"]),
         slow("well", []),
     ],
 )
@@ -120,7 +123,9 @@ def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_pat
     assert (done.returncode == 0) is (kind == "well"), done.stderr
     for word in words:
         assert done.stderr.count(word) >= 1, done.stderr
-    assert done.stderr.count("Traceback") == bool(words)  # the first error alone, once
+    # The first error alone, once.
+    assert done.stderr.count("Traceback") == (bool(words) and kind != "says why")
+    assert kind != "says why" or done.stderr.count(words[0]) == 1
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert str(script) not in left
 

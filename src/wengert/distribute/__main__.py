@@ -39,7 +39,9 @@ def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: 
             transport.end()
             return
         status = e.code if isinstance(e.code, int) else 1
-        if transport.is_first_to_fail() and not isinstance(e.code, int):
+        if not transport.is_first_to_fail():
+            time.sleep(5.0)  # the first one ends the job
+        elif not isinstance(e.code, int):
             transport.tell(f"{e.code}\n")
     except BaseException as e:
         if transport.is_first_to_fail():
