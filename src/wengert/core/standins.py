@@ -86,7 +86,8 @@ class WeakTensor(Tensor):
 def weak(x: Tensor) -> WeakTensor:
     """Return a tensor of Python numbers' dtype as one that takes the dtype of its other operand."""
     out = new(WeakTensor)
-    out._data, out.node, out._base = x._data, x.node, x._base
+    out._data, out.node = x._data, x.node
+    out._base = None if x._base is None else (*x._base,)  # an entry of its own: these are counted
     return out
 
 

@@ -143,11 +143,14 @@ def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Map
 
 
 def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the results of an op, marked as taken from its argument where they are elements of it."""
+    """Return the results of an op, marked as taken from its argument where they are elements of it.
+
+    Each has an entry of its own: who shares memory with a tensor is told by how many entries name it.
+    """
     if op.view:
-        base = base_of(args[0], *caller())
+        place = caller()
         for out in outs:
-            out._base = base
+            out._base = base_of(args[0], *place)
     return outs
 
 

@@ -91,23 +91,26 @@ def _entries(x: Tensor, ref: Any) -> list[int]:
     return found
 
 
-def views_of(owner: Tensor) -> list[Tensor]:
-    """Return the living tensors that were taken from `owner`, also by way of others; its other names are no views."""
-    return [v for v in _taken(owner) if not isinstance(v, DataView)]
+def views_of(owner: Tensor, near: Tensor | None = None) -> list[Tensor]:
+    """Return the living tensors that were taken from `owner`, also by way of others; its other names are no views.
+
+    `near` is a tensor that may be among them.
+    """
+    return [v for v in _taken(owner, near) if not isinstance(v, DataView)]
 
 
-def _taken(owner: Tensor) -> list[Tensor]:
+def _taken(owner: Tensor, near: Tensor | None = None) -> list[Tensor]:
     """Return the living tensors whose entries name `owner`."""
     if weakref.getweakrefcount(owner) == 0:
         return []
-    return [v for v in _sharing(weakref.ref(owner)) if v is not owner]
+    return [v for v in _sharing(weakref.ref(owner), near) if v is not owner]
 
 
-def _sharing(owner: Any) -> list[Tensor]:
+def _sharing(owner: Any, near: Tensor | None = None) -> list[Tensor]:
     """Return the living tensors whose entries name the tensor of a weak reference, alive or dead.
 
     Nothing is noted where a view is taken, which happens often. How many hold a weak reference tells here whether all
-    are known; those that are not are looked for among the youngest objects first.
+    are known: `near` alone, mostly; those that are not are looked for among the youngest objects first.
     """
     found: dict[int, Tensor] = {}
     refs, todo, top = {}, [], id(owner)
@@ -120,7 +123,7 @@ def _sharing(owner: Any) -> list[Tensor]:
     ask(owner)
     del owner  # a reference that is not counted
     while todo:
-        for v in _holding(refs, todo.pop()):
+        for v in _holding(refs, todo.pop(), near):
             if id(v) in found:
                 continue
             found[id(v)] = v
@@ -134,8 +137,9 @@ def _sharing(owner: Any) -> list[Tensor]:
     return list(found.values())
 
 
-# Those of an entry, and of a weak reference, that nothing but one entry refers to.
-_REFERENCES = 3
+# The references of an entry, and of a weak reference, that nothing but a tensor or an entry refers to: that, a local
+# name, and the function that counts; a weak reference has no local name.
+_ALONE, _ALONE_WEAK = 3, 2
 
 
 def _siblings(x: Tensor) -> list[Tensor]:
@@ -143,12 +147,11 @@ def _siblings(x: Tensor) -> list[Tensor]:
 
     `x = x.view(2, 2)` leaves what was taken from `x` before with such an owner.
     """
-    last, base = None, x._base
+    last, base, is_alone = None, x._base, True
     while base is not None:
+        is_alone = is_alone and sys.getrefcount(base) <= _ALONE and sys.getrefcount(base[0]) <= _ALONE_WEAK
         last, base = base, base[3]
-    if last is None or last[0]() is not None:
-        return []
-    if sys.getrefcount(last) <= _REFERENCES and sys.getrefcount(last[0]) < _REFERENCES:
+    if last is None or last[0]() is not None or is_alone:
         return []
     return [v for v in _sharing(last[0]) if v is not x and not isinstance(v, DataView)]
 
@@ -177,7 +180,8 @@ def _around(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """
     owners = _owners(x) if x._base is not None else []
     root = owners[-1] if owners else x
-    siblings = [v for v in _siblings(root) if v._data is not None] if root._data is not None else []
+    shares_elements = root._data is not None and (isinstance(root._data, Elsewhere) or root._data.size > 0)
+    siblings = [v for v in _siblings(root) if v._data is not None] if shares_elements else []
     if siblings and isinstance(root._data, Elsewhere):  # one value, of which each is a name
         return owners, [root, *siblings, *views_of(root)]
     if siblings:
@@ -187,7 +191,7 @@ def _around(x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
                 WriteError, f"a write to {show(x.shape, x.dtype)}, a view of odd pieces of memory", "Take a copy first."
             )
         return [*owners, memory], [root, *siblings]
-    return owners, views_of(root)
+    return owners, views_of(root, x)
 
 
 def _names(x: Tensor, taken: list[Tensor]) -> list[DataView]:
@@ -210,7 +214,13 @@ def _without(base: Any, ref: Any) -> Any:
     return base[3] if base[0] is ref else (*base[:3], _without(base[3], ref))
 
 
-def _holding(refs: dict[int, Any], key: int) -> list[Tensor]:
+def _is_alone(x: Tensor, ref: Any) -> bool:
+    """Return whether a tensor was taken from that of a weak reference, and shares the entry that says so with none."""
+    base = x._base
+    return base is not None and base[0] is ref and sys.getrefcount(base) == _ALONE
+
+
+def _holding(refs: dict[int, Any], key: int, near: Tensor | None) -> list[Tensor]:
     """Return living tensors whose entries name the tensor of a weak reference: all that were taken from it directly."""
     seen = _found.get(key)
     known = seen is not None and seen[0] is refs[key]
@@ -218,6 +228,8 @@ def _holding(refs: dict[int, Any], key: int) -> list[Tensor]:
     holders = sys.getrefcount(refs[key]) - 2 - known
     if holders <= 0:
         return []
+    if holders == 1 and near is not None and _is_alone(near, refs[key]):
+        return [near]
     foreign = seen[1] if seen is not None and known else 0
     views = dict.fromkeys(seen[2]) if seen is not None and known else {}
     if foreign or _count(views, refs[key]) != holders:  # another holder may be gone, and a view have come in its place
