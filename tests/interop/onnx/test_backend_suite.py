@@ -9,7 +9,20 @@ import pytest
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 
-from onnx_suite import REFUSED, Case, file_cases, is_numeric, node_cases, node_modules, refused, run_compiled, run_eager
+from contextlib import suppress
+
+from onnx_suite import (
+    REFUSED,
+    ROUNDING,
+    Case,
+    file_cases,
+    is_numeric,
+    node_cases,
+    node_modules,
+    refused,
+    run_compiled,
+    run_eager,
+)
 
 from wengert.interop.onnx import OnnxError
 
@@ -25,6 +38,10 @@ def check(case: Case, compiled: bool) -> None:
     why = refused("compiled" if compiled else "eager", case.name)
     if not why:
         run(case)
+        return
+    if why == ROUNDING:
+        with suppress(AssertionError):
+            run(case)
         return
     with pytest.raises((AssertionError, OnnxError)):
         run(case)

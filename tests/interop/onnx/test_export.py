@@ -11,6 +11,8 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 reference = pytest.importorskip("onnx.reference", reason="the package onnx is not installed")
 
+from onnx import helper  # noqa: E402
+
 import wengert as wg  # noqa: E402
 from wengert.core.ops.op import TABLE  # noqa: E402
 from wengert.core.ops.record import bind  # noqa: E402
@@ -355,3 +357,17 @@ def test_an_infinity_is_near_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = check(lambda x: wg.exp(x) + 1, [wg.tensor([5.0])], runtime="reference")
     assert found is not None
     assert found.largest == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_signs_and_truncated_remainders_go_out(dtype: str) -> None:
+    """The sign of a zero too, by which the remainder that is truncated gets its own."""
+    x = np.array([-7, 7, 5, -5, 0, 9, -8, -0.0]).astype(dtype)
+    y = np.array([3, -3, 2.5, -2.5, 3, -4, -3, 2]).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    infos = [helper.make_tensor_value_info(n, kind, [8]) for n in "xyz"]
+    graph = helper.make_graph([helper.make_node("Mod", ["x", "y"], ["z"], fmod=1)], "g", infos[:2], infos[2:])
+    whole = load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    found = load(save(whole, (wg.spec((8,), dtype), wg.spec((8,), dtype)), None))(wg.asarray(x), wg.asarray(y)).numpy()
+    np.testing.assert_array_equal(found, np.fmod(x, y))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.fmod(x, y)))

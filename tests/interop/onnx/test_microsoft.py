@@ -94,7 +94,9 @@ CASES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
 def both(proto: Any, given: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return what onnxruntime gives, and what the model gives, eager and compiled."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # several quantise each their own rows of an LSTM's batch
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     wanted = session.run(None, {i.name: v for i, v in zip(session.get_inputs(), given)})
     made = load(proto)
     args = [wg.tensor(v) for v in given]
@@ -124,7 +126,7 @@ def test_as_onnxruntime(name: str) -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_a_quantised_lstm(direction: str) -> None:
-    """Of two directions, with states: as far from onnxruntime's as its own roundings, and from the exact ones."""
+    """Of two directions, with states."""
     ways, size = (2 if direction == "bidirectional" else 1), 5
     weights = [eight(ways, n, 4 * size, dtype=np.int8) for n in (3, size)]
     scales = [RNG.uniform(0.003, 0.006, ways).astype(np.float32) for _ in range(2)]
@@ -136,7 +138,7 @@ def test_a_quantised_lstm(direction: str) -> None:
     wanted, found = both(proto, operands[:1])
     for results in found:
         for a, b in zip(results, wanted, strict=True):
-            np.testing.assert_allclose(a, b, atol=0.02)
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 def test_integers_stand_for_numbers() -> None:

@@ -49,6 +49,7 @@ def operator(
     draws: bool = False,
     spec_only: bool = False,
     symbolic: Callable[..., Any] | None = None,
+    like: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare the function below as the rule of the named operators, from a version of their domain on.
 
@@ -61,11 +62,13 @@ def operator(
     draws: whether each run gives other numbers.
     spec_only: whether the result follows from shapes and dtypes alone.
     symbolic: the same on NumPy arrays of sizes that are not known yet.
+    like: the rule whose attributes this one's `**` stands for; without one it stands for any.
     """
 
     def declare(function: F) -> F:
         parameters = inspect.signature(function).parameters.values()
-        keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        taken = (*parameters, *(() if like is None else inspect.signature(like).parameters.values()))
+        keywords = {p.name for p in taken if p.kind is p.KEYWORD_ONLY}
         rule = Rule(
             function,
             since,
@@ -76,7 +79,7 @@ def operator(
             spec_only,
             symbolic,
             frozenset(keywords - {"context"}),
-            any(p.kind is p.VAR_KEYWORD for p in parameters),
+            like is None and any(p.kind is p.VAR_KEYWORD for p in parameters),
             "context" in keywords,
         )
         for name in names:

@@ -412,7 +412,7 @@ signbit = elementwise(
     doc="Whether the sign bit of x is set: x is negative, -0.0 or a NaN with that sign.",
     samples=_with_specials,
     reference=each(lambda x: math.copysign(1.0, x) < 0.0),
-    onnx=Missing("ONNX has no test that tells -0.0 from 0.0"),
+    onnx=Missing("ONNX writes it as Less(x, 0), of a zero as Less(Reciprocal(x), 0)"),
     cost=1,
     sympy="tells zeros of two signs apart, which SymPy does not have",
 )

@@ -484,7 +484,7 @@ copysign = elementwise(
     doc="The magnitude of x with the sign of y.",
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.copysign),
-    onnx=Missing("ONNX has no operator that reads the sign of a zero"),
+    onnx=Missing("ONNX writes it as Where(signbit(y), Neg(Abs(x)), Abs(x))"),
     cost=1,
     sympy="tells zeros of two signs apart, which SymPy does not have",
 )

@@ -224,7 +224,7 @@ def _gates(w: Any, scale: Any, zero: Any) -> Any:
     return ((w.astype(wg.float32) - each(zero.astype(wg.float32))) * each(scale)).mT
 
 
-@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT, like=lstm)
 def _dynamic_lstm(
     x: Any,
     w: Any,
@@ -238,29 +238,12 @@ def _dynamic_lstm(
     w_zero: Any = None,
     r_scale: Any = None,
     r_zero: Any = None,
-    *,
-    activation_alpha: Any = None,
-    activation_beta: Any = None,
-    activations: Any = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
+    **attributes: Any,
 ) -> Any:
     if any(v is None for v in (w_scale, w_zero, r_scale, r_zero)):
         refuse("weights have no scale, or no zero point")
     weights = _gates(w, w_scale, w_zero), _gates(r, r_scale, r_zero)
-    functions = (activations, activation_alpha, activation_beta, clip)
-    return lstm(
-        (_as_eight_bits(x), *weights, b),
-        lengths,
-        (start, cell),
-        peepholes,
-        functions,
-        (hidden_size, direction, 0),
-        bool(input_forget),
-        _as_eight_bits,
-    )
+    return lstm(_as_eight_bits(x), *weights, b, lengths, start, cell, peepholes, _as_eight_bits, **attributes)
 
 
 # -- fusions

@@ -149,6 +149,22 @@ def _floor_divide(g: Writer, n: Call, *_: str) -> str:
     return str(g("Sub", quotient, g.cast(below, n.dtype)))
 
 
+@form("signbit", "copysign")
+def _sign(g: Writer, n: Call, *_: str) -> str:
+    last = g.narrow(n.node)[-1]
+    dtype = n.operand(-1).dtype
+    if category(dtype) < 2:
+        negative = g("Less", last, g.like(0, dtype))
+    else:
+        # The sign of a zero is that of its reciprocal.
+        told = g("Where", g("Equal", last, g.like(0, dtype)), g("Reciprocal", last), last)
+        negative = g("Less", told, g.like(0, dtype))
+    if n.node.op.name == "signbit":
+        return str(negative)
+    size = g("Abs", g.narrow(n.node)[0])
+    return str(g("Where", negative, g("Neg", size), size))
+
+
 @form("remainder")
 def _remainder_operator(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)

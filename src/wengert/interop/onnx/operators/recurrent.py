@@ -223,7 +223,7 @@ def _gru(
 
 
 @operator("LSTM")
-def _lstm(
+def lstm(
     x: Any,
     w: Any,
     r: Any,
@@ -232,6 +232,7 @@ def _lstm(
     start: Any = None,
     cell: Any = None,
     peepholes: Any = None,
+    seen: Function = lambda h: h,
     *,
     activation_alpha: Any = None,
     activation_beta: Any = None,
@@ -243,30 +244,9 @@ def _lstm(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> Any:
-    functions = (activations, activation_alpha, activation_beta, clip)
-    ways = (hidden_size, direction, layout)
-    return lstm((x, w, r, b), lengths, (start, cell), peepholes, functions, ways, bool(input_forget))
-
-
-def lstm(
-    operands: tuple[Any, Any, Any, Any],
-    lengths: Any,
-    starts: Sequence[Any],
-    peepholes: Any,
-    functions: tuple[Any, Any, Any, float | None],
-    ways: tuple[int | None, str, int],
-    input_forget: bool,
-    seen: Function = lambda h: h,
-) -> Any:
-    """Return what LSTM gives; `seen` is what of a hidden state the next step's product takes.
-
-    `operands` are x, w, r and b; `functions` are the activations, their alphas and betas and the bound of what they
-    take; `ways` are hidden_size, direction and layout.
-    """
-    x, w, r, b = operands
-    activations, alphas, betas, clip = functions
-    names = _names(activations, ("Sigmoid", "Tanh", "Tanh"), ways[1])
-    f = _activations(names, alphas, betas, clip)
+    """Return what LSTM gives; `seen`, no operand of a node, is what of a hidden state the next step's product takes."""
+    names = _names(activations, ("Sigmoid", "Tanh", "Tanh"), direction)
+    f = _activations(names, activation_alpha, activation_beta, clip)
 
     def step(d: int, part: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         h, c = state
@@ -279,5 +259,5 @@ def lstm(
         o = gate(o + po * c if peepholes is not None else o)
         return o * last(c), c
 
-    y, states = _recur(x, 4, w, r, _both(b), lengths, starts, *ways, step)
+    y, states = _recur(x, 4, w, r, _both(b), lengths, [start, cell], hidden_size, direction, layout, step)
     return (y, *states)
