@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -341,3 +342,24 @@ def test_what_was_configured_stays() -> None:
     program += "assert pytensor.compile.mode.get_default_mode() is w.MODE"
     flags = {**os.environ, "PYTENSOR_FLAGS": "mode=FAST_RUN"}
     subprocess.run([sys.executable, "-c", program], check=True, env=flags)
+
+
+def test_scans_and_their_derivatives() -> None:
+    """Sequences, states of one and of several steps before, results, and what stays the same; forward and reversed."""
+    scan = partial(pytensor.scan, return_updates=False)
+
+    def build(x: Any, a: Any) -> list[Any]:
+        sums = scan(lambda row, last: last + row * a[0], sequences=x, outputs_info=pt.zeros(4))
+        first = {"initial": pt.stack([a[0], a[3]]), "taps": [-1, -2]}
+        pairs = scan(lambda row, one, two: a[1] * one - a[2] * two + row.sum(), sequences=x, outputs_info=first)
+        rows = scan(
+            lambda row, last: [pt.tanh(row + last), row.sum()], sequences=x, go_backwards=True, outputs_info=[a, None]
+        )
+        power = scan(lambda last: last * a, outputs_info=pt.ones(4), n_steps=3)
+        loss = sums.sum() + (pairs**2).sum() + rows[0][-1].sum() + power[-1].sum() + sums[-1, 0]
+        return [sums, sums[-1], pairs, pairs[-1], *rows, power[-1], loss, *pt.grad(loss, [x, a])]
+
+    check(build, X, POSITIVE[0].copy(), rtol=1e-10)
+    last = scan(lambda last: last * 2, outputs_info=pt.constant(1.0), n_steps=(n := pt.lscalar()))[-1]
+    counted = pytensor.function([n], last, mode="WENGERT")
+    assert [float(counted(k)) for k in (1, 4)] == [2.0, 16.0]

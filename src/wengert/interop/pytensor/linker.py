@@ -23,7 +23,7 @@ from ...core.errors import warn
 from ...core.graph.graph import Graph
 from ...core.spec import spec_of
 from ...execute.jit.executor import Executor, executor
-from . import indexing, linalg, shapes  # noqa: F401 (rules are registered by loading them)
+from . import indexing, linalg, loops, shapes  # noqa: F401 (rules are registered by loading them)
 from .convert import Check, NoRuleError, Walk, funcify, has_rule
 from .scalars import has_scalar_rule
 
