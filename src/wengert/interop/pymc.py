@@ -24,6 +24,7 @@ import numpy as np
 import pymc
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import i0e, i1e
 from pymc.initial_point import make_initial_point_expression
 from pytensor.compile import optdb
 from pytensor.compile.mode import Mode
@@ -38,6 +39,11 @@ from ..core.spec import spec_of
 from ..core.state import locks
 from .nutpie import Variable, model_of
 from .pytensor import MODE, Converted, NoRuleError, why_not
+from .pytensor.scalars import scalar_function, tensor
+
+# PyMC's own scalar ops.
+scalar_function.register(type(i0e.scalar_op), lambda op, node: lambda x: wg.special.i0e(tensor(x)))
+scalar_function.register(type(i1e.scalar_op), lambda op, node: lambda x: wg.special.i1e(tensor(x)))
 
 
 @contextmanager

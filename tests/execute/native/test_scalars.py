@@ -203,7 +203,7 @@ def operands(dtype: np.dtype, count: int) -> list[np.ndarray]:
 
 # Functions whose last bits may differ from NumPy's; how far is measured below.
 FUNCTIONS = {
-    "digamma", "erfinv", "lgamma", "log_ndtr", "ndtri",
+    "digamma", "erfinv", "i0e", "i1e", "lgamma", "log_ndtr", "ndtri",
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1", "hypot",
     "log", "log10", "log1p", "log2", "logaddexp", "ndtr", "pow", "rsqrt", "sigmoid", "sin", "sinh", "tan", "tanh",
     "xlog1py", "xlogy",
@@ -359,6 +359,10 @@ def _by_mpmath(function: Callable[[Any], Any]) -> Callable[..., np.ndarray]:
     return reference
 
 
+def _scaled_bessel(order: int) -> Callable[..., Any]:
+    return _by_mpmath(lambda x: mpmath.besseli(order, x) * mpmath.exp(-abs(x)))
+
+
 # Of each function: intervals of its arguments, and what is true: a NumPy function of long doubles, or mpmath's.
 CASES: dict[str, tuple[Callable[..., np.ndarray], list[tuple[tuple[float, float], ...]]]] = {
     "exp": (np.exp, [((-1, 1),), ((-104, 89),), ((-746, 710),)]),
@@ -395,12 +399,16 @@ CASES: dict[str, tuple[Callable[..., np.ndarray], list[tuple[tuple[float, float]
         _by_mpmath(lambda x: mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2)),
         [((-1.1, 1),), ((-30, 7),), ((-1e9, -30),)],
     ),
+    "i0e": (_scaled_bessel(0), [((-3, 3),), ((0, 40),), ((29, 1e6),)]),
+    "i1e": (_scaled_bessel(1), [((-3, 3),), ((0, 40),), ((29, 1e6),)]),
     "lgamma": (_by_mpmath(mpmath.loggamma), [((0, 3),), ((0, 20),), ((0, 1e6),)]),
     "digamma": (_by_mpmath(mpmath.digamma), [((0, 3),), ((1.46, 1.47),), ((0, 20),), ((0, 1e6),)]),
     "ndtr": (_by_mpmath(lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2), [((-1, 1),), ((-12, 7),)]),
 }
 # In units in the last place; what is not named: 2.5. Without a fused multiply-add 1 more.
 BOUNDS = {
+    "i0e": 10.0,  # sums of sixty terms
+    "i1e": 10.0,
     "log_ndtr": 4.0,
     "ndtri": 3.0,
     "digamma": 4.0,

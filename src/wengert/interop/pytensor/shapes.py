@@ -20,7 +20,7 @@ from pytensor.tensor.basic import (
     Split,
     TensorFromScalar,
 )
-from pytensor.tensor.extra_ops import CumOp, Repeat
+from pytensor.tensor.extra_ops import CumOp, FillDiagonal, Repeat
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
@@ -114,6 +114,17 @@ def _diagonal(op: Any, node: Any, walk: Walk) -> Run:
     def run(x: Any) -> Any:
         moved = wg.moveaxis(tensor(x), (op.axis1, op.axis2), (-2, -1))
         return wg.linalg.diagonal(moved, offset=op.offset)
+
+    return run
+
+
+@funcify.register(FillDiagonal)
+def _diagonal_filled(op: Any, node: Any, walk: Walk) -> Run:
+    def run(x: Any, value: Any) -> Any:
+        x = tensor(x)
+        if x.ndim != 2:
+            raise NoRuleError("no rule for FillDiagonal of more than two axes")
+        return wg.where(wg.eye(*x.shape, dtype=np.bool_), tensor(value, x.dtype), x)
 
     return run
 

@@ -205,15 +205,15 @@ def _hankel(order: int) -> tuple[float, ...]:
     return tuple(out)
 
 
-_I0, _I1, _I0_FAR, _I1_FAR = _power_series(0), _power_series(1), _hankel(0), _hankel(1)
+I0, I1, I0_FAR, I1_FAR = _power_series(0), _power_series(1), _hankel(0), _hankel(1)
 
 
 def _i0e(x: Array) -> Array:
     x = np.abs(x)
     return choose(
         (x,),
-        (x < 30.0, lambda x: horner(0.25 * x * x, _I0) * np.exp(-x)),
-        (x >= 30.0, lambda x: horner(1.0 / x, _I0_FAR) / np.sqrt(2.0 * math.pi * x)),
+        (x < 30.0, lambda x: horner(0.25 * x * x, I0) * np.exp(-x)),
+        (x >= 30.0, lambda x: horner(1.0 / x, I0_FAR) / np.sqrt(2.0 * math.pi * x)),
     )
 
 
@@ -221,15 +221,15 @@ def _i1e(x: Array) -> Array:
     size = np.abs(x)
     value = choose(
         (size,),
-        (size < 30.0, lambda x: 0.5 * x * horner(0.25 * x * x, _I1) * np.exp(-x)),
-        (size >= 30.0, lambda x: horner(1.0 / x, _I1_FAR) / np.sqrt(2.0 * math.pi * x)),
+        (size < 30.0, lambda x: 0.5 * x * horner(0.25 * x * x, I1) * np.exp(-x)),
+        (size >= 30.0, lambda x: horner(1.0 / x, I1_FAR) / np.sqrt(2.0 * math.pi * x)),
     )
     return np.copysign(value, x)
 
 
 # Of the derivatives where the series in 1 / x holds: what the differences of the functions there leave is rounding.
 _SLOPE_TERMS = 17
-_I0_SLOPE, _I1_SLOPE = (tuple((0.5 + k) * c for k, c in enumerate(far[:_SLOPE_TERMS])) for far in (_I0_FAR, _I1_FAR))
+_I0_SLOPE, _I1_SLOPE = (tuple((0.5 + k) * c for k, c in enumerate(far[:_SLOPE_TERMS])) for far in (I0_FAR, I1_FAR))
 
 
 def _slope_far(size: Any, coefficients: tuple[float, ...]) -> Any:

@@ -123,6 +123,8 @@ _UNARY = {
     "ndtr": m.ndtr,
     "ndtri": m.ndtri,
     "log_ndtr": m.log_ndtr,
+    "i0e": m.i0e,
+    "i1e": m.i1e,
     "lgamma": m.lgamma,
     "digamma": m.digamma,
 }

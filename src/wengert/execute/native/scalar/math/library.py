@@ -7,6 +7,7 @@ the last place; NaN, infinities, zeros' signs, overflow and denormal results are
 from __future__ import annotations
 
 from .base import ceil, copysign, fabs, floor, rint, sqrt, trunc
+from .bessel import i0e, i1e
 from .division import floor_divide, fmod, int_divide, remainder
 from .exp import cosh, exp, exp2, exp_normal, expm1, sigmoid, sinh, tanh
 from .gamma import digamma, lgamma
@@ -18,6 +19,6 @@ from .trig import acos, asin, atan, atan2, cos, sin, tan
 __all__ = [
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "digamma", "erf",
     "erfc", "erfinv", "exp", "exp2", "exp_normal", "expm1", "fabs", "floor", "floor_divide", "fmod", "hypot",
-    "int_divide", "lgamma", "log", "log10", "log1p", "log2", "log_ndtr", "logaddexp", "ndtr", "ndtri", "pow",
-    "remainder", "rint", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "i0e", "i1e", "int_divide", "lgamma", "log", "log10", "log1p", "log2", "log_ndtr", "logaddexp", "ndtr", "ndtri",
+    "pow", "remainder", "rint", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
