@@ -39,7 +39,8 @@ from ..core.spec import spec_of
 from ..core.state import locks
 from .nutpie import Variable, model_of
 from .pytensor import MODE, Converted, NoRuleError, why_not
-from .pytensor.scalars import scalar_function, tensor
+from .pytensor.convert import tensor
+from .pytensor.scalars import scalar_function
 
 # PyMC's own scalar ops.
 scalar_function.register(type(i0e.scalar_op), lambda op, node: lambda x: wg.special.i0e(tensor(x)))
