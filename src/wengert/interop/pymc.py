@@ -134,8 +134,9 @@ def register() -> None:
 def _before_gradients(logp: Any) -> Any:
     """Return a log density, rewritten as PyMC does before it takes gradients (`rewrite_pregrad`).
 
-    Beside that, ops on stacks of one matrix become those on matrices, and indices that are single vectors what takes
-    rows: their gradients are much smaller graphs, which are rewritten once more.
+    Beside that, solvers of a stack of vectors become those of a matrix, and indices that are single vectors what takes
+    rows: their gradients are smaller graphs, which are rewritten once more. Stacks of one matrix stay until after the
+    gradients, which run slower where they were taken of matrices.
     """
     graph = FunctionGraph(outputs=[logp], clone=False)
     optdb.query(_BEFORE_GRADIENTS).rewrite(graph)
@@ -207,11 +208,7 @@ def _graph(function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]]
 
 
 _FLOAT = np.dtype(np.float64)
-_SMALLER = (
-    "local_useless_unbatched_blockwise",
-    "batched_vector_b_solve_to_matrix_b_solve",
-    "local_replace_AdvancedSubtensor",
-)
+_SMALLER = ("batched_vector_b_solve_to_matrix_b_solve", "local_replace_AdvancedSubtensor")
 _BEFORE_GRADIENTS = RewriteDatabaseQuery(
     include=["canonicalize", "stabilize", "specialize", *_SMALLER],
     # Of those that are known as "specialize" these alone.
