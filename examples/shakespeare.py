@@ -141,12 +141,12 @@ def main() -> None:
         f"{len(train):,} characters, {len(letters)} different; {sum(p.size for p in model.parameters()):,} parameters"
     )
 
-    def loss_of(rows: wg.Tensor) -> wg.Tensor:
+    def loss_of(model: nn.Module, rows: wg.Tensor) -> wg.Tensor:
         x, y = rows[:, :-1], rows[:, 1:]
         return wg.nn.functional.cross_entropy(model(x).reshape(-1, len(letters)), y.reshape(-1))
 
     def step(rows: wg.Tensor) -> wg.Tensor:
-        loss = loss_of(rows)
+        loss = loss_of(model, rows)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -157,11 +157,11 @@ def main() -> None:
         starts = rng.integers(0, len(train) - args.length - 1, args.batch)
         return wg.asarray(train[starts[:, None] + windows])
 
-    def held_out_loss() -> float:
+    def held_out_loss(trained: nn.Module) -> float:
         starts = np.arange(0, len(held_out) - args.length - 1, args.length)
         with wg.no_grad():
             pieces = [
-                (loss_of(wg.asarray(held_out[s[:, None] + windows])).item(), len(s))
+                (loss_of(trained, wg.asarray(held_out[s[:, None] + windows])).item(), len(s))
                 for s in np.array_split(starts, -(-len(starts) // 64))
             ]
         return float(sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces))
@@ -170,21 +170,23 @@ def main() -> None:
     if args.ranks > 1:
         run = on_ranks(step, model, args.ranks, args.shard)
     state = {"model": model, "optimizer": optimizer, "schedule": schedule, "draws": rng}
-    found = wg.train.load_checkpoint(args.resume, **state) if args.resume else None
+    # All ranks save and load together; a process alone does so too.
+    found = wg.distribute.load_checkpoint(args.resume, **state) if args.resume else None
     curve: list[float] = list(found["curve"]) if found else []
     started = time.perf_counter()
     for i in (bar := wg.train.progress(range(len(curve), args.steps), "training")):
         curve.append(run(draw()).item())
         schedule.step()
         bar.note(f"loss {curve[-1]:.3f}")
-        if args.resume and is_first and ((i + 1) % 100 == 0 or i + 1 == args.steps):
-            wg.train.save_checkpoint(args.resume, step=i + 1, keep=2, curve=curve, **state)
+        if args.resume and ((i + 1) % 100 == 0 or i + 1 == args.steps):
+            wg.distribute.save_checkpoint(args.resume, step=i + 1, keep=2, curve=curve, **state)
     seconds = time.perf_counter() - started
 
-    print(f"last loss {curve[-1]:.4f}; held-out loss {held_out_loss():.3f} nats a character")
+    trained = wg.distribute.whole(model)
+    print(f"last loss {curve[-1]:.4f}; held-out loss {held_out_loss(trained):.3f} nats a character")
     print(f"{seconds:.0f} s, {seconds / args.steps * 1e3:.1f} ms a step\n")
     start = np.searchsorted(letters, list("\n")) if "\n" in letters else train[:1]
-    print("".join(letters[i] for i in sample(model, start, args.sample, 0.8, rng)).strip())
+    print("".join(letters[i] for i in sample(trained, start, args.sample, 0.8, rng)).strip())
     picture = wg.train.line_chart({"loss": curve}, title="Characters", y_label="nats a character")
     if is_first:
         args.out.write_text(picture)

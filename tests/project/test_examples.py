@@ -137,7 +137,12 @@ def test_shakespeare_on_ranks(tmp_path: Path, shard: str) -> None:
     text.write_text("the quick brown fox jumps over the lazy dog.\n" * 100)
     args = ("--data", text, "--batch", 8, "--length", 16, "--width", 16, "--depth", 2, "--sample", 5, "--steps", 8)
     args = (*args, "--out", tmp_path / "loss.svg")
-    assert last_loss(run("shakespeare", *args, "--ranks", 2, "--shard", shard)) == last_loss(run("shakespeare", *args))
+    expected = last_loss(run("shakespeare", *args))
+    kept = tmp_path / "run"
+    for _ in range(2):  # to the end, and from there on
+        found = run("shakespeare", *args, "--ranks", 2, "--shard", shard, "--resume", kept)
+        assert last_loss(found) == expected
+    assert last_loss(run("shakespeare", *args, "--resume", kept)) == expected  # on one rank
 
 
 def test_shakespeare_with_too_little_text(tmp_path: Path) -> None:
