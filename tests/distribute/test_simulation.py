@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -141,3 +143,39 @@ def test_results_share_no_memory_with_what_ranks_bring(name: str, ranks: int) ->
 
     found = dist.simulate(ranks).run(work)
     assert not any(np.may_share_memory(given, got) for given, _ in found for _, got in found)
+
+
+def doubled(x: Any) -> Any:
+    return (x * 2.0).sum()
+
+
+STEP = dist.jit(doubled, mesh=MESH, in_specs=("data",), blocks={"data": 4})
+FUNCTION = dist.partition(doubled, MESH, ("data",))
+MAPPED = dist.shard_map(lambda x: dist.all_reduce(doubled(x), "data"), MESH, ("data",), None)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("by", [STEP, FUNCTION, MAPPED], ids=["jit", "partition", "shard_map"])
+def test_copies_run_on_the_mesh(by: Any, again: Any) -> None:
+    """A copy is for as many ranks; one that had lost its mesh would compute the same, alone."""
+    if by is MAPPED and again not in (copy.copy, copy.deepcopy):
+        return  # a function without a name
+    expected = by(X)
+    found = again(by)
+    assert type(found) is type(by)
+    assert found.mesh == MESH
+    assert found(X).numpy() == expected.numpy()
+    if by is STEP:
+        assert found.blocks == {"data": 4}
+        assert "all_reduce" in {n.op.name for n in found.partitions[-1].graph.nodes}
+
+
+def test_a_mesh_in_use_is_pickled() -> None:
+    with MESH:
+        assert pickle.loads(pickle.dumps(MESH)) == MESH
+
+
+def test_what_there_is_to_see_of_a_step() -> None:
+    STEP(X)
+    with pytest.raises(wg.GraphError, match=r"there is no \.plan: the program is run by the ranks of Mesh\(data=2\)"):
+        _ = STEP.plan

@@ -102,6 +102,9 @@ class Mesh:
     def __hash__(self) -> int:
         return hash(tuple(self.axes.items()))
 
+    def __reduce__(self) -> Any:
+        return Mesh, (self.axes,)
+
     def __repr__(self) -> str:
         return f"Mesh({', '.join(f'{n}={s}' for n, s in self.axes.items())})"
 

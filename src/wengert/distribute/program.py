@@ -15,6 +15,7 @@ from ..core.mode import get_mode
 from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..execute.engines import XLA, chosen, named
+from ..execute.jit.compiled import is_found_by_name
 from ..nn.parameter import Parameter
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
@@ -87,12 +88,18 @@ class Program:
         blocks: Mapping[str, int] | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
+        self._given = fn, mesh, in_specs, out_specs, gather, pipeline, engine, blocks
         self._engine = None if engine is None else named(engine)
         self._fn, self.mesh, self._pipeline = fn, mesh, pipeline
         self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
         self._blocks = dict(blocks or {})
         self._name = str(getattr(fn, "__name__", type(fn).__name__))
         self._made: dict[Any, Made] = {}
+
+    def __reduce__(self) -> Any:
+        """Pickle by name where it is found under that, else by what it is made of; programs are made anew."""
+        named = self.__dict__.get("__qualname__", "")
+        return named if is_found_by_name(self, self.__dict__.get("__module__"), named) else (type(self), self._given)
 
     def lower(self, *args: Any) -> Partitioned | Pipelined:
         """Return the program for arguments of these shapes: the graph that each rank runs, and all placements.

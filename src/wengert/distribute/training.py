@@ -73,6 +73,8 @@ class OnMeshExecutor:
         self.names = names  # of the inputs, as errors call them
         self.wholes = wholes  # the whole outputs' specs
         self.kept = kept  # of outputs in parts, as errors call them
+        # What is told to those who ask for what native code has, and what they may ask for instead.
+        self.how_it_runs = f"is run by the ranks of {program.mesh}", "What each of them runs: f.partitions[-1].graph."
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the outputs' values, which share memory with nothing else."""
@@ -138,6 +140,7 @@ class StepOnMesh(Jit):
         super().__init__(fn, Options(None, None, None, False, False, None, engine=named_engine))
         self._ranks = mesh.size
         self.mesh, self.in_specs, self.zero, self.pipeline = mesh, tuple(in_specs), zero, pipeline
+        self._given = mesh, self.in_specs, zero, pipeline, sequence, limit, engine, blocks
         self.spread = frozenset(() if sequence is None else (sequence,))
         self.limit = limit
         self.blocks = dict(blocks or {})
@@ -155,6 +158,9 @@ class StepOnMesh(Jit):
         if within:  # else it ran as it is written
             self.time.outside = min(self.time.outside, perf_counter() - start - within)
         return found
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return self._given
 
     def lowered(self, *args: Any) -> Partitioned | Pipelined:
         """Return the program for arguments like these, or specs of them, without running it."""

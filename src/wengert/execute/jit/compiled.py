@@ -159,11 +159,12 @@ class Inspected:
                 fail(
                     GraphError, f"there is no .{name}: the program runs by XLA", 'Call it by engine="native" to see it.'
                 )
-            fail(
-                GraphError,
-                f"there is no .{name}: the program runs through the interpreter",
+            interpreted = (
+                "runs through the interpreter",
                 f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
             )
+            how, mend = getattr(executor, "how_it_runs", interpreted)
+            fail(GraphError, f"there is no .{name}: the program {how}", mend)
         return getattr(executor, name)
 
 

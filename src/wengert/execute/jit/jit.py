@@ -142,14 +142,18 @@ class Jit(Inspected, Native):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    def _made_of(self) -> tuple[Any, ...]:
+        """Return what this was made of beside the function, in the order in which `__init__` takes it."""
+        return (self._options,)
+
     def __copy__(self) -> Jit:
-        return Jit(self._fn, self._options)
+        return type(self)(self._fn, *self._made_of())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
         """Return a compiled function of a copy of what it is bound to; programs are made anew."""
-        made: Jit = Jit.__new__(Jit)
+        made: Jit = type(self).__new__(type(self))
         memo[id(self)] = made  # which the function may lead to
-        Jit.__init__(made, copy.deepcopy(self._fn, memo), self._options)
+        made.__init__(copy.deepcopy(self._fn, memo), *self._made_of())  # type: ignore[misc]
         return made
 
     def __reduce__(self) -> Any:
@@ -166,7 +170,7 @@ class Jit(Inspected, Native):
                 "Python pickles functions by their names. Define the function at the top of a module, or pickle what "
                 "it is made of, and compile it where that is loaded.",
             )
-        return Jit, (fn, self._options)
+        return type(self), (fn, *self._made_of())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, made first where there is none."""
