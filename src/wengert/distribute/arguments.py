@@ -1,4 +1,4 @@
-"""What users give to functions of this package, checked where it comes in: an error names it, and what to write."""
+"""Checks of arguments where they come in: an error names what a user gave, and what to write instead."""
 
 from __future__ import annotations
 
