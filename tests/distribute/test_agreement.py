@@ -199,14 +199,3 @@ def test_an_error_in_a_part_says_whose_it_is() -> None:
         with pytest.raises(wg.RangeError, match=r"element 1 of an index of shape \(2,\)") as caught:
             call()
         assert any("raised on rank 1 of Mesh(data=2): positions" in n and "i[2:4]" in n for n in caught.value.__notes__)
-
-
-def test_a_step_that_draws_in_a_simulation_is_refused() -> None:
-    """Its rank would wait while it holds the generator that the others need."""
-
-    def train() -> None:
-        model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
-        dist.jit(lambda x: model(x).sum(), mesh=MESH, in_specs=("data",))(wg.ones(4, 4))
-
-    with pytest.raises(wg.GraphError, match="that draws random numbers, in a simulation"):
-        dist.simulate(MESH).run(train)

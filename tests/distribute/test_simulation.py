@@ -145,6 +145,46 @@ def test_results_share_no_memory_with_what_ranks_bring(name: str, ranks: int) ->
     assert not any(np.may_share_memory(given, got) for given, _ in found for _, got in found)
 
 
+def trained_with_dropout() -> list[float]:
+    """Losses of a step on a mesh that draws, and what is drawn after it."""
+    wg.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)).to(wg.float64)
+    optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
+
+    @dist.jit(mesh=MESH, in_specs=("data",))
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return [*(float(step(X)) for _ in range(4)), wg.rand(1).item()]
+
+
+def test_steps_that_draw_draw_what_one_process_does() -> None:
+    """A rank that waits in the midst of such a step lets others draw, each from its own place."""
+    expected = trained_with_dropout()
+    for found in ended(lambda: dist.simulate(MESH).run(trained_with_dropout)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_compiled_functions_that_draw_and_meet(same: bool) -> None:
+    """What eager ranks draw, with one seed and with seeds of their own; once by the fast path, too."""
+    drawn = lambda x: dist.all_reduce(nn.functional.dropout(x, 0.5).sum(), "data") + wg.rand(1, dtype="float64").sum()
+    compiled = wg.jit(drawn)
+
+    def work(fn: Any) -> list[float]:
+        wg.manual_seed(5 if same else dist.rank())
+        return [*(float(fn(X * (1 + dist.rank()))) for _ in range(4)), wg.rand(1).item()]
+
+    expected = dist.simulate(MESH).run(work, drawn)
+    found = ended(lambda: dist.simulate(MESH).run(work, compiled))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert (found[0][-1] == found[1][-1]) is same
+
+
 def doubled(x: Any) -> Any:
     return (x * 2.0).sum()
 

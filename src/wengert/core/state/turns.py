@@ -160,6 +160,29 @@ def alternating(group: object) -> Iterator[None]:
         del _alternating[me]
 
 
+@contextmanager
+def lent(turn: Turn) -> Iterator[None]:
+    """Let others of this thread's group hold a turn that it holds, while it waits for them.
+
+    For state that each of them has for itself, and that is put into the place when it goes on.
+    """
+    me = get_ident()
+    by_python, by_native = (turn.words[word] == me for word in (BY_PYTHON, BY_NATIVE))
+    if by_native:
+        turn.words[BY_NATIVE] = 0
+    if by_python:
+        turn.words[BY_PYTHON] = 0
+        turn.lock.release()
+    try:
+        yield
+    finally:
+        if by_python:
+            turn.lock.acquire()
+            turn.words[BY_PYTHON] = me
+        if by_native:
+            turn.words[BY_NATIVE] = me
+
+
 def _refuse_shared(me: int, turn: Turn) -> None:
     """Raise GraphError where a thread that waits for this one holds a turn."""
     for holder in turn.words:

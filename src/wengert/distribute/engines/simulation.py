@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import GraphError, WengertError, error, fail, user_location
+from ...core.errors import GraphError, WengertError, error, user_location
 from ...core.ops.op import Op
 from ...core.spec import show
-from ...core.state.turns import alternating, is_held_here
+from ...core.state.turns import alternating, lent
 from ...ops.collective.group import entered
 from ...ops.index.memory import Occupied
 from ...ops.random.generator import default_generator
@@ -81,30 +81,21 @@ class _Rank(Transport):
         self.turn: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
-        self._refuse_held(f"{op.name} inside a compiled function")
         self.job.steps.put((self.rank, "waits", Arrival(members, op, x, attrs, user_location())))
         return self.wait()
 
-    @staticmethod
-    def _refuse_held(what: str) -> None:
-        """Raise GraphError where this rank holds what others need to come to where it would wait for them."""
-        if is_held_here(default_generator._turn):
-            fail(
-                GraphError,
-                f"{what} that draws random numbers, in a simulation",
-                "All simulated ranks share one generator. Draw outside of the compiled function, or give each rank a "
-                "generator of its own. Outside of wg.distribute.simulate a step on a mesh draws as one process would.",
-            )
-
     def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
-        self._refuse_held(what())
         members = tuple(range(self.size))
         self.job.steps.put((self.rank, "waits", Arrival(members, None, np.frombuffer(digest, np.uint8), {}, what())))
         return bool(self.wait())
 
     def wait(self) -> Any:
-        """Return what the job hands over with the next turn."""
-        found = self.turn.get()
+        """Return what the job hands over with the next turn.
+
+        Where this is in the midst of a program that draws, others draw meanwhile: each from a state of its own.
+        """
+        with lent(default_generator._turn):
+            found = self.turn.get()
         if found is _Stopped:
             raise _Stopped
         return found
