@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import meshes
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
+from wengert.distribute.engines import simulation
 
 MESH = dist.Mesh(data=2)
 X = wg.tensor(np.random.default_rng(0).normal(size=(8, 4)))
@@ -185,6 +189,25 @@ def test_compiled_functions_that_draw_and_meet(same: bool) -> None:
     assert (found[0][-1] == found[1][-1]) is same
 
 
+def test_ranks_that_come_to_a_meeting_hold_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next rank begins as soon as one has said that it waits."""
+    drawn = wg.jit(lambda x: dist.all_reduce(nn.functional.dropout(x, 0.5), "ranks").sum())
+
+    class Slow(queue.SimpleQueue[Any]):
+        def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+            super().put(item)
+            if isinstance(item, tuple) and "waits" in map(str, item):
+                time.sleep(0.02)
+
+    def work() -> float:
+        wg.manual_seed(3)
+        return float(drawn(X))
+
+    expected = dist.simulate(2).run(work)
+    monkeypatch.setattr(simulation.queue, "SimpleQueue", Slow)
+    assert ended(lambda: dist.simulate(2).run(work)) == expected
+
+
 def doubled(x: Any) -> Any:
     return (x * 2.0).sum()
 
@@ -219,3 +242,19 @@ def test_what_there_is_to_see_of_a_step() -> None:
     STEP(X)
     with pytest.raises(wg.GraphError, match=r"there is no \.plan: the program is run by the ranks of Mesh\(data=2\)"):
         _ = STEP.plan
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan", "ranks"),
+    [
+        ("mlp", "zero", 2),
+        ("cnn", "fsdp tensor", 4),
+        ("block", "data context", 4),
+        ("mlp", "data pipeline", 4),
+        pytest.param("gpt", "fsdp spilled", 2, marks=pytest.mark.slow),
+        pytest.param("experts", "data expert", 4, marks=pytest.mark.slow),
+    ],
+)
+def test_plans_by_native_ranks_in_one_process(kind: str, plan: str, ranks: int) -> None:
+    found = ended(lambda: dist.simulate(meshes.PLANS[ranks][plan]).run(meshes.losses, kind, plan, ranks, 3))
+    np.testing.assert_allclose(found, [meshes.losses(kind, steps=3)] * ranks, rtol=1e-12)

@@ -81,24 +81,28 @@ class _Rank(Transport):
         self.turn: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def meet(self, members: tuple[int, ...], op: Op, x: Any, attrs: Mapping[str, Any]) -> Any:
-        self.job.steps.put((self.rank, "waits", Arrival(members, op, x, attrs, user_location())))
-        return self.wait()
+        return self._come(Arrival(members, op, x, attrs, user_location()))
 
     def compare(self, digest: bytes, what: Callable[[], str]) -> bool:
         members = tuple(range(self.size))
-        self.job.steps.put((self.rank, "waits", Arrival(members, None, np.frombuffer(digest, np.uint8), {}, what())))
-        return bool(self.wait())
+        return bool(self._come(Arrival(members, None, np.frombuffer(digest, np.uint8), {}, what())))
 
-    def wait(self) -> Any:
-        """Return what the job hands over with the next turn.
+    def _come(self, arrival: Arrival) -> Any:
+        """Say where this rank has come to, and wait for the others.
 
         Where this is in the midst of a program that draws, others draw meanwhile: each from a state of its own.
         """
         with lent(default_generator._turn):
+            self.job.steps.put((self.rank, "waits", arrival))
             found = self.turn.get()
         if found is _Stopped:
             raise _Stopped
         return found
+
+    def begin(self) -> None:
+        """Wait for the first turn."""
+        if self.turn.get() is _Stopped:
+            raise _Stopped
 
 
 class _Job:
@@ -189,7 +193,7 @@ class _Job:
     def _work(self, rank: _Rank, fn: Callable[[], Any]) -> None:
         what, found = "ended", None
         try:
-            rank.wait()
+            rank.begin()
             with alternating(self), entered(OnMesh(self.mesh, rank)):
                 self.results[rank.rank] = fn()
         except _Stopped:
