@@ -132,7 +132,7 @@ def launch(ranks: int, script: str, arguments: Sequence[str] = (), engine: str =
     """
     if engine not in ("mpi", "xla"):
         fail(GraphError, f"launch with engine={engine!r}", 'It is "mpi" or "xla".')
-    ranks = whole_number(ranks, f"launch on {ranks!r} ranks", "A job has one rank or more.")
+    ranks = whole_number(ranks, f"a job of {ranks!r} ranks", "It has one or more.")
     if not isinstance(script, (str, os.PathLike)) or not Path(script).is_file():
         fail(GraphError, f"launch of {script!r}: there is no such file", "It takes the path of a Python script.")
     if not isinstance(arguments, (tuple, list)) or not all(isinstance(a, str) for a in arguments):
