@@ -7,7 +7,7 @@ import ctypes
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -363,6 +363,15 @@ def test_the_state_of_an_optimiser_is_saved_in_the_middle() -> None:
     agree(other, ours)
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """A process that a shell has started in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_ctrl_c_in_the_midst_of_a_call_leaves_it_done_or_not() -> None:
     count, table = wg.tensor(0), wg.tensor(np.zeros((300, 300)))
 
