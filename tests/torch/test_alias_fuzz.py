@@ -6,6 +6,7 @@ tensors on the way are gone.
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
 
@@ -91,3 +92,13 @@ def test_nobody_who_shares_memory_is_missed(seed: int) -> None:
                 live.pop(draw.randrange(len(live)))
             for x in live:
                 np.testing.assert_array_equal(x.tensor.numpy(), x.array, err_msg=f"program {program}")
+
+
+def test_an_old_view_is_found_by_way_of_a_young_one() -> None:
+    """What a young view was taken from may be among the old objects, at which nobody looks then."""
+    x = torch.arange(6.0)
+    a = x[1:4]
+    gc.collect()
+    b = a[1:2]
+    x.mul_(2.0)
+    assert (a.tolist(), b.tolist()) == ([2.0, 4.0, 6.0], [4.0])

@@ -123,7 +123,9 @@ def _sharing(owner: Any, near: Tensor | None = None) -> list[Tensor]:
     ask(owner)
     del owner  # a reference that is not counted
     while todo:
-        for v in _holding(refs, todo.pop(), near):
+        waiting = _holding(refs, todo.pop(), near)
+        while waiting:
+            v = waiting.pop()
             if id(v) in found:
                 continue
             found[id(v)] = v
@@ -131,6 +133,8 @@ def _sharing(owner: Any, near: Tensor | None = None) -> list[Tensor]:
             base = v._base
             while base is not None and id(base[0]) != top:
                 ask(base[0])
+                if (between := base[0]()) is not None:
+                    waiting.append(between)
                 base = base[3]
             if weakref.getweakrefcount(v):
                 ask(weakref.ref(v))
