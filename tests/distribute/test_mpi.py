@@ -162,10 +162,14 @@ def work(x, by=1.0):
     return dist.all_reduce(x * scale * by, "ranks").tolist()
 def closure(by):
     return lambda x: work(x, by)
+@wg.jit
+def compiled(x):
+    return x * 10.0
 """
 CALLS = """
 if __name__ == "__main__":
-    for fn in (work, functools.partial(work, by=2.0), closure(4.0), lambda x: work(x) + [dist.rank()]):
+    for fn in (work, functools.partial(work, by=2.0), closure(4.0), lambda x: work(x) + [dist.rank()],
+               lambda x: work(compiled(x))):
         print(dist.run(fn, 2, wg.ones(1), engine="mpi"))
 """
 
@@ -180,7 +184,7 @@ def test_functions_of_a_script_and_of_a_session(kind: str, tmp_path: Path) -> No
     text = None if kind == "script" else SESSION + CALLS
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=240, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    expected = [[[6.0], [6.0]], [[12.0], [12.0]], [[24.0], [24.0]], [[6.0, 0], [6.0, 1]]]
+    expected = [[[6.0], [6.0]], [[12.0], [12.0]], [[24.0], [24.0]], [[6.0, 0], [6.0, 1]], [[60.0], [60.0]]]
     assert done.stdout.splitlines() == [str(row) for row in expected]
 
 
@@ -190,7 +194,17 @@ def test_a_script_that_starts_ranks_which_import_it(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240)
     assert done.returncode
     assert "run of work on Mesh(ranks=2) inside of a job, whose ranks would each start another one" in done.stderr
-    assert "script.py:10" in done.stderr
+    assert "script.py:13" in done.stderr
+
+
+def test_what_stands_under_the_guard_is_not_found(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        SESSION + 'if __name__ == "__main__":\n    def late(): pass\n    dist.run(late, 2, engine="mpi")\n'
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240)
+    assert done.returncode
+    assert "run of a function that a rank does not find" in done.stderr
 
 
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,8 @@ def test_steps_of_modules() -> None:
 
 
 def test_what_is_refused() -> None:
+    with pytest.raises(wg.GraphError, match=r"predict with args=f32\[4,4\]"):
+        dist.predict(program(2), args=wg.spec((4, 4)))
     with pytest.raises(wg.GraphError, match=r"predict on Mesh\(data=4\) of a program for Mesh\(data=2\)"):
         dist.predict(program(2), dist.Mesh(data=4), args=(wg.spec((4, 4)), wg.spec((4, 4))))
     with pytest.raises(wg.GraphError, match="measure outside of a job"):

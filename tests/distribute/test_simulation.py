@@ -258,3 +258,26 @@ def test_what_there_is_to_see_of_a_step() -> None:
 def test_plans_by_native_ranks_in_one_process(kind: str, plan: str, ranks: int) -> None:
     found = ended(lambda: dist.simulate(meshes.PLANS[ranks][plan]).run(meshes.losses, kind, plan, ranks, 3))
     np.testing.assert_allclose(found, [meshes.losses(kind, steps=3)] * ranks, rtol=1e-12)
+
+
+def test_arguments_are_copies() -> None:
+    """As those of processes are: what a rank writes to is its own."""
+    w = wg.tensor([3.0], requires_grad=True)
+    optimizer = wg.optim.SGD([w], lr=0.1)
+
+    def work(w: Any, optimizer: Any) -> list[float]:
+        found = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = ((w - 1.0) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            found.append(float(dist.all_reduce(loss.detach(), "ranks")))
+        return found
+
+    first, second = dist.run(work, 2, w, optimizer, engine="simulate")
+    np.testing.assert_allclose(first, [8.0, 5.12, 3.2768], rtol=1e-6)
+    assert first == second
+    assert w.tolist() == [3.0]
+    with pytest.raises(wg.GraphError, match=r"run of .* on simulated ranks, each of which has copies"):
+        dist.run(lambda x: x, 2, (i for i in range(3)), engine="simulate")

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..core.errors import WengertError, is_own, trimmed
+from ..core.errors import GraphError, WengertError, fail, is_own, trimmed
 from ..execute.engines import XLA
 from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
@@ -86,7 +86,15 @@ def main(arguments: list[str]) -> None:
             module = types.ModuleType("__mp_main__")
             module.__dict__.update(runpy.run_path(payload["main"], run_name="__mp_main__"))
             sys.modules["__main__"] = sys.modules["__mp_main__"] = module
-        fn, args = pickle.loads(payload["call"])
+        try:
+            fn, args = pickle.loads(payload["call"])
+        except AttributeError as e:
+            fail(
+                GraphError,
+                f"run of a function that a rank does not find: {e}",
+                "A rank imports the script, and finds by their names what stands at its top, not what is defined under "
+                '`if __name__ == "__main__":`.',
+            )
         result = pickle.dumps(fn(*args))
         (folder / f"result-{rank()}").write_bytes(result)
 

@@ -334,6 +334,8 @@ def predict(
     >>> found.moved, [p.label for p in found.parts if p.kind == "move"]
     (252, ['all_reduce over data'])
     """
+    if not isinstance(args, Sequence):
+        fail(GraphError, f"predict with args={args!r}", "They are a tuple: predict(step, args=(wg.spec((8, 4)),)).")
     made: Partitioned | Pipelined
     if isinstance(step, Program):
         made = step.lower(*args)

@@ -274,3 +274,20 @@ def test_a_decision_on_what_was_dropped_at_random() -> None:
     compiled = wg.jit(fn)
     for y in expected:
         close(compiled(x), y)
+
+
+@pytest.mark.parametrize("arguments", [1, 2])
+@pytest.mark.parametrize("raises", [ValueError, KeyError])
+def test_what_a_callback_raises_is_told_and_it_is_called_once(arguments: int, raises: type[Exception]) -> None:
+    calls = []
+
+    def first_fails(*xs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise raises("no data yet")
+        return xs[0]
+
+    with pytest.raises(raises, match="no data yet"):
+        wg.callback(first_fails, wg.spec((3,)), *[wg.ones(3)] * arguments)
+    assert len(calls) == 1
+    assert wg.callback(first_fails, wg.spec((3,)), *[wg.ones(3)] * arguments).tolist() == [1.0] * 3

@@ -371,3 +371,16 @@ def test_signs_and_truncated_remainders_go_out(dtype: str) -> None:
     found = load(save(whole, (wg.spec((8,), dtype), wg.spec((8,), dtype)), None))(wg.asarray(x), wg.asarray(y)).numpy()
     np.testing.assert_array_equal(found, np.fmod(x, y))
     np.testing.assert_array_equal(np.signbit(found), np.signbit(np.fmod(x, y)))
+
+
+def test_whole_quotients_by_zero() -> None:
+    """As NumPy's: infinite, or no number."""
+    x = np.array([3.0, -3.0, 0.0, 7.0, -7.0, np.inf], np.float32)
+    y = np.array([0.0, 0.0, 0.0, 2.0, 2.0, 2.0], np.float32)
+    document = save(lambda x, y: x // y, [wg.spec((6,)), wg.spec((6,))], None)
+    names = [i.name for i in document.graph.input]
+    with np.errstate(all="ignore"):
+        expected = np.floor_divide(x, y)
+        (found,) = reference.ReferenceEvaluator(document).run(None, dict(zip(names, (x, y), strict=True)))
+    np.testing.assert_array_equal(np.asarray(load(document)(wg.tensor(x), wg.tensor(y))), expected)
+    np.testing.assert_array_equal(found, expected)

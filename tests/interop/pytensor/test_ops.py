@@ -363,3 +363,16 @@ def test_scans_and_their_derivatives() -> None:
     last = scan(lambda last: last * 2, outputs_info=pt.constant(1.0), n_steps=(n := pt.lscalar()))[-1]
     counted = pytensor.function([n], last, mode="WENGERT")
     assert [float(counted(k)) for k in (1, 4)] == [2.0, 16.0]
+
+
+def test_masks_run_by_python() -> None:
+    x = pt.dmatrix()
+    given = np.arange(-3.0, 3.0).reshape(2, 3)
+    picked = pytensor.function([x], [x[x > 0].sum(), pytensor.grad((x[x > 0] ** 2).sum(), x)], mode="WENGERT")
+    with pytest.warns(RuntimeWarning, match="runs by Python"):
+        total, gradient = picked(given)
+    assert total == 3.0
+    np.testing.assert_array_equal(gradient, np.where(given > 0, 2 * given, 0.0))
+    written = pytensor.function([x], pt.set_subtensor(x[x > 0], 0.0), mode="WENGERT")
+    with pytest.warns(RuntimeWarning, match="runs by Python"):
+        np.testing.assert_array_equal(written(given), np.minimum(given, 0.0))

@@ -39,8 +39,8 @@ from .record import (
     argument_spec,
     caller,
     describe,
-    forward_values,
     graph_input,
+    instead,
     kept_values,
     mixed,
     resumed,
@@ -328,7 +328,7 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
                 data = op.forward(*values, **attrs) if attrs else op.forward(*values)
         except (ValueError, TypeError, OverflowError, RuntimeWarning) as e:
             raise_of_observer(e)
-            data = forward_values(op, operands, values, attrs)  # fails again, in the library's words
+            data = instead(op, operands, values, attrs, e)
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
         if op.view:

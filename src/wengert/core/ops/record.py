@@ -171,7 +171,7 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
         raise
     except Exception as e:
         raise_of_observer(e)
-        data = forward_values(op, (x,), [x._data], attrs)  # fails again, in the library's words
+        data = instead(op, (x,), [x._data], attrs, e)
     return record_one(op, x, data, dict(attrs) if attrs else EMPTY_ATTRS)
 
 
@@ -226,20 +226,30 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
         return op.forward(*values, **attrs)
     except WengertError:
         raise
-    except RuntimeWarning as e:
-        raise_of_observer(e)
+    except Exception as e:
+        return instead(op, args, values, attrs, e)
+
+
+def instead(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any], raised: Exception) -> Any:
+    """Raise what an op's forward raised, in the library's words; or return its value, where that was a warning."""
+    if op.name == "callback":  # a user's code, whose errors are its own
+        raise_of_observer(raised)
+        raise raised
+    if isinstance(raised, RuntimeWarning):
+        raise_of_observer(raised)
         # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.
         with np.errstate(all="ignore"):
             return op.told(values, attrs) if observers else op.forward(*values, **attrs)
-    except MemoryError:
+    if isinstance(raised, MemoryError):
         fail(ShapeError, f"{op.name}: not enough memory for the result of {describe(args)}")
-    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as e:
-        raise_of_observer(e)
+    if isinstance(raised, (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)):
+        raise_of_observer(raised)
         # The shape rule words the error where it can; NumPy's own words are the fallback.
         if hasattr(op, "infer"):
             op.infer(*(argument_spec(a) for a in args), **attrs)
-        kind = DTypeError if isinstance(e, (TypeError, OverflowError)) else ShapeError
-        fail(RangeError if isinstance(e, IndexError) else kind, f"{op.name} of {describe(args)}: {e}")
+        kind = DTypeError if isinstance(raised, (TypeError, OverflowError)) else ShapeError
+        fail(RangeError if isinstance(raised, IndexError) else kind, f"{op.name} of {describe(args)}: {raised}")
+    raise raised
 
 
 def bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

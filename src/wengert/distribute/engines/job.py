@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import pickle
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
+from ...execute.jit.jit import Jit
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
 from ..arguments import as_function, whole_number
@@ -240,7 +242,17 @@ def _pickled(call: Any) -> tuple[bytes, str | None]:
     try:
         import cloudpickle
 
-        return cloudpickle.dumps(call), None
+        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+            """Takes compiled functions of the session along, too: by what they were made of."""
+
+            def reducer_override(self, obj: Any) -> Any:
+                if isinstance(obj, Jit) and obj.__module__ == "__main__":
+                    return obj.parts()
+                return super().reducer_override(obj)
+
+        out = io.BytesIO()
+        Pickler(out).dump(call)
+        return out.getvalue(), None
     except ImportError:
         mend = "pip install cloudpickle, which takes it along; or define it at the top of a module"
     except Exception as e:

@@ -7,15 +7,17 @@ timeout: when nobody can go on, what each waits for is known.
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import GraphError, WengertError, error, user_location
+from ...core.errors import GraphError, WengertError, error, fail, user_location
 from ...core.ops.op import Op
 from ...core.spec import show
 from ...core.state.turns import alternating, lent
@@ -228,11 +230,13 @@ class Simulation:
     def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         """Return what `fn(*args, **kwargs)` returns on each rank, in order.
 
-        Each rank draws the random numbers that it would draw in a process of its own. The first exception of a rank
-        ends all of them. Raises GraphError, with the lines, where ranks call different collectives.
+        Each rank has copies of the arguments, as a process would, and draws the random numbers that it would draw in a
+        process of its own. The first exception of a rank ends all of them. Raises GraphError, with the lines, where
+        ranks call different collectives, and for arguments that cannot be copied.
         """
         as_function(fn, "a run on simulated ranks")
-        return self.run_each([lambda: fn(*args, **kwargs)] * self.mesh.size)
+        given = [_copied(fn, (args, kwargs)) for _ in range(self.mesh.size)]
+        return self.run_each([partial(fn, *args, **kwargs) for args, kwargs in given])
 
     def run_each(self, fns: Sequence[Callable[[], Any]]) -> list[Any]:
         """Return what each rank's function returns, in order."""
@@ -240,6 +244,18 @@ class Simulation:
 
     def __repr__(self) -> str:
         return f"simulate({self.mesh})"
+
+
+def _copied(fn: Callable[..., Any], given: Any) -> Any:
+    try:
+        return copy.deepcopy(given)
+    except Exception as e:
+        name = getattr(fn, "__name__", fn)
+        fail(
+            GraphError,
+            f"run of {name} on simulated ranks, each of which has copies of the arguments: {e}",
+            "Make what cannot be copied in the function.",
+        )
 
 
 def simulate(ranks: int | Mesh) -> Simulation:

@@ -170,7 +170,11 @@ class Jit(Inspected, Native):
                 "Python pickles functions by their names. Define the function at the top of a module, or pickle what "
                 "it is made of, and compile it where that is loaded.",
             )
-        return type(self), (fn, *self._made_of())
+        return self.parts()
+
+    def parts(self) -> tuple[Callable[..., Jit], tuple[Any, ...]]:
+        """Return what makes another of it, and what that is given: how it is pickled where no name leads to it."""
+        return type(self), (self._fn, *self._made_of())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, made first where there is none."""

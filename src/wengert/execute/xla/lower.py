@@ -121,7 +121,8 @@ def _called_back(trace: Trace, node: Node, operands: list[Any]) -> Any:
             with np.errstate(all="ignore"):
                 out = op.forward(*given, **attrs)
         except BaseException as e:
-            if not isinstance(e, Exception):
+            # A user's function is not called a second time: what it raised is told.
+            if not isinstance(e, Exception) or op.name == "callback":
                 stopped.append(e)
             # What else it is, the interpreter will raise.
             return (*(_as_words(np.zeros(s.shape, s.dtype)) for s in specs), np.asarray(True))

@@ -88,7 +88,7 @@ class Converted:
             try:
                 given = (a if i in self._fixed else spec_of(a.shape, a.dtype) for i, a in enumerate(arrays))
                 made = self.traced(list(given))
-            except NoRuleError as error:
+            except (NoRuleError, wg.GraphError) as error:  # a GraphError: a shape depends on values, of a mask say
                 return self._without_program(error, inputs)
             found = self._programs[key] = executor(made.graph), made.checks
         program, checks = found
@@ -106,7 +106,7 @@ class Converted:
                 at += count
         return outputs[: self._count]
 
-    def _without_program(self, error: NoRuleError, inputs: Sequence[Any]) -> Sequence[Any]:
+    def _without_program(self, error: Exception, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the outputs where tracing failed: with integers as parts of the program, or by Python."""
         small = [i for i, v in enumerate(self.fgraph.inputs) if self._dtypes[i].kind in "iu" and v.type.ndim <= 1]
         if small and not self._fixed:

@@ -139,7 +139,9 @@ def _floor_divide(g: Writer, n: Call, *_: str) -> str:
     if category(n.dtype) == 2:
         # Of the quotient's remainder, so that rounding does not lift it over a whole number.
         rest = _remainder(g, n, x, y)
-        return str(g("Round", g("Div", g("Sub", x, rest), y)))
+        whole = g("Round", g("Div", g("Sub", x, rest), y))
+        # A remainder of zero is no number; the quotient by zero is infinite, or none either.
+        return str(g("Where", g("Equal", y, g.like(0, n.dtype)), quotient, whole))
     if n.dtype.kind == "u":
         return str(quotient)
     rest = g("Sub", x, g("Mul", quotient, y))
