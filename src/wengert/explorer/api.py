@@ -123,7 +123,7 @@ class Exploration:
 
 @runtime_checkable
 class Timeline(Protocol):
-    """What somebody predicts or measured of a graph that is run by many: a step on a cluster, say."""
+    """A prediction, or a measurement, of a graph that is run by many: of a step on a cluster, say."""
 
     @property
     def graph(self) -> Graph:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class DeviceSeat(NamedTuple):
-    """What a call has to know of a program on a device whose memory the host sees.
+    """A program on a device whose memory the host sees, as a call has to know it.
 
     `program` takes JAX's arrays, and ndarrays where they are not there, inside of a new `block`; it gives a tuple of
     the outputs, in this `order`, and of whether something is wrong, if it `is_checked`. The outputs in `replaced` stand

@@ -1,4 +1,4 @@
-"""What ONNX says of its operators' operands and attributes, and nodes held to it."""
+"""Schemas: ONNX's rules for operators' operands and attributes, to which nodes are held."""
 
 from __future__ import annotations
 

@@ -663,7 +663,8 @@ METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
 
 
 def _copied(x: Any) -> Any:
-    return x.copy() if isinstance(x, Elsewhere) else np.array(x)
+    # Of what is in parts, a step on its mesh makes copies: here it refuses.
+    return x.copy() if isinstance(x, Elsewhere) and x.place is not None else np.array(x)
 
 
 copy = elementwise(

@@ -63,7 +63,7 @@ def _own_array(c: Handler) -> None:
 
 @handler
 def _own_array_of(c: Handler) -> None:
-    """The same, a copy where anything else refers to its tensor. Operands: those of `own_array`, word of a tensor."""
+    """Do the same; make a copy where anything else refers to its tensor. Operands: those of `own_array`, its word."""
     c.own(_checked(c), c.test("eq", c.references(c.held_at(6)), "1", "i32"), 1, 5)
 
 
