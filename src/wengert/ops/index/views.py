@@ -31,6 +31,7 @@ from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
 from ...core.ops.op import LEAF, Op
 from ...core.ops.record import bind, same_value
+from ...core.references import ALONE, ALONE_WEAK
 from ...core.spec import show
 from ...core.state.at_once import Call
 from ...core.state.capture import get_capture, note_write
@@ -141,11 +142,6 @@ def _sharing(owner: Any, near: Tensor | None = None) -> list[Tensor]:
     return list(found.values())
 
 
-# The references of an entry, and of a weak reference, that nothing but a tensor or an entry refers to: that, a local
-# name, and the function that counts; a weak reference has no local name.
-_ALONE, _ALONE_WEAK = 3, 2
-
-
 def _siblings(x: Tensor) -> list[Tensor]:
     """Return the living tensors that share memory with `x` by way of an owner that is gone.
 
@@ -153,7 +149,7 @@ def _siblings(x: Tensor) -> list[Tensor]:
     """
     last, base, is_alone = None, x._base, True
     while base is not None:
-        is_alone = is_alone and sys.getrefcount(base) <= _ALONE and sys.getrefcount(base[0]) <= _ALONE_WEAK
+        is_alone = is_alone and sys.getrefcount(base) <= ALONE and sys.getrefcount(base[0]) <= ALONE_WEAK
         last, base = base, base[3]
     if last is None or last[0]() is not None or is_alone:
         return []
@@ -221,7 +217,7 @@ def _without(base: Any, ref: Any) -> Any:
 def _is_alone(x: Tensor, ref: Any) -> bool:
     """Return whether a tensor was taken from that of a weak reference, and shares the entry that says so with none."""
     base = x._base
-    return base is not None and base[0] is ref and sys.getrefcount(base) == _ALONE
+    return base is not None and base[0] is ref and sys.getrefcount(base) == ALONE
 
 
 def _holding(refs: dict[int, Any], key: int, near: Tensor | None) -> list[Tensor]:
