@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,12 @@ class WengertLinker(JITLinker):  # type: ignore[misc]
         "reuse_decomposition_multiple_solves",
     )
 
+    updated_vars: Mapping[Any, Any] = {}
+
+    def accept_var_updates(self, updated_vars: Mapping[Any, Any]) -> None:
+        """Record what becomes of the function's inputs; PyTensor calls this before it makes the function."""
+        self.updated_vars = updated_vars
+
     def fgraph_convert(self, fgraph: FunctionGraph, **_: Any) -> Converted:
         """Return the graph as a function of arrays."""
         return Converted(fgraph)
@@ -167,7 +173,10 @@ class WengertLinker(JITLinker):  # type: ignore[misc]
         """Return the thunk of the whole function, and the containers of its inputs and outputs."""
         if why_not(self.fgraph):
             vm = VMLinker(use_cloop=False, c_thunks=False, allow_gc=self.allow_gc)
-            return vm.accept(self.fgraph, no_recycling=self.no_recycling).make_all(
+            vm = vm.accept(self.fgraph, no_recycling=self.no_recycling)
+            # The machine writes updates itself: the function leaves them to it.
+            vm.accept_var_updates(self.updated_vars)
+            return vm.make_all(
                 input_storage=input_storage, output_storage=output_storage, storage_map=storage_map
             )
         return super().make_all(input_storage, output_storage, storage_map)
