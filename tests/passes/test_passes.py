@@ -81,6 +81,11 @@ def cases() -> dict[str, Any]:
         "no change of form": (lambda x: TABLE["reshape"].front(x, shape=(7,)), "f8"),
         "one after another": (lambda x: x.reshape((7, 1)).reshape((1, 7)), "f8"),
         "there and back": (lambda x: x.astype(wg.float64).astype(wg.float32), "f4"),
+        "choice made before": (
+            lambda x: (lambda c: wg.where(c, wg.where(c, x * 2, x), wg.where(c, x, x * 3)))(x > 0),
+            "f8",
+        ),
+        "truth of a truth": (lambda x: (x > 0).astype(wg.float64) != 0, "f8"),
         "flipped twice": (lambda x: wg.flip(wg.flip(x, axis=0), axis=0), "f8"),
     }
 

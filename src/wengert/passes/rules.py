@@ -186,6 +186,25 @@ def _where_same(node: Node) -> Node | None:
     return None
 
 
+@_rule("choice made before", "where")
+def _where_again(node: Node) -> Node | None:
+    """Rewrite where(c, where(c, x, y), z) to where(c, x, z), where(c, x, where(c, y, z)) to where(c, x, z)."""
+    condition, x, y = node.inputs
+    if is_op(x, "where") and x.inputs[0] is condition and _replacement(node, x):
+        return build("where", (condition, x.inputs[1], y), node)
+    if is_op(y, "where") and y.inputs[0] is condition and _replacement(node, y):
+        return build("where", (condition, x, y.inputs[2]), node)
+    return None
+
+
+@_rule("truth of a truth", "not_equal")
+def _truth(node: Node) -> Node | None:
+    """Rewrite whether a bool that became a number is other than 0 as the bool."""
+    x, zero = node.inputs
+    known = _is(number(zero), 0) and is_op(x, "cast") and isinstance(x.inputs[0], Node)
+    return _replacement(node, x.inputs[0]) if known else None
+
+
 # -- structure
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from ....core.spec import bool_
 from ....passes.cse import cse
 from ....passes.fold import fold
 from ....passes.origins import note
-from ....passes.rewrite import Rule, RuleSet, build, moved_onto, rewrite, with_outputs
+from ....passes.rewrite import Rule, RuleSet, build, is_op, moved_onto, number, rewrite, with_outputs
+from ....passes.rules import VALUE_SAFE
 from ....passes.safer import SAFER
 from ....passes.simplify import simplify
 from ..plan.lowering import RULES
@@ -35,6 +37,7 @@ from .scalarize import components
 from .small_products import SMALL_PRODUCTS
 from .sums_of_products import sums_of_products
 from .sums_of_scatters import sums_of_scatters
+from .views import VIEWS
 
 
 def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
@@ -48,11 +51,11 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
         if opened is graph:
             break
         graph = opened
-    graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
+    graph = cse(rewrite(rewrite(fold(graph, _FOLDED), _UNIFORM), _SIMPLER))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
     graph = graph if is_thrifty else sums_of_products(graph)
     graph = rewrite(cse(graph), REPEATED_ROWS)
-    whole = cse(simplify(graph if is_thrifty else sums_of_scatters(graph)))
+    whole = cse(rewrite(graph if is_thrifty else sums_of_scatters(graph), _SIMPLER))
     parted = simplify(components(whole))
     graph = parted = whole if parted is whole else cse(parted)
     for _ in range(_ROUNDS):
@@ -215,11 +218,78 @@ def _over_single_axes(node: Node) -> Node | None:
     return build("reshape", (x,), node, shape=node.spec.shape)
 
 
-def _new_axes(node: Node) -> Node | None:
-    """Rewrite a slice that only adds axes, or its transpose, as a reshape, which fusion sees through."""
-    if any(entry is not None for entry in node.attrs["entries"]) or not isinstance(node.inputs[0], Node):
+def _of_broadcast_axes(node: Node) -> Node | None:
+    """Rewrite a sum over axes along which a broadcast repeats as a product with their length."""
+    (x,) = node.inputs
+    if not is_op(x, "broadcast") or not isinstance(x.inputs[0], Node) or not _float32_or_64(x) or not node.spec.size:
         return None
-    return build("reshape", (node.inputs[0],), node, shape=node.spec.shape)
+    source, ndim = x.inputs[0], x.spec.ndim
+    padded = (1,) * (ndim - source.spec.ndim) + source.spec.shape
+    repeated = [a for a in node.attrs["axis"] if padded[a] == 1 and x.spec.shape[a] != 1]
+    if not repeated or x.spec.dtype != node.spec.dtype or not x.spec.size:
+        return None
+    once = tuple(1 if a - ndim in repeated else n for a, n in enumerate(x.spec.shape))
+    full = build("broadcast", (source,), node, shape=once) if source.spec.shape != once else source
+    total = build("sum", (full,), node, **node.attrs)
+    return build("multiply", (_over_single_axes(total) or total, float(_count(x, tuple(repeated)))), node)
+
+
+_CHOSEN = frozenset({"add", "subtract", "multiply", "divide", "negative"})
+
+
+def _chosen_last(node: Node) -> Node | None:
+    """Rewrite where(c, f(where(c, x, y)), z) as where(c, f(x), z), for arithmetic of floats, which cannot fail.
+
+    Gradients are masked at every step, so that what was not chosen never meets an infinite derivative.
+    """
+    condition, made, other = node.inputs
+    if (
+        not isinstance(made, Node)
+        or made.op.name not in _CHOSEN
+        or made.spec != node.spec
+        or node.spec.dtype.kind != "f"
+    ):
+        return None
+    inputs = tuple([_chosen(e, condition, node) for e in made.inputs])
+    if all(a is b for a, b in zip(inputs, made.inputs, strict=True)):
+        return None
+    return build("where", (condition, build(made.op.name, inputs, made), other), node)
+
+
+def _chosen(entry: Any, condition: Any, node: Node) -> Any:
+    if not is_op(entry, "where") or entry.inputs[0] is not condition:
+        return entry
+    x = entry.inputs[1]
+    return x if isinstance(x, Node) and x.spec == node.spec else entry
+
+
+def _numbers_together(node: Node) -> Node | None:
+    """Rewrite c (d x) as (c d) x, and (c x) (d y) as ((c d) x) y where that makes no intermediate value larger."""
+    if node.spec.dtype.kind != "f" or not _float32_or_64(node):
+        return None
+    factors = [_factor(e) for e in node.inputs]
+    known = [c for c in (*map(number, node.inputs), *(f[0] for f in factors if f)) if c is not None]
+    if len(known) != 2 or not any(factors):
+        return None
+    c = float(known[0]) * float(known[1])
+    rest = [f[1] if f else e for f, e in zip(factors, node.inputs, strict=True) if f or number(e) is None]
+    if not all(isinstance(r, Node) and r.spec == node.spec for r in rest):
+        return None
+    if not 2**-16 <= abs(c) <= (2**16 if len(rest) == 1 else 1):
+        return None
+    made = build("multiply", (rest[0], c), node)
+    return made if len(rest) == 1 else build("multiply", (made, rest[1]), node)
+
+
+def _factor(entry: Any) -> tuple[Any, Any] | None:
+    """Return the number and the other factor of a product with a number."""
+    if not is_op(entry, "multiply"):
+        return None
+    x, y = entry.inputs
+    c, d = number(x), number(y)
+    if (c is None) == (d is None):
+        return None
+    return (c, y) if c is not None else (d, x)
 
 
 def _bound(node: Node) -> Node | None:
@@ -266,6 +336,8 @@ def _repeated(node: Node) -> Node | None:
     return build("broadcast", (smaller,), node, shape=node.spec.shape)
 
 
+_SIMPLER = VALUE_SAFE + VIEWS
+
 _UNIFORM = RuleSet([Rule("repeated numbers", frozenset({"constant"}), _repeated)])
 
 _SOFTMAX = RuleSet([Rule("softmax in the open", frozenset({"softmax"}), _softmax)])
@@ -276,10 +348,12 @@ _RULES = RuleSet(
         Rule("reduction of nothing", _REDUCTIONS, _of_nothing),
         Rule("reduction over single axes", _REDUCTIONS, _over_single_axes),
         Rule("sum in the result's dtype", _REDUCTIONS, _sum_of_wider),
+        Rule("sum of what a broadcast repeats", frozenset({"sum"}), _of_broadcast_axes),
+        Rule("chosen last", frozenset({"where"}), _chosen_last),
+        Rule("numbers of a product together", frozenset({"multiply"}), _numbers_together),
         Rule("truth before any and all", _REDUCTIONS, _any_or_all),
         Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
         *PICKS,
-        Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
         Rule("square as product", frozenset({"pow"}), _square),
         Rule("bound as number", frozenset({"maximum", "minimum"}), _bound),
         Rule("mean as sum", frozenset({"mean"}), _mean),

@@ -85,7 +85,8 @@ def _part(node: Node) -> str:
         return "cut" if entry is not False else ""
     if "reduction" in node.op.facets:
         x = node.inputs[0]
-        return "inner" if _short(x) and node.attrs["axis"] == (-1,) and x.spec.dtype == node.spec.dtype else ""
+        alone = node.attrs["axis"] == (-1,) or -1 not in node.attrs["axis"]
+        return "inner" if _short(x) and alone and x.spec.dtype == node.spec.dtype else ""
     if name == "broadcast":
         return "inner" if _short(node) and isinstance(node.inputs[0], Node) else ""
     if name == "reshape":
@@ -110,7 +111,7 @@ def _drops(node: Node) -> bool:
     """Return whether the operand's last axis is not in the result: an element or a reduction of it is taken."""
     name = node.op.name
     if "reduction" in node.op.facets:
-        return not node.attrs["keepdims"]
+        return -1 in node.attrs["axis"] and not node.attrs["keepdims"]
     if name == "slice":
         return isinstance(_last_entry(node.attrs["entries"]), int)
     if name == "slice_transpose":
@@ -243,6 +244,20 @@ class _TakenApart:
             total = build(how, (total, c), node)
         return total
 
+    def _reduced_beside(self, node: Node) -> list[Component]:
+        """Return the components of a reduction over other axes: those of its operand, reduced."""
+        attrs = {**node.attrs, "axis": tuple(a + 1 for a in node.attrs["axis"])}
+        is_sum = node.op.facets["reduction"].combine == "add"
+        made: list[Component] = []
+        for c in self._of_components(node.inputs[0]):
+            if c is None and is_sum:
+                made.append(None)
+                continue
+            whole = self._filled(c, node.inputs[0])
+            spec = node.op.infer(whole.spec, **attrs)
+            made.append(located(node.op, (whole,), attrs, spec, node.code, node.offset, node.scope))
+        return made
+
     def _components(self, node: Node) -> list[Component]:
         name, count = node.op.name, node.spec.shape[-1]
         if name == "stack":
@@ -254,7 +269,7 @@ class _TakenApart:
         if name == "slice_transpose":
             return self._padded(node)
         if "reduction" in node.op.facets:
-            return [self._reduced(node)]
+            return [self._reduced(node)] if -1 in node.attrs["axis"] else self._reduced_beside(node)
         if name == "broadcast":
             return self._spread(node)
         if name == "reshape":
