@@ -26,17 +26,20 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import i0e, i1e
 from pymc.initial_point import make_initial_point_expression
-from pytensor.compile import optdb
 from pytensor.compile.mode import Mode
+from pytensor.compile.ops import ViewOp
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.graph.rewriting.utils import rewrite_graph
 
 import wengert as wg
 
-from ..core.errors import GraphError, fail
+from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.spec import spec_of
 from ..core.state import locks
+from ..passes.rewrite import rewrite
+from ..passes.safer import SAFER
 from .nutpie import Variable, model_of
 from .pytensor import MODE, Converted, NoRuleError, why_not
 from .pytensor.convert import tensor
@@ -68,8 +71,16 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
     Data and the lengths of dimensions become constants. `var_names` are the variables that are kept beside the free
     ones (None: all). Chains start at PyMC's initial point; with `jitter`, up to 1 beside it, as PyMC has it.
 
-    Raises GraphError where a part of the model has no native code (it is named), ImportError without PyMC or nutpie.
+    The gradient is Wengert's derivative of the density; where a user says otherwise, by `pytensor.gradient.grad_clip`
+    and its like, by overrides or by an op of their own, it is PyTensor's.
+
+    Raises GraphError where a part of the model has no native code (it is named) and where there is nothing to draw,
+    ImportError without PyMC or nutpie.
     """
+    if not isinstance(model, pymc.Model):
+        fail(DTypeError, f"compile of a {type(model).__name__}, which is no PyMC model", "Pass a pymc.Model.")
+    if not model.free_RVs:
+        fail(GraphError, "a PyMC model without free variables", "There is nothing to draw: all of it is observed.")
     # PyTensor would note for every node where in its own code it was made.
     with model, pytensor.config.change_flags(traceback__limit=0, traceback__compile_limit=0):
         free = [model.rvs_to_values[rv] for rv in model.free_RVs]
@@ -78,14 +89,11 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
         rest = [v for v in model.unobserved_value_vars if v not in free]
         if var_names is not None:
             rest = [v for v in rest if v.name in var_names]
-        logp = _before_gradients(model.logp())
+        logp = model.logp()
+        gradients = _gradients_of_pytensor(logp, free)
         kept = [pt.cast(v, "float64") for v in rest]
-        # As one function: PyTensor's rewrites, to which most of the time goes, then see what all share once.
-        gradients = pytensor.grad(logp, free, disconnected_inputs="ignore")
-        function = pymc.pytensorf.compile(free, [logp, *gradients, *kept], mode=MODE, on_unused_input="ignore")
-    graph = _graph(function, free, shapes, model)
-    density = Graph(graph.outputs[:2], graph.inputs, model.name)
-    expanded = Graph(graph.outputs[2:], graph.inputs, model.name)
+        function = pymc.pytensorf.compile(free, [logp, *gradients, *kept], mode=_MODE, on_unused_input="ignore")
+    density, expanded = _graphs(function, free, shapes, bool(gradients), model)
     variables = [Variable(v.name, shape) for v, shape in zip(free, shapes, strict=True)]
     variables += [Variable(str(v.name), tuple(n.spec.shape)) for v, n in zip(rest, expanded.outputs[1:], strict=True)]
     lock = locks.lock()  # the function has memory of its own, and chains begin in threads
@@ -131,16 +139,26 @@ def register() -> None:
     nutpie.compile_pymc_model = compile_pymc_model
 
 
-def _before_gradients(logp: Any) -> Any:
-    """Return a log density, rewritten as PyMC does before it takes gradients (`rewrite_pregrad`).
+def _gradients_of_pytensor(logp: Any, free: Sequence[Any]) -> list[Any]:
+    """Return PyTensor's gradients of a log density, where they are a user's and not its derivative; else nothing.
 
-    Beside that, solvers of a stack of vectors become those of a matrix, and indices that are single vectors what takes
-    rows: their gradients are smaller graphs, which are rewritten once more. Stacks of one matrix stay until after the
-    gradients, which run slower where they were taken of matrices.
+    They are where something stops, bounds or scales gradients. Rewrites before them, PyMC's, leave that in its place.
     """
-    graph = FunctionGraph(outputs=[logp], clone=False)
-    optdb.query(_BEFORE_GRADIENTS).rewrite(graph)
-    return graph.outputs[0]
+    if all(map(_has_its_derivative, FunctionGraph(outputs=[logp], clone=False).apply_nodes)):
+        return []
+    stable = rewrite_graph(logp, include=("canonicalize", "stabilize"), exclude=("local_view_op",))
+    gradients: list[Any] = pytensor.grad(stable, free, disconnected_inputs="ignore")
+    return gradients
+
+
+def _has_its_derivative(node: Any) -> bool:
+    op = node.op
+    if isinstance(op, ViewOp) or not type(op).__module__.startswith(("pytensor.", "pymc.")):
+        return False
+    if any(getattr(op, f"{kind}_overrides", None) is not None for kind in ("lop", "grad")):
+        return False
+    inner = getattr(op, "fgraph", None)
+    return not isinstance(inner, FunctionGraph) or all(map(_has_its_derivative, inner.apply_nodes))
 
 
 def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
@@ -172,11 +190,13 @@ def _initial_point(model: Any, jitter: bool) -> Callable[[Any], list[Any]]:
     return at
 
 
-def _graph(function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]], model: Any) -> Graph:
-    """Return the graph of a row of numbers that a PyTensor function of the free variables makes.
+def _graphs(
+    function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]], has_gradients: bool, model: Any
+) -> tuple[Graph, Graph]:
+    """Return two graphs of a row of numbers, made of a PyTensor function of the free variables.
 
-    Its outputs are the density, the gradient as a row, the row itself and what else the function returns; the
-    function's other inputs are constants.
+    The first gives the log density and its gradient as a row, which the function computes where it `has_gradients`. The
+    other gives the row itself and what else the function returns. The function's other inputs are constants.
     """
     converted = getattr(function.vm, "jit_fn", None)
     if not isinstance(converted, Converted):
@@ -190,29 +210,32 @@ def _graph(function: Any, free: Sequence[Any], shapes: Sequence[tuple[int, ...]]
     rest = [np.asarray(function.vm.storage_map[v][0]) for v in converted.fgraph.inputs[count:]]
     specs = [spec_of(shape, np.dtype(v.type.dtype)) for v, shape in zip(free, shapes, strict=True)]
     try:
-        traced = converted.traced([*specs, *rest]).graph
+        traced = rewrite(converted.traced([*specs, *rest]).graph, SAFER)
     except NoRuleError as error:
         fail(GraphError, f"a PyMC model that cannot be compiled: {error}", "See wg.interop.pytensor.funcify.")
     ends = np.cumsum([spec.size for spec in specs]).tolist()
+    parted = list(zip(ends, specs, strict=True))
+    first = 1 + count * has_gradients
 
-    def of_row(row: Any) -> list[Any]:
-        parts = [
-            row[end - spec.size : end].reshape(spec.shape).astype(spec.dtype)
-            for end, spec in zip(ends, specs, strict=True)
-        ]
-        logp, *found = traced(*parts)
-        gradient = wg.concat([g.reshape(-1).astype(_FLOAT) for g in found[:count]])
-        return [logp.astype(_FLOAT), gradient, row, *found[count : len(function.maker.fgraph.outputs) - 1]]
+    def parts(row: Any) -> list[Any]:
+        return [row[end - spec.size : end].reshape(spec.shape).astype(spec.dtype) for end, spec in parted]
 
-    return wg.graph(of_row)(spec_of((ends[-1],), _FLOAT))
+    def density(row: Any) -> list[Any]:
+        if has_gradients:
+            logp, *gradients = traced(*parts(row))[:first]
+        else:
+            logp, gradients = wg.value_and_grad(lambda *xs: traced(*xs)[0], tuple(range(count)))(*parts(row))
+        return [logp.astype(_FLOAT), wg.concat([g.reshape(-1).astype(_FLOAT) for g in gradients])]
+
+    def expanded(row: Any) -> list[Any]:
+        return [row, *traced(*parts(row))[first : len(function.maker.fgraph.outputs)]]
+
+    of_row = spec_of((ends[-1],), _FLOAT)
+    return wg.graph(density)(of_row), wg.graph(expanded)(of_row)
 
 
 _FLOAT = np.dtype(np.float64)
-_SMALLER = ("batched_vector_b_solve_to_matrix_b_solve", "local_replace_AdvancedSubtensor")
-_BEFORE_GRADIENTS = RewriteDatabaseQuery(
-    include=["canonicalize", "stabilize", "specialize", *_SMALLER],
-    # Of those that are known as "specialize" these alone.
-    subquery={"specialize": RewriteDatabaseQuery(include=_SMALLER)},
-)
+# A sum of exponentials under a logarithm stays one operation, whose derivative is a softmax.
+_MODE = MODE.excluding("local_log_sum_exp")
 
 __all__ = ["compile", "register"]
