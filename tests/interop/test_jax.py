@@ -89,3 +89,16 @@ def test_refusals() -> None:
         function(lambda i: i * 2.0)(np.int32(3))
     with pytest.raises(GraphError, match="callback"):
         function(lambda x: wg.callback(np.sum, wg.spec((), "float32"), x))(X)
+
+
+def test_what_is_trained_outside_is_a_constant() -> None:
+    w = wg.tensor([2.0, 3.0], requires_grad=True)
+    layer = wg.nn.Linear(2, 1)
+
+    def fn(x: Any) -> Any:
+        return ((w * x) ** 2).sum() + layer(x)[0] ** 2
+
+    x = np.array([0.5, -1.0], np.float32)
+    found = function(fn)
+    np.testing.assert_allclose(jax.jit(found)(x), fn(wg.tensor(x)).detach().numpy(), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(found)(x), wg.grad(fn)(wg.tensor(x)).detach().numpy(), rtol=1e-5)

@@ -63,12 +63,37 @@ def test_positions_that_are_pytrees_and_what_is_kept() -> None:
     assert trace.posterior["place"].values.tolist() == ["u", "v", "w"]
 
 
+def test_what_is_trained_outside_is_taken_as_it_is() -> None:
+    w = wg.tensor([2.0, 3.0], dtype=wg.float64, requires_grad=True)
+    layer = wg.nn.Linear(2, 1).to(wg.float64)
+
+    def density(x: Any) -> Any:
+        return -((w * x) ** 2).sum() - layer(x)[0] ** 2
+
+    at = np.array([0.5, -1.0])
+    model = ours.compile(density, 2, expand=lambda x: {"product": w * x})
+    want = float(density(wg.tensor(at)).detach())
+    status, value, gradient = called(model, at)
+    assert status == 0
+    assert value == pytest.approx(want, rel=1e-13)
+    np.testing.assert_allclose(gradient, wg.grad(density)(wg.tensor(at)).detach().numpy(), rtol=1e-12)
+    assert nutpie.sample(model, **SETTINGS).posterior["product"].shape == (2, 300, 2)
+    with wg.no_grad():
+        w.mul_(2.0)
+    assert called(model, at)[1] == value
+
+
 def test_points_without_a_density() -> None:
     model = ours.compile(lambda x: wg.log(x).sum(), 2)
     assert called(model, np.array([1.0, 2.0]))[0] == 0
     assert called(model, np.array([1.0, -2.0]))[0] in (3, 4)
     assert called(model, np.array([1.0, 0.0]))[0] in (3, 4)
     assert called(model, np.array([1.0]))[0] == -2
+
+
+def test_densities_are_floating() -> None:
+    with pytest.raises(DTypeError, match=r"(?s)the log density <lambda> returned bool\[\].*test_nutpie.py"):
+        ours.compile(lambda x: x.sum() > 0, 2)
 
 
 def test_refusals() -> None:
@@ -141,13 +166,13 @@ def test_variables_that_the_density_does_not_depend_on() -> None:
 def test_nothing_is_collected_while_a_model_is_compiled(eight_schools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from wengert.interop import pymc as ours
 
-    given, seen = ours._graph, []
+    given, seen = ours._graphs, []
 
     def graph(*args: Any) -> Any:
         seen.append(gc.isenabled())
         return given(*args)
 
-    monkeypatch.setattr(ours, "_graph", graph)
+    monkeypatch.setattr(ours, "_graphs", graph)
     ours.compile(eight_schools)
     assert gc.isenabled()
     with pytest.raises(TypeError):

@@ -21,6 +21,7 @@ from ..core.spec import spec_of
 from ..execute.xla.api import jax, jnp
 from ..execute.xla.lower import lower
 from ..execute.xla.rules import Trace
+from ..passes.freeze import freeze
 from ..transforms.derivatives.functional import value_and_grad
 from ..transforms.tracing.trace import trace
 
@@ -30,8 +31,8 @@ def function(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     JAX traces it: it becomes operations of the program that it is called in, on whatever device that runs. Its gradient
     is Wengert's (`jax.grad`, `jax.value_and_grad`). Arguments are pytrees of floating arrays; other arguments, and
-    tensors that `fn` finds outside, are constants, as they are while the program is traced. Where `fn` would raise an
-    error for its values (an index out of range, a matrix that is singular) value and gradient are NaN.
+    tensors and modules that `fn` finds outside, are constants, as they are while the program is traced. Where `fn`
+    would raise an error for its values (an index out of range, a matrix that is singular) value and gradient are NaN.
 
     Raises, when it is called, GradientError for another result than a real number, DTypeError for float64 where JAX has
     no 64-bit numbers (`jax.config.update("jax_enable_x64", True)`), GraphError for what only Python computes, and
@@ -62,7 +63,7 @@ def function(fn: Callable[..., Any]) -> Callable[..., Any]:
         leaves = [jnp.asarray(x) for x in leaves]
         specs = tuple(spec_of(tuple(x.shape), np.dtype(x.dtype)) for x in leaves)
         # Here rather than inside of JAX, so that errors name the line that calls.
-        graph = trace(lambda *xs: [fn(*jax.tree.unflatten(structure, xs))], specs, {})
+        graph = freeze(trace(lambda *xs: [fn(*jax.tree.unflatten(structure, xs))], specs, {}))
         _check(graph, name)
         return called(graph, *leaves)
 

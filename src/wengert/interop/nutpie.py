@@ -21,6 +21,7 @@ from ..core.graph.graph import Graph
 from ..distributions.mcmc.layout import Layout
 from ..execute.native.callers.entry import Form, Kind
 from ..execute.native.callers.functions import CFunction, c_function
+from ..passes.freeze import freeze
 
 _FLOAT = np.dtype(np.float64)
 
@@ -46,7 +47,7 @@ def compile(
     Parameters
     ----------
     logp: the logarithm of the density, up to a constant: a function of one position, a pytree of float64 tensors that
-        may be any numbers. It returns a scalar. Tensors that it finds outside are taken as they are now.
+        may be any numbers. It returns a scalar. Tensors and modules that it finds outside are taken as they are now.
     initial: a position, with values; or a number n, for a vector of as many zeros.
     expand: what is kept of a draw: a function from a position to a dictionary of tensors. None keeps the position,
         under the names of its dictionary, `x` where it is a single tensor.
@@ -61,7 +62,7 @@ def compile(
         fail(DTypeError, f"nutpie.compile at a position of {layout.dtype}", "nutpie's numbers are float64.")
     row = wg.spec((layout.size,), _FLOAT)
     density = layout.density(logp)
-    graph = wg.graph(lambda x: list(density(x)))(row)
+    graph = freeze(wg.graph(lambda x: list(density(x)))(row))
 
     def kept(x: Any) -> list[Any]:
         found = layout.tree(x)
@@ -72,7 +73,7 @@ def compile(
         return [wg.asarray(v).astype(_FLOAT) for v in values.values()]
 
     variables: list[Variable] = []
-    expansion = wg.graph(kept)(row)
+    expansion = freeze(wg.graph(kept)(row))
     first = layout.first.numpy()
 
     def begin(seed: Any) -> Any:

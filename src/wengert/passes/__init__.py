@@ -15,6 +15,7 @@ from .autocast import autocast
 from .cse import cse
 from .dce import dce
 from .fold import fold
+from .freeze import freeze
 from .rewrite import Rule, RuleSet, rewrite
 from .rules import FINITE, VALUE_SAFE
 from .safer import SAFER
@@ -30,6 +31,7 @@ __all__ = [
     "cse",
     "dce",
     "fold",
+    "freeze",
     "optimize",
     "rewrite",
     "simplify",

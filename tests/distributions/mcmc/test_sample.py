@@ -180,3 +180,23 @@ def test_arviz_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError):
         found.to_arviz()
+
+
+def test_what_is_trained_outside_is_a_constant() -> None:
+    w = wg.tensor([2.0, 3.0, 1.0], dtype=wg.float64, requires_grad=True)
+    layer = wg.nn.Linear(3, 1).to(wg.float64)
+
+    def density(x: Any) -> Any:
+        return bell(w * x) - 0.5 * layer(x)[0] ** 2
+
+    start = wg.zeros(3, dtype=wg.float64, requires_grad=True)
+    found = mcmc.sample(density, start, key=wg.random.key(0), draws=50, tune=50)
+    with wg.no_grad():
+        again = mcmc.sample(density, zeros(3), key=wg.random.key(0), draws=50, tune=50)
+    np.testing.assert_array_equal(found.draws, again.draws)
+    assert w.grad is None
+
+
+def test_densities_are_floating() -> None:
+    with pytest.raises(DTypeError, match=r"(?s)the log density <lambda> returned bool\[\].*test_sample.py"):
+        mcmc.sample(lambda x: x.sum() > 0, zeros(2))

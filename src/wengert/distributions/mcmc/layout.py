@@ -51,6 +51,8 @@ class Layout:
             found = wg.asarray(logp(self.tree(row)))
             if found.shape != ():
                 fail(ShapeError, f"the log density {name} returned {found.spec}", "It has to be one number: sum it.")
+            if found.dtype.kind != "f":
+                fail(DTypeError, f"the log density {name} returned {found.spec}", "It has to be a floating number.")
             return found.astype(self.dtype)
 
         both = wg.value_and_grad(scalar)

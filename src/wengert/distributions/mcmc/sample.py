@@ -167,35 +167,36 @@ def sample(
         fail(DTypeError, f"sample(mass={mass!r})", "Write 'diagonal' or 'dense'.")
     if not 0.0 < target < 1.0:
         fail(ShapeError, f"sample(target={target!r})", "An acceptance probability lies between 0 and 1.")
-    layout = Layout(initial)
-    density = layout.density(logp)
-    root = wg.random.key(int(wg.random.randint(0, 2**62, ()))) if key is None else key
-    starts, warm_keys, draw_keys = (wg.random.split(k, chains) for k in wg.random.split(root, 3))
-    point = _started(density, layout, starts, jitter)
-    size, dtype = layout.size, layout.dtype
+    with wg.no_grad():  # what the density finds outside is constant
+        layout = Layout(initial)
+        density = layout.density(logp)
+        root = wg.random.key(int(wg.random.randint(0, 2**62, ()))) if key is None else key
+        starts, warm_keys, draw_keys = (wg.random.split(k, chains) for k in wg.random.split(root, 3))
+        point = _started(density, layout, starts, jitter)
+        size, dtype = layout.size, layout.dtype
 
-    def batched(fn: Callable[..., Any]) -> Any:
-        return wg.jit(lambda words, *rest: wg.vmap(lambda w, *r: fn(wg.random.RandomKey(w), *r))(words, *rest))
+        def batched(fn: Callable[..., Any]) -> Any:
+            return wg.jit(lambda words, *rest: wg.vmap(lambda w, *r: fn(wg.random.RandomKey(w), *r))(words, *rest))
 
-    search, warm = batched(first_step(density)), batched(warming(density, max_depth, target))
-    metric = Metric(wg.ones((chains, size), dtype=dtype), wg.ones((chains, size), dtype=dtype))
-    if mass == "dense":
-        metric = Metric(*(wg.stack([wg.eye(size, dtype=dtype)] * chains) for _ in range(2)))
-    step, begin = wg.ones(chains, dtype=dtype), 0
-    moments = tree.map(lambda m: wg.stack([m] * chains), no_moments(size, mass == "dense", dtype))
-    averages = None
-    for length, learns in windows(tune):
-        if averages is None:
-            step = search(_words(wg.random.fold_in(k, ~begin & _WORD) for k in warm_keys), point, step, metric)
-            averages = started(step)
-        numbers = [wg.full((chains,), n, dtype=wg.int64) for n in (begin, length)]
-        state = warm(_words(warm_keys), numbers[0], Warm(point, averages, moments), metric, numbers[1])
-        point, averages, begin = state.point, state.averages, begin + length
-        step = wg.exp(averages.log_average)
-        if learns:
-            metric = _learned(state.moments)
-            averages = None
-    return _collected(density, layout, draw_keys, point, step, metric, draws, max_depth, batched)
+        search, warm = batched(first_step(density)), batched(warming(density, max_depth, target))
+        metric = Metric(wg.ones((chains, size), dtype=dtype), wg.ones((chains, size), dtype=dtype))
+        if mass == "dense":
+            metric = Metric(*(wg.stack([wg.eye(size, dtype=dtype)] * chains) for _ in range(2)))
+        step, begin = wg.ones(chains, dtype=dtype), 0
+        moments = tree.map(lambda m: wg.stack([m] * chains), no_moments(size, mass == "dense", dtype))
+        averages = None
+        for length, learns in windows(tune):
+            if averages is None:
+                step = search(_words(wg.random.fold_in(k, ~begin & _WORD) for k in warm_keys), point, step, metric)
+                averages = started(step)
+            numbers = [wg.full((chains,), n, dtype=wg.int64) for n in (begin, length)]
+            state = warm(_words(warm_keys), numbers[0], Warm(point, averages, moments), metric, numbers[1])
+            point, averages, begin = state.point, state.averages, begin + length
+            step = wg.exp(averages.log_average)
+            if learns:
+                metric = _learned(state.moments)
+                averages = None
+        return _collected(density, layout, draw_keys, point, step, metric, draws, max_depth, batched)
 
 
 def _learned(moments: Any) -> Metric:

@@ -176,9 +176,7 @@ class WengertLinker(JITLinker):  # type: ignore[misc]
             vm = vm.accept(self.fgraph, no_recycling=self.no_recycling)
             # The machine writes updates itself: the function leaves them to it.
             vm.accept_var_updates(self.updated_vars)
-            return vm.make_all(
-                input_storage=input_storage, output_storage=output_storage, storage_map=storage_map
-            )
+            return vm.make_all(input_storage=input_storage, output_storage=output_storage, storage_map=storage_map)
         return super().make_all(input_storage, output_storage, storage_map)
 
 
