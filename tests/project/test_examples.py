@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import os
 import re
 import shutil
@@ -150,6 +151,18 @@ def test_shakespeare_with_too_little_text(tmp_path: Path) -> None:
     text.write_text("short")
     assert "too few" in run("shakespeare", "--data", text, status=1)
     assert "cannot be read" in run("shakespeare", "--data", tmp_path / "none.txt", status=1)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_callers_in_c() -> None:
+    text = run("from_c")
+    assert "at t = 20: 10.214111 hares, 1.333808 lynxes" in text  # SciPy's DOP853 gives 10.2141107, 1.3338083
+    if importlib.util.find_spec("nlopt") is None:
+        assert "NLopt is not installed" in text
+    else:
+        least = re.search(r"least value of Rosenbrock's function: ([\d.e+-]+), at \[1", text)
+        assert least
+        assert float(least[1]) < 1e-12
 
 
 @pytest.mark.parametrize("adjoint", ["discretise", "continuous"])

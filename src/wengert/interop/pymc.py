@@ -81,6 +81,13 @@ def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: boo
         fail(DTypeError, f"compile of a {type(model).__name__}, which is no PyMC model", "Pass a pymc.Model.")
     if not model.free_RVs:
         fail(GraphError, "a PyMC model without free variables", "There is nothing to draw: all of it is observed.")
+    for rv in model.free_RVs:
+        if model.rvs_to_values[rv].dtype not in ("float32", "float64"):
+            fail(
+                GraphError,
+                f"a PyMC model with the variable {rv.name} of {model.rvs_to_values[rv].dtype}",
+                "nutpie's sampler moves in real numbers: sum such a variable out, or sample it by PyMC's own steps.",
+            )
     # PyTensor would note for every node where in its own code it was made.
     with model, pytensor.config.change_flags(traceback__limit=0, traceback__compile_limit=0):
         free = [model.rvs_to_values[rv] for rv in model.free_RVs]

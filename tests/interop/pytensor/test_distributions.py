@@ -254,6 +254,10 @@ def test_gradients_that_are_not_the_derivative(through: Any, slope: float, is_in
 def test_what_is_no_model() -> None:
     with pm.Model() as model:
         pm.Poisson("y", 2.0, observed=[1, 2])
+    with pm.Model() as discrete:
+        pm.Poisson("k", pm.HalfNormal("rate"))
+    with pytest.raises(GraphError, match=r"(?s)a PyMC model with the variable k of int64.*test_distributions.py"):
+        ours.compile(discrete)
     with pytest.raises(DTypeError, match=r"(?s)compile of a str, which is no PyMC model.*test_distributions.py"):
         ours.compile("model")
     with pytest.raises(GraphError, match=r"(?s)a PyMC model without free variables.*test_distributions.py"):
