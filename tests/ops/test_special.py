@@ -245,3 +245,9 @@ def test_errors() -> None:
         wg.special.gammainc(wg.ones(2), wg.ones(3))
     with pytest.raises(wg.DTypeError):
         wg.special.betainc(wg.tensor(1j), 1.0, 0.5)
+
+
+def test_incomplete_gamma_of_the_least_shapes() -> None:
+    """The reciprocal of a denormal number is infinite."""
+    a = f64([5e-324, 1e-310])
+    np.testing.assert_allclose(wg.special.gammainc(a, f64([5e-324, 1e-310])).numpy(), 1.0, rtol=1e-12)

@@ -23,22 +23,16 @@ from wengert.execute.native.plan.plan import HostCall
 
 # The ops by which ranks meet, in Python.
 RANKS = frozenset(name for name, op in TABLE.items() if "collective" in op.facets)
-# The ops without kernels of their own: LAPACK's, NumPy's FFT, special functions of double sums, rejection sampling.
+# The ops without kernels of their own: LAPACK's, NumPy's FFT, the zeta function, rejection sampling.
 HOST = frozenset(
     {
         "adjugate",
-        "betainc",
-        "betainc_slope",
-        "betaln",
         "eig",
         "eigh",
         "eigvalsh",
         "expm",
         "expm_frechet",
         "fft",
-        "gamma_ratio",
-        "gammainc",
-        "gammaincc",
         "geqrf",
         "hurwitz_zeta",
         "ifft",
@@ -47,7 +41,6 @@ HOST = frozenset(
         "lu",
         "pinv",
         "pivoted_rows",
-        "polygamma",
         "qr",
         "random_binomial",
         "random_binomial_at",

@@ -210,11 +210,24 @@ FUNCTIONS = {
 }  # fmt: skip
 # What is checked apart from being computed: see test_checks.
 INDICES = {"class_index", "place", "probability"}
-EXACT = sorted(set(emitters.EMITTERS) - FUNCTIONS - INDICES - {"cast"})
+# Functions that are sums of many terms, with intervals of their arguments: see test_sums_of_many_terms.
+SUMS: dict[str, list[tuple[tuple[float, float], ...]]] = {
+    "betainc": [((0.1, 5), (0.1, 5), (0, 1)), ((20, 900), (30, 900), (0, 1)), ((1e-3, 1), (1, 1e3), (0, 1e-2))],
+    "betainc_slope": [((0.1, 5), (0.1, 5), (0, 1)), ((20, 90), (30, 90), (0, 1))],
+    "betaln": [((0, 12), (0, 12)), ((0, 1), (1, 1e6)), ((10, 1e5), (10, 1e5))],
+    "gamma_ratio": [((0.05, 9), (-3, 2)), ((12, 20), (2, 3.3)), ((0.3, 3), (-30, -5))],
+    "gammainc": [((0, 1), (0, 3)), ((0, 10), (0, 20)), ((10, 30), (0, 60)), ((900, 1100), (900, 1100))],
+    "gammaincc": [((0, 1), (0, 3)), ((0, 10), (0, 20)), ((10, 30), (0, 60)), ((900, 1100), (900, 1100))],
+    "polygamma": [((0, 20),), ((-5, 0),), ((20, 1e6),)],
+}
+EXACT = sorted(set(emitters.EMITTERS) - FUNCTIONS - INDICES - set(SUMS) - {"cast"})
 ATTRS: dict[str, dict[str, Any]] = {
     "clip_gradient": {"low": None, "high": None},
     "clip_gradient_norm": {"norm": 1.0, "axis": (-1,)},
     "checkpoint_name": {"name": "a"},
+    "betainc_slope": {"i": 1, "j": 0},
+    "gamma_ratio": {"n": 1},
+    "polygamma": {"n": 1},
 }
 
 
@@ -420,8 +433,8 @@ BOUNDS = {
     "tanh": 2.7,
 }
 
-# With zeros at negative numbers that no float is: near them the forward too has only an absolute accuracy.
-CANCELLING = {"digamma", "lgamma"}
+# With zeros that no float is, or 1 less a number: near 0 the forward too has only an absolute accuracy.
+CANCELLING = {"betainc", "betaln", "digamma", "lgamma"}
 
 
 def units(got: np.ndarray, want: np.ndarray) -> np.ndarray:
@@ -477,6 +490,28 @@ def test_functions(name: str, target: str) -> None:
         off = units(got[want.size :], true)
         worst = int(off.argmax())
         assert off[worst] <= bound, (name, got.dtype, off[worst], [a[worst] for a in rest])
+
+
+@pytest.mark.parametrize(("name", "target"), on_processors(sorted(SUMS)))
+def test_sums_of_many_terms(name: str, target: str) -> None:
+    """What the forward gives, whose accuracy `tests/ops/test_special.py` measures; also of special values."""
+    inputs = []
+    for dtype in FLOATS:
+        pieces = [drawn(i, dtype, 200) for i in SUMS[name]]
+        inputs.append([np.concatenate([k, *p]) for k, *p in zip(inputs_of(name, dtype), *pieces, strict=True)])
+    nodes = [node_of(name, i, ATTRS.get(name, {})) for i in inputs]
+    assert all(map(emitters.supported, nodes))
+    for got, node, given in zip(run([job_of(*j) for j in zip(nodes, inputs)], target), nodes, inputs, strict=True):
+        want = forward(node, given)
+        plain = np.isfinite(want) & (np.abs(want) > np.finfo(want.dtype).tiny)
+        with np.errstate(all="ignore"):
+            near = np.isclose(got, want, max(1e-12, np.finfo(want.dtype).eps), 0.0)
+        tiny = (np.abs(want) <= np.finfo(want.dtype).tiny) & (np.abs(got) <= np.finfo(want.dtype).tiny)
+        wrong = ~np.where(plain, near, same(got, want) | tiny)
+        if name in CANCELLING:
+            wrong &= ~np.isclose(got, want, 0.0, 16 * np.finfo(np.float64).eps)
+        shown = [a[wrong][:6].tolist() for a in (*given, got, want)]
+        assert not wrong.any(), (name, got.dtype, wrong.sum(), "inputs, got, want:", shown)
 
 
 @pytest.mark.parametrize("name", ["digamma", "lgamma"])

@@ -27,12 +27,11 @@ from ..pointwise.selection import where
 from ..pointwise.xlogy import xlog1py, xlogy
 from .gamma import STIRLING, _lgamma, digamma, polygamma_op
 from .incomplete_gamma import as_wide_as, wider
-from .wide import Array, choose, horner, in_float64, log_remainder, together
+from .wide import Array, choose, horner, in_float64, log_remainder, summed
 
 # Of the trapezoidal rule: how many points, and the first one.
 POINTS, LOWEST = 160, -3.8
 _NO_ONNX = Missing("ONNX has no such operator")
-_NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 
 
 # -- log B
@@ -52,25 +51,25 @@ def _betaln(a: Array, b: Array) -> Array:
         ((small == 0.0) & np.isinf(large), lambda s, m: np.full_like(s, np.nan)),
         (small == 0.0, lambda s, m: np.full_like(s, np.inf)),
         (np.isinf(large), lambda s, m: np.full_like(s, -np.inf)),
-        (small >= 10.0, _betaln_both_large),
-        (large >= 10.0, _betaln_one_large),
+        (small >= 10.0, log_beta_both_large),
+        (large >= 10.0, lambda s, m: log_beta_one_large(s, m, _lgamma(s))),
         (True, lambda s, m: _lgamma(s) + (_lgamma(m) - _lgamma(s + m))),
     )
 
 
-def _betaln_both_large(s: Array, m: Array) -> Array:
-    corrections = stirling(s) + stirling(m) - stirling(s + m)
-    ratio = s / m
-    powers = (s - 0.5) * (np.log(ratio) - np.log1p(ratio)) - m * np.log1p(ratio)
-    out: Array = 0.5 * (math.log(2.0 * math.pi) - np.log(m)) + powers + corrections
-    return out
+def log_beta_both_large(small: Any, large: Any, xp: Any = np) -> Any:
+    """Return log B(small, large) where both are at least 10."""
+    corrections = stirling(small, xp) + stirling(large, xp) - stirling(small + large, xp)
+    ratio = small / large
+    powers = (small - 0.5) * (xp.log(ratio) - xp.log1p(ratio)) - large * xp.log1p(ratio)
+    return 0.5 * (math.log(2.0 * math.pi) - xp.log(large)) + powers + corrections
 
 
-def _betaln_one_large(s: Array, m: Array) -> Array:
-    # lgamma(m) - lgamma(s + m) by the difference of the two Stirling series.
-    growth = (m - 0.5) * np.log1p(s / m) + s * np.log(s + m) - s
-    out: Array = _lgamma(s) - growth + (stirling(m) - stirling(s + m))
-    return out
+def log_beta_one_large(small: Any, large: Any, log_gamma: Any, xp: Any = np) -> Any:
+    """Return log B(small, large) where the larger is at least 10, by the logarithm of Gamma(small)."""
+    # lgamma(large) - lgamma(small + large) by the difference of the two Stirling series.
+    growth = (large - 0.5) * xp.log1p(small / large) + small * xp.log(small + large) - small
+    return log_gamma - growth + (stirling(large, xp) - stirling(small + large, xp))
 
 
 def _betaln_slope(a: Any, b: Any) -> Any:
@@ -108,16 +107,16 @@ def _moments(a: Any, b: Any, r: Any, orders: Sequence[tuple[int, int]], xp: Any)
     end = (40.0 + xp.maximum(power, 0.0) * xp.log1p(r)) / a
     high = xp.maximum(xp.log(end / scale) + 0.1, 1.0)
     step = (high - LOWEST) / (POINTS - 1)
-    totals = [xp.zeros_like(a) for _ in orders]
-    for part in together(POINTS, a.size, xp):
-        t = LOWEST + np.arange(float(part.start), part.stop)[:, None] * step
+
+    def terms(number: Any) -> list[Any]:
+        t = LOWEST + number * step
         bent = xp.exp(-t)
         v = scale * xp.exp(t - bent)
         base = xp.log1p(-r * xp.expm1(-v))
         term = v * (1.0 + bent) * xp.exp(power * base - a * v)
-        for k, (i, j) in enumerate(orders):
-            totals[k] += (term * (-v) ** i * base**j).sum(axis=0)
-    return [(1.0 + r) * step * t for t in totals]
+        return [term * (-v) ** i * base**j for i, j in orders]
+
+    return [(1.0 + r) * step * t for t in summed((np.arange(float(POINTS)),), terms, a, xp)]
 
 
 def _log_front(a: Any, b: Any, x: Any, y: Any, log_beta: Any, xp: Any) -> Any:

@@ -28,28 +28,27 @@ from ..pointwise.selection import where
 from ..pointwise.xlogy import xlogy
 from ..structure.shapes import cast
 from .gamma import STIRLING, _lgamma, _lgamma_2_plus, digamma, lgamma, polygamma_op
-from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder, together
+from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder, summed
 
 NODES = 48
 SERIES_BELOW = 10.0  # in a
 TERMS = 200  # of a series, at most
+LEAST_SHAPE = 1e-300  # the reciprocals of lesser ones overflow; P is 1 there, to rounding
 DEPTH = 42.0  # exp(-42) is less than half a unit in the last place
 
 _NO_ONNX = Missing("ONNX has no such operator")
-_NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 
 
-def log_density(a: Array, w: Array) -> Array:
-    """Return log(x**a exp(-x) / Gamma(a)) at x = exp(w)."""
-    x = np.exp(w)
-    large = np.maximum(a, SERIES_BELOW)
+def log_density(a: Any, w: Any, x: Any, log_gamma: Any, xp: Any = np) -> Any:
+    """Return log(x**a exp(-x) / Gamma(a)) at x = exp(w), by the logarithm of Gamma(a)."""
+    large = xp.maximum(a, SERIES_BELOW)
     inverse = 1.0 / large
-    correction = inverse * horner(inverse * inverse, STIRLING)
+    correction = inverse * horner(inverse * inverse, STIRLING, xp)
     away = (x - large) * inverse
-    bent = np.where(np.abs(away) < 0.5, log_remainder(away), w - np.log(large) - away)
-    by_stirling = large * bent + 0.5 * np.log(large / (2.0 * math.pi)) - correction
-    plain = a * w - x - _lgamma(a)
-    return np.where((a >= SERIES_BELOW) & (x < 1e300), by_stirling, plain)
+    bent = xp.where(xp.abs(away) < 0.5, log_remainder(away, xp), w - xp.log(large) - away)
+    by_stirling = large * bent + 0.5 * xp.log(large / (2.0 * math.pi)) - correction
+    plain = a * w - x - log_gamma
+    return xp.where((a >= SERIES_BELOW) & (x < 1e300), by_stirling, plain)
 
 
 def _lower_series(a: Array, x: Array, n: int) -> list[Array]:
@@ -92,15 +91,15 @@ def upper_integral(a: Any, x: Any, n: int, xp: Any = np) -> list[Any]:
 
 def _integrals(exponent: Any, end: Any, n: int, sign: float, xp: Any) -> list[Any]:
     """Return the integrals of exp(exponent(u)) (sign u)**j over 0 .. end, for j = 0 .. n."""
-    totals = [xp.zeros_like(end) for _ in range(n + 1)]
-    nodes, weights = gauss_legendre(NODES)
-    for part in together(NODES, end.size, xp):
-        u = end * nodes[part, None]
-        term = weights[part, None] * xp.exp(exponent(u))
-        for j in range(n + 1):
-            totals[j] += term.sum(axis=0)
-            term = term * (sign * u)
-    return [end * t for t in totals]
+
+    def terms(node: Any, weight: Any) -> list[Any]:
+        u = end * node
+        found = [weight * xp.exp(exponent(u))]
+        for _ in range(n):
+            found.append(found[-1] * (sign * u))
+        return found
+
+    return [end * t for t in summed(gauss_legendre(NODES), terms, end, xp)]
 
 
 def _lower(a: Array, x: Array, n: int) -> list[Array]:
@@ -114,11 +113,13 @@ def _lower(a: Array, x: Array, n: int) -> list[Array]:
 
 
 def _lower_part(a: Array, x: Array) -> Array:
-    return np.exp(log_density(a, np.log(x))) * _lower(a, x, 0)[0]
+    a = np.maximum(a, LEAST_SHAPE)
+    out: Array = np.exp(log_density(a, np.log(x), x, _lgamma(a))) * _lower(a, x, 0)[0]
+    return out
 
 
 def _upper_part(a: Array, x: Array) -> Array:
-    out: Array = np.exp(log_density(a, np.log(x))) * upper_integral(a, x, 0)[0]
+    out: Array = np.exp(log_density(a, np.log(x), x, _lgamma(a))) * upper_integral(a, x, 0)[0]
     return out
 
 
@@ -162,7 +163,7 @@ def _nan(a: Array, x: Array) -> Array:
 # -- derivatives in the shape
 
 
-def density_ratios(steps: list[list[Any]]) -> list[Any]:
+def density_ratios(steps: list[Any]) -> list[Any]:
     """Return [1, h'/h, h''/h, ...] in one variable from the derivatives of log h: `steps[0]` is the first of them."""
     ratios: list[Any] = [1.0]
     for order in range(len(steps)):

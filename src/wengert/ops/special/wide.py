@@ -1,12 +1,12 @@
 """The common parts of forwards that compute in float64: blocks, pieces, factors accurate where they cancel.
 
-Formulas without choices of elements take `xp`, the namespace of their arrays' functions: NumPy's, or JAX's where XLA
-runs them.
+Formulas without choices of elements take `xp`, the namespace of their arrays' functions: NumPy's, JAX's where XLA runs
+them, or that of numbers in native code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -74,14 +74,21 @@ def log_remainder(u: Any, xp: Any = np) -> Any:
     return xp.where(xp.abs(u) < 0.5, series, xp.log1p(u) - u)
 
 
-def together(nodes: int, size: int, xp: Any = np) -> Iterator[slice]:
-    """Yield the nodes of a quadrature rule in parts that are evaluated at once.
+def summed(columns: Sequence[Array], terms: Callable[..., Sequence[Any]], like: Any, xp: Any = np) -> list[Any]:
+    """Return the sums over the nodes of a quadrature rule, whose data are columns, of each of the terms at a node.
 
-    NumPy, which keeps what it computes, has all of them for few numbers; XLA for any.
+    NumPy, which keeps what it computes, has all nodes at once for few numbers `like` the result; XLA for any. Native
+    code has loops of its own.
     """
-    step = max(1, _BLOCK // max(1, size)) if xp is np else nodes
+    if xp is not np and (loop := getattr(xp, "summed", None)):
+        return list(loop(columns, terms))
+    nodes = len(columns[0])
+    step = max(1, _BLOCK // max(1, like.size)) if xp is np else nodes
+    totals: list[Any] = []
     for start in range(0, nodes, step):
-        yield slice(start, min(start + step, nodes))
+        found = [t.sum(axis=0) for t in terms(*(c[start : start + step, None] for c in columns))]
+        totals = [total + t for total, t in zip(totals, found, strict=True)] if totals else found
+    return totals
 
 
 @cache

@@ -139,10 +139,16 @@ def _of_two(function: Callable[[Builder, Value, Value], Value]) -> Emitter:
     return lambda b, node, args: function(b, args[0], args[1])
 
 
+def _of_attributes(function: Callable[..., Value]) -> Emitter:
+    return lambda b, node, args: function(b, *args, **node.attrs)
+
+
 for _name, _function in _UNARY.items():
     _emits(_name, "f")(_of_one(_function))
 for _name, _pair in _BINARY.items():
     _emits(_name, "f")(_of_two(_pair))
+for _sum in (m.betainc, m.betainc_slope, m.betaln, m.gamma_ratio, m.gammainc, m.gammaincc, m.polygamma):
+    _emits(_sum.__name__, "f")(_of_attributes(_sum))
 
 
 @_emits("divide", "f")

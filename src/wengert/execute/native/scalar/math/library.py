@@ -11,14 +11,16 @@ from .bessel import i0e, i1e
 from .division import floor_divide, fmod, int_divide, remainder
 from .exp import cosh, exp, exp2, exp_normal, expm1, sigmoid, sinh, tanh
 from .gamma import digamma, lgamma
+from .incomplete import betainc, betainc_slope, betaln, gamma_ratio, gammainc, gammaincc, polygamma
 from .log import acosh, asinh, atanh, log, log1p, log2, log10, logaddexp
 from .pow import hypot, pow
 from .special import erf, erfc, erfinv, log_ndtr, ndtr, ndtri
 from .trig import acos, asin, atan, atan2, cos, sin, tan
 
 __all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "digamma", "erf",
-    "erfc", "erfinv", "exp", "exp2", "exp_normal", "expm1", "fabs", "floor", "floor_divide", "fmod", "hypot",
-    "i0e", "i1e", "int_divide", "lgamma", "log", "log10", "log1p", "log2", "log_ndtr", "logaddexp", "ndtr", "ndtri",
-    "pow", "remainder", "rint", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "betainc", "betainc_slope", "betaln", "ceil",
+    "copysign", "cos", "cosh", "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "exp_normal", "expm1", "fabs",
+    "floor", "floor_divide", "fmod", "gamma_ratio", "gammainc", "gammaincc", "hypot", "i0e", "i1e", "int_divide",
+    "lgamma", "log", "log10", "log1p", "log2", "log_ndtr", "logaddexp", "ndtr", "ndtri", "polygamma", "pow",
+    "remainder", "rint", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
