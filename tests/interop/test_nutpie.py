@@ -251,6 +251,26 @@ def _scanned(pymc: Any, y: np.ndarray) -> None:
     pymc.GARCH11("y", omega=pymc.HalfNormal("o", 1), **weights, observed=y, shape=len(y))
 
 
+def _censored_gamma(pymc: Any, y: np.ndarray) -> None:
+    dist = pymc.Gamma.dist(pymc.HalfNormal("a", 2), pymc.HalfNormal("b", 2))
+    pymc.Censored("y", dist, lower=0.5, upper=1.5, observed=np.clip(np.abs(y), 0.5, 1.5))
+
+
+def _truncated_beta(pymc: Any, y: np.ndarray) -> None:
+    dist = pymc.Beta.dist(1 + pymc.HalfNormal("a", 2), 1 + pymc.HalfNormal("b", 2))
+    pymc.Truncated("y", dist, lower=0.1, upper=0.9, observed=0.5 + 0.3 * np.tanh(y))
+
+
+def _censored_student(pymc: Any, y: np.ndarray) -> None:
+    dist = pymc.StudentT.dist(nu=pymc.Gamma("nu", 2, 0.5), mu=pymc.Normal("m"), sigma=1)
+    pymc.Censored("y", dist, lower=-1, upper=1, observed=np.clip(y, -1, 1))
+
+
+def _censored_counts(pymc: Any, y: np.ndarray) -> None:
+    dist = pymc.NegativeBinomial.dist(mu=pymc.HalfNormal("m", 5) + 0.1, alpha=pymc.HalfNormal("a", 5) + 0.1)
+    pymc.Censored("y", dist, lower=0, upper=2, observed=np.floor(np.abs(2 * y)).clip(0, 2).astype(int))
+
+
 MODELS: dict[str, Callable[[Any, np.ndarray], Any]] = {
     "censored": _censored,
     "tails": lambda pymc, y: pymc.ExGaussian(
@@ -267,6 +287,10 @@ MODELS: dict[str, Callable[[Any, np.ndarray], Any]] = {
         "y", mu=pymc.VonMises("m", 0, 1), kappa=pymc.HalfNormal("k", 3), observed=np.arctan2(np.sin(y), np.cos(y))
     ),
     "scan": _scanned,
+    "censored_gamma": _censored_gamma,
+    "truncated_beta": _truncated_beta,
+    "censored_student": _censored_student,
+    "censored_counts": _censored_counts,
 }
 
 
@@ -284,7 +308,7 @@ def test_densities_are_pymcs_far_out_too(name: str) -> None:
         MODELS[name](pymc, rng.normal(size=20))
     made = ours.compile(model)
     # Without C: PyTensor's own rewrites, and its ops' Python code.
-    theirs = model.logp_dlogp_function(ravel_inputs=True, mode=Mode("py", "fast_run"))
+    theirs = model.logp_dlogp_function(ravel_inputs=True, mode=Mode("py", "fast_run").excluding("fusion"))
     theirs.set_extra_values({})
     start = DictToArrayBijection.map(model.initial_point())
     compared = 0
@@ -296,7 +320,8 @@ def test_densities_are_pymcs_far_out_too(name: str) -> None:
             status, found, slope = called(made, x)
             assert status == 0
             np.testing.assert_allclose(found, value, rtol=1e-10)
-            # Of a normal distribution's tail PyTensor's rewrites keep seven digits themselves.
-            np.testing.assert_allclose(slope, gradient, rtol=1e-6, atol=1e-10)
+            # Of a normal distribution's tail PyTensor's rewrites keep seven digits themselves, of a gamma one's four.
+            digits = 1e-4 if name == "censored_gamma" else 1e-6
+            np.testing.assert_allclose(slope, gradient, rtol=digits, atol=1e-10)
             compared += 1
     assert compared >= 3

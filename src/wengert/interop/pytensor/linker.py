@@ -26,6 +26,7 @@ from ...execute.jit.executor import Executor, executor
 from . import indexing, linalg, loops, shapes  # noqa: F401 (rules are registered by loading them)
 from .convert import Check, NoRuleError, Walk, funcify, has_rule
 from .scalars import has_scalar_rule
+from .slopes import TAG
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -220,4 +221,4 @@ def _reduces(op: Any, node: Any) -> bool:
     return True
 
 
-QUERY = RewriteDatabaseQuery(include=["fast_run"])
+QUERY = RewriteDatabaseQuery(include=["fast_run", TAG])

@@ -79,7 +79,6 @@ _declare(
         ps.TrueDiv: wg.divide,
         ps.IntDiv: wg.floor_divide,
         ps.Mod: wg.remainder,
-        ps.Pow: wg.pow,
         ps.Maximum: wg.maximum,
         ps.Minimum: wg.minimum,
         ps.Second: lambda x, y: wg.broadcast_to(y, np.broadcast_shapes(x.shape, y.shape)),
@@ -145,6 +144,18 @@ _declare(
     },
     lambda node, fn: _in(dtype_of(node), fn),
 )
+
+
+@scalar_function.register(ps.Pow)
+def _power(op: Any, node: Any) -> Callable[..., Any]:
+    """Return powers: a known exponent is a number, which has code of its own."""
+    dtype = dtype_of(node)
+
+    def run(x: Any, y: Any) -> Any:
+        is_number = not isinstance(y, wg.Tensor) and np.size(y) == 1 and np.ndim(y) == 0
+        return wg.pow(tensor(x, dtype), np.asarray(y, dtype).item() if is_number else tensor(y, dtype))
+
+    return run
 
 
 def _compared(node: Any, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -256,7 +256,7 @@ def _density(a: Any, x: Any) -> Any:
     return as_wide_as(x, exp(xlogy(wide - 1.0, at) - at - lgamma(wide)))
 
 
-def _slope_in_a(a: Any, x: Any) -> Any:
+def slope_of_upper(a: Any, x: Any) -> Any:
     """Return the derivative of Q in a, 0 at x = 0."""
     wide, at = wider(a), wider(x)
     inside = at > 0.0
@@ -268,7 +268,7 @@ def _slope_in_a(a: Any, x: Any) -> Any:
 gammainc_op: Op = elementwise(
     "gammainc(a, x)",
     in_float64(lambda a, x: _incomplete(a, x, False)),
-    partials={"a": lambda a, x: -_slope_in_a(a, x), "x": _density},
+    partials={"a": lambda a, x: -slope_of_upper(a, x), "x": _density},
     accepts="real_inexact",
     doc="The regularised lower incomplete gamma function P(a, x): the gamma distribution's cumulative function.",
     public="",
@@ -290,7 +290,7 @@ gammainc_op: Op = elementwise(
 gammaincc_op: Op = elementwise(
     "gammaincc(a, x)",
     in_float64(lambda a, x: _incomplete(a, x, True)),
-    partials={"a": _slope_in_a, "x": lambda a, x: -_density(a, x)},
+    partials={"a": slope_of_upper, "x": lambda a, x: -_density(a, x)},
     accepts="real_inexact",
     doc="The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).",
     public="",
