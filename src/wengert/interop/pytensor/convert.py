@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
+from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 
 import wengert as wg
 
@@ -36,9 +37,22 @@ class Walk:
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
+        self._graph: FunctionGraph | None = None
 
     def run(self, fgraph: FunctionGraph, inputs: Sequence[Any]) -> list[Any]:
         """Return the values of a graph's outputs for those of its inputs."""
+        before, self._graph = self._graph, fgraph
+        try:
+            return self._run(fgraph, inputs)
+        finally:
+            self._graph = before
+
+    def takes_last(self, variable: Any) -> bool:
+        """Return whether all that the graph takes of a variable is its last row."""
+        clients = self._graph.clients[variable] if self._graph is not None else [(None, 0)]
+        return all(_takes_last(getattr(node, "op", None), node) for node, _ in clients)
+
+    def _run(self, fgraph: FunctionGraph, inputs: Sequence[Any]) -> list[Any]:
         values: dict[Any, Any] = dict(zip(fgraph.inputs, inputs, strict=True))
         for node in fgraph.toposort():
             given = [value_of(values, v) for v in node.inputs]
@@ -55,6 +69,13 @@ class Walk:
                 return [cell[0] for cell in storage]
         found = funcify(node.op, node, self)(*given)
         return found if isinstance(found, (list, tuple)) else [found]
+
+
+def _takes_last(op: Any, node: Any) -> bool:
+    if not isinstance(op, Subtensor):
+        return False
+    index = get_constant_idx(op.idx_list, node.inputs, allow_partial=True)
+    return isinstance(index[0], (int, np.integer)) and int(index[0]) == -1
 
 
 def value_of(values: dict[Any, Any], variable: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from pytensor.compile.mode import get_mode
 from pytensor.scan.op import Scan
 
@@ -72,7 +73,7 @@ def _padded(rows: Any, count: int) -> Any:
 def _scan(op: Any, node: Any, walk: Walk) -> Run:
     info = op.info
     if info.as_while:
-        raise NoRuleError("no rule for a scan that ends by a value")
+        return _ending(op, node, walk)
     inner = op.fgraph.clone()
     get_mode("WENGERT").optimizer.rewrite(inner)
 
@@ -117,5 +118,60 @@ def _scan(op: Any, node: Any, walk: Walk) -> Run:
         lengths = [int(known(n, "the length of a result")) for n in op.outer_nitsot(given)]
         ends = [_padded(k, n) if n > steps else k[steps - n :] for k, n in zip(kept, lengths, strict=True)]
         return [*(b.result(s, d) for b, s, d in zip(buffers, seen, done, strict=True)), *ends, *last]
+
+    return run
+
+
+def _ending(op: Any, node: Any, walk: Walk) -> Run:
+    """Return a loop that ends by a value, of which the last rows alone are asked for.
+
+    How many rows there are is not known before a run, so each result is its last row.
+    """
+    info = op.info
+    traced = info.n_mit_sot + info.n_sit_sot + info.n_nit_sot
+    if info.n_mit_mot or not all(walk.takes_last(v) for v in node.outputs[:traced]):
+        raise NoRuleError("no rule for a scan that ends by a value, but where its last values alone are used")
+    inner = op.fgraph.clone()
+    get_mode("WENGERT").optimizer.rewrite(inner)
+    taps = (*info.mit_sot_in_slices, *info.sit_sot_in_slices)
+
+    def run(*given: Any) -> list[Any]:
+        sequences, outside = [tensor(x) for x in op.outer_seqs(given)], op.outer_non_seqs(given)
+        steps = int(known(given[0], "a number of steps"))
+        if steps < 1 or any(x.shape[0] < steps for x in sequences):
+            raise NoRuleError(
+                f"no rule for a scan of {steps} steps, or more than its sequences have, that ends by a value"
+            )
+        buffers = [tensor(x) for x in (*op.outer_mitsot(given), *op.outer_sitsot(given))]
+        # The rows that a step sees, the oldest first.
+        begin = [[x[i] for i in range(-min(t))] for x, t in zip(buffers, taps, strict=True)]
+        states = [tensor(x) for x in op.outer_untraced_sit_sot(given)]
+
+        def inside(at: Any, seen: Any, held: Any) -> list[Any]:
+            rows = [wg.take(x, at, axis=0) for x in sequences]
+            read = [r[len(r) + i] for r, t in zip(seen, taps, strict=True) for i in t]
+            looking = Walk()
+            found = list(map(tensor, looking.run(inner, [*rows, *read, *held, *outside])))
+            if looking.checks:
+                raise NoRuleError("no rule for a check in a scan")
+            return found
+
+        start, count = wg.zeros((), dtype=np.int64), len(begin)
+        # What is of no step before has the shapes of a step's results, which are computed for nothing else.
+        rest = inside(start, begin, states)[count : count + info.n_nit_sot] if info.n_nit_sot else []
+
+        def goes_on(state: Any) -> Any:
+            return (state[0] < steps) & ~state[1]
+
+        def step(state: Any) -> Any:
+            at, _, seen, held, _ = state
+            found = inside(at, seen, held)
+            following = [[*r[1:], new] for r, new in zip(seen, found[:count], strict=True)]
+            last = count + info.n_nit_sot
+            return at + 1, found[-1].astype(np.bool_), following, found[last:-1], found[count:last]
+
+        state = (start, wg.zeros((), dtype=np.bool_), begin, states, [wg.zeros(r.shape, dtype=r.dtype) for r in rest])
+        _, _, seen, held, rest = wg.while_loop(goes_on, step, state)
+        return [*(wg.expand_dims(r, axis=0) for r in (*(s[-1] for s in seen), *rest)), *held]
 
     return run
