@@ -25,8 +25,9 @@ COMMAND = os.path.join(PACKAGE_DIR, "cli", "__init__.py")
 FROZEN = "<frozen "
 # Folders of the standard library and of installed packages.
 LIBRARY = os.path.dirname(os.__file__) + os.sep
-# What stands between a user's code and Wengert's and is neither: decorators, cached properties, NumPy's functions.
-BETWEEN = (contextlib.__file__, functools.__file__, os.path.dirname(os.path.abspath(np.__file__)) + os.sep)
+# What stands between a user's code and Wengert's and is neither: decorators, cached properties, NumPy's functions, and
+# libraries that call Wengert (see `stands_between`).
+_between = (contextlib.__file__, functools.__file__, os.path.dirname(os.path.abspath(np.__file__)) + os.sep)
 PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 
@@ -102,7 +103,15 @@ def is_own(frame: FrameType) -> bool:
 @cache
 def is_passed(filename: str) -> bool:
     """Return whether a code object's file is Wengert's, or holds what only stands between Wengert and its user."""
-    return is_internal(filename) or filename.startswith(BETWEEN)
+    return is_internal(filename) or filename.startswith(_between)
+
+
+def stands_between(folder: str) -> None:
+    """Take the code of a library, in a folder, for what only stands between Wengert and its user."""
+    global _between
+    if folder + os.sep not in _between:
+        _between = (*_between, folder + os.sep)
+        is_passed.cache_clear()
 
 
 @cache

@@ -364,3 +364,39 @@ def test_masks_run_by_python() -> None:
     written = pytensor.function([x], pt.set_subtensor(x[x > 0], 0.0), mode="WENGERT")
     with pytest.warns(RuntimeWarning, match="runs by Python"):
         np.testing.assert_array_equal(written(given), np.minimum(given, 0.0))
+
+
+def _line_of(text: str) -> int:
+    with open(__file__, encoding="utf-8") as file:
+        return next(i for i, line in enumerate(file, 1) if text in line and "_line_of" not in line)
+
+
+def test_errors_name_the_node_and_the_users_line() -> None:
+    """The line where an op was made; where PyTensor keeps none, the one that calls the function."""
+    x, y = pt.dvectors("x", "y")
+    total = x + pt.dot(x, y)  # an op whose operands differ
+    f = pytensor.function([x, y], pt.exp(total), mode="WENGERT")
+    with pytest.raises(wg.ShapeError) as caught:
+        f(np.ones(3), np.ones(2))
+    first = str(caught.value).splitlines()[0]
+    assert first.endswith(f"test_ops.py:{_line_of('an op whose operands differ')})"), first
+    assert "PyTensor's Dot" in first
+    with pytensor.config.change_flags(traceback__limit=0):
+        x, y = pt.dvectors("x", "y")
+        g = pytensor.function([x, y], x + y, mode="WENGERT")
+    with pytest.raises(wg.ShapeError) as caught:
+        g(np.ones(3), np.ones(2))  # a call with operands that differ
+    first = str(caught.value).splitlines()[0]
+    assert first.endswith(f"test_ops.py:{_line_of('a call with operands that differ')})"), first
+
+
+def test_warnings_name_the_users_line() -> None:
+    x = pt.dvector()
+    f = pytensor.function([x], x[x > 0].cumsum(), mode="WENGERT")
+    with pytest.warns(RuntimeWarning, match="runs by Python") as caught:
+        f(np.ones(3))  # a call that warns
+    assert (caught[0].filename, caught[0].lineno) == (__file__, _line_of("a call that warns"))
+
+
+def test_the_logarithm_of_the_gamma_function_is_scipys_at_the_end() -> None:
+    check(pt.gammaln, np.array([-np.inf, np.inf, -1.0, 0.0, -2.5, np.nan]))

@@ -10,12 +10,15 @@ Needs PyTensor, an extra.
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
 from typing import Any
 
 from pytensor import config
 from pytensor.compile.mode import Mode, predefined_linkers, predefined_modes, register_linker, register_mode
 from pytensor.configparser import ConfigParam
 
+from ...core.errors import stands_between
 from .convert import NoRuleError, funcify
 from .linker import QUERY, Converted, WengertLinker, why_not
 
@@ -31,6 +34,9 @@ def _name_mode() -> None:
     config.mode = chosen  # not what a file of settings says, which adding has read again
 
 
+for _name in ("pytensor", "pymc", "nutpie"):
+    if (_found := find_spec(_name)) is not None and _found.origin:
+        stands_between(os.path.dirname(os.path.abspath(_found.origin)))
 if "wengert" not in predefined_linkers:
     register_linker("wengert", WengertLinker())
 if "WENGERT" not in predefined_modes:

@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 
 import wengert as wg
+
+from ...core.errors import error, first_line, is_library, is_passed
 
 
 class NoRuleError(NotImplementedError):
@@ -67,8 +70,27 @@ class Walk:
             with suppress(NotImplementedError):
                 node.op.perform(node, list(given), storage)
                 return [cell[0] for cell in storage]
-        found = funcify(node.op, node, self)(*given)
+        try:
+            found = funcify(node.op, node, self)(*given)
+        except wg.WengertError as problem:
+            if isinstance(problem.__cause__, _OfNode):  # from a graph within this node
+                raise
+            raise _of_node(problem, node) from _OfNode()
         return found if isinstance(found, (list, tuple)) else [found]
+
+
+class _OfNode(Exception):
+    """The cause of an error that names a node."""
+
+
+def _of_node(problem: wg.WengertError, node: Apply) -> wg.WengertError:
+    """Return an error that names PyTensor's node, and the line where the user made it if that is kept."""
+    lines = [line for trace in getattr(node.outputs[0].tag, "trace", []) for line in trace]
+    own = [line for line in lines if not is_passed(line[0]) and not is_library(line[0])]
+    where = "{}:{}".format(*own[-1][:2]) if own else None
+    op = node.op.core_op if isinstance(node.op, Blockwise) else node.op
+    mend = str(problem).partition("\n")[2]
+    return error(type(problem), f"{first_line(problem)}, in PyTensor's {op}", mend, where)
 
 
 def _takes_last(op: Any, node: Any) -> bool:

@@ -130,7 +130,8 @@ _declare(
         pm.Gamma: _gamma,
         pm.GammaU: lambda k, x: wg.special.gammaincc(k, x) * _gamma(k),
         pm.GammaL: lambda k, x: wg.special.gammainc(k, x) * _gamma(k),
-        pm.GammaLn: wg.special.gammaln,
+        # At -inf C's function is inf, and SciPy's -inf.
+        pm.GammaLn: lambda x: wg.where(x == -math.inf, -math.inf, wg.special.gammaln(x)),
         pm.Psi: wg.special.digamma,
         pm.TriGamma: lambda x: wg.special.polygamma(1, x),
         pm.GammaInc: wg.special.gammainc,
