@@ -27,7 +27,11 @@ FROZEN = "<frozen "
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 # What stands between a user's code and Wengert's and is neither: decorators, cached properties, NumPy's functions, and
 # libraries that call Wengert (see `stands_between`).
-_between = (contextlib.__file__, functools.__file__, os.path.dirname(os.path.abspath(np.__file__)) + os.sep)
+_between: tuple[str, ...] = (
+    contextlib.__file__,
+    functools.__file__,
+    os.path.dirname(os.path.abspath(np.__file__)) + os.sep,
+)
 PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 

@@ -373,6 +373,19 @@ def test_signs_and_truncated_remainders_go_out(dtype: str) -> None:
     np.testing.assert_array_equal(np.signbit(found), np.signbit(np.fmod(x, y)))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_remainders_of_zero_have_the_divisors_sign(dtype: str) -> None:
+    x = np.array([4, -4, 4, -4, 0, -0.0, 5, -5, 0.0, 1], dtype)
+    y = np.array([2, 2, -2, -2, -3, 3, 3, 3, np.inf, 0], dtype)
+    document = save(lambda x, y: x % y, [wg.spec((10,), dtype), wg.spec((10,), dtype)], None)
+    names = [i.name for i in document.graph.input]
+    with np.errstate(all="ignore"):
+        (found,) = reference.ReferenceEvaluator(document).run(None, dict(zip(names, (x, y), strict=True)))
+        want = np.remainder(x, y)
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(np.signbit(found)[:-1], np.signbit(want)[:-1])
+
+
 def test_whole_quotients_by_zero() -> None:
     """As NumPy's: infinite, or no number."""
     x = np.array([3.0, -3.0, 0.0, 7.0, -7.0, np.inf], np.float32)

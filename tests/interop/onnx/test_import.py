@@ -396,3 +396,14 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert f"cannot be read: No such file or directory ({__file__}:" in str(caught.value)
     with pytest.raises(OSError, match="cannot be read: Is a directory"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("version", [29, 999, 2**40])
+def test_versions_that_no_one_knows_are_refused(version: int) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    if version <= newest:
+        pytest.skip("it is known by now")
+    node = helper.make_node("Relu", ["x"], ["y"], name="r")
+    with pytest.raises(OnnxError, match=f"node 'r' .*version {version} of the domain 'ai.onnx', after {newest}"):
+        load(model([node], [value("x", [2])], [value("y", [2])], opset=version))
+    load(model([node], [value("x", [2])], [value("y", [2])], opset=newest))

@@ -12,7 +12,7 @@ from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown, title
 from .program import _ABSENT, Body, Context, Program, Step
 from .registry import TRAINING, Rule, find
-from .schemas import check
+from .schemas import check, newest
 from .told import place_of, stored
 from .values import Known, array_of, element_type, holds, package
 
@@ -248,8 +248,16 @@ class _Scope:
         version = self.opsets.get(domain)
         if version is None:
             refuse(f"{what} is of the domain {shown(domain)!r}, of which the model imports no version")
+        most = newest(domain)
+        if most is not None and version > most:
+            refuse(
+                f"{what} is of version {version} of the domain {domain or 'ai.onnx'!r}, after {most}, the last one "
+                "that the package onnx knows",
+                "What its operators mean is not known. A newer package may know it, or convert the model "
+                "(onnx.version_converter).",
+            )
         rule = find(domain, node.op_type, version)
-        check(node, domain, version, protos, what)
+        check(node, domain, version, protos, what, None if rule is None else rule.function)
         step = Step(
             what, shown(node.op_type), rule, None, None, tuple(operands), (), {}, {}, version,
             document=stored(node), place=place_of(node),
@@ -414,9 +422,12 @@ class _Scope:
             program = programs.get(key)
             if program is None:
                 types = [_type_proto(onnx, v).SerializeToString() for v in operands if v is not None]
-                found = schema.get_context_dependent_function_with_opset_version(
-                    version, plain.SerializeToString(), types
-                )
+                try:
+                    found = schema.get_context_dependent_function_with_opset_version(
+                        version, plain.SerializeToString(), types
+                    )
+                except (RuntimeError, TypeError, ValueError) as e:  # the package's own
+                    refuse(f"{what}: ONNX defines it by no function of these inputs: {str(e).partition(chr(10))[0]}")
                 proto = onnx.FunctionProto.FromString(found)
                 program = programs[key] = builder.function(proto, protos, what)
             given = [*operands, *[None] * (len(program.inputs) - len(operands))]

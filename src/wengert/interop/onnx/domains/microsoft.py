@@ -35,14 +35,17 @@ def _numbers(x: Any, scale: Any, zero: Any) -> Any:
 
 def _integers(x: Any, scale: Any, zero: Any, like: Any) -> Any:
     """Return numbers as integers of one scale; where no zero point says of which dtype, as those of an operand."""
-    return rounded(x, one(scale), zero if zero is not None else wg.zeros((), dtype=like.dtype))
+    dtype = like.dtype if zero is None else zero.dtype
+    if dtype.kind not in "iu":
+        refuse(f"a result of {dtype}, and integers alone have a scale and a zero point")
+    return rounded(x, one(scale), zero if zero is not None else wg.zeros((), dtype=dtype))
 
 
 def _of_one(name: str, function: Callable[..., Any]) -> None:
     """Declare a function of one quantised operand."""
 
     @operator(name, domain=MICROSOFT)
-    def rule(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None) -> Any:
+    def rule(x: Any, x_scale: Any, x_zero: Any | None, y_scale: Any, y_zero: Any = None) -> Any:
         return _integers(function(_numbers(x, x_scale, x_zero)), y_scale, y_zero, x)
 
 
@@ -51,7 +54,14 @@ def _of_two(name: str, function: Callable[[Any, Any], Any]) -> None:
 
     @operator(name, domain=MICROSOFT)
     def rule(
-        a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any = None
+        a: Any,
+        a_scale: Any,
+        a_zero: Any | None,
+        b: Any,
+        b_scale: Any,
+        b_zero: Any | None,
+        y_scale: Any,
+        y_zero: Any = None,
     ) -> Any:
         found = function(_numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
         return _integers(found, y_scale, y_zero, a)
@@ -63,14 +73,16 @@ _of_two("QLinearMul", wg.multiply)
 
 
 @operator("QLinearLeakyRelu", domain=MICROSOFT)
-def _leaky_relu(x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, *, alpha: float = 0.01) -> Any:
+def _leaky_relu(
+    x: Any, x_scale: Any, x_zero: Any | None, y_scale: Any, y_zero: Any = None, *, alpha: float = 0.01
+) -> Any:
     found = _numbers(x, x_scale, x_zero)
     return _integers(wg.where(found >= 0, found, alpha * found), y_scale, y_zero, x)
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
 def _softmax(
-    x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, *, axis: int = -1, opset: int = 13
+    x: Any, x_scale: Any, x_zero: Any | None, y_scale: Any, y_zero: Any = None, *, axis: int = -1, opset: int = 13
 ) -> Any:
     found = _numbers(x, x_scale, x_zero)
     if opset < 13:
@@ -82,7 +94,7 @@ def _softmax(
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
-def _concat(y_scale: Any, y_zero: Any, *xs: Any, axis: int) -> Any:
+def _concat(y_scale: Any, y_zero: Any | None, *xs: Any, axis: int) -> Any:
     if not xs or len(xs) % 3:
         refuse(f"there are {len(xs)} operands, and no integers, scale and zero point of each")
     found = [_numbers(*xs[i : i + 3]) for i in range(0, len(xs), 3)]
@@ -91,7 +103,15 @@ def _concat(y_scale: Any, y_zero: Any, *xs: Any, axis: int) -> Any:
 
 @operator("QLinearWhere", domain=MICROSOFT)
 def _where(
-    which: Any, x: Any, x_scale: Any, x_zero: Any, y: Any, y_scale: Any, y_zero: Any, z_scale: Any, z_zero: Any
+    which: Any,
+    x: Any,
+    x_scale: Any,
+    x_zero: Any | None,
+    y: Any,
+    y_scale: Any,
+    y_zero: Any | None,
+    z_scale: Any,
+    z_zero: Any | None,
 ) -> Any:
     found = wg.where(which, _numbers(x, x_scale, x_zero), _numbers(y, y_scale, y_zero))
     return _integers(found, z_scale, z_zero, x)
@@ -99,7 +119,7 @@ def _where(
 
 @operator("QLinearReduceMean", domain=MICROSOFT)
 def _mean(
-    x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, *, axes: Any = None, keepdims: int = 1
+    x: Any, x_scale: Any, x_zero: Any | None, y_scale: Any, y_zero: Any = None, *, axes: Any = None, keepdims: int = 1
 ) -> Any:
     found = wg.mean(_numbers(x, x_scale, x_zero), None if axes is None else tuple(axes), bool(keepdims))
     return _integers(found, y_scale, y_zero, x)
@@ -114,7 +134,7 @@ def _pooled(x: Any, channels_last: int, pool: Callable[[Any], Any]) -> Any:
 def _average_pool(
     x: Any,
     x_scale: Any,
-    x_zero: Any,
+    x_zero: Any | None,
     y_scale: Any,
     y_zero: Any = None,
     *,
@@ -144,7 +164,7 @@ def _average_pool(
 
 @operator("QLinearGlobalAveragePool", domain=MICROSOFT)
 def _global_average_pool(
-    x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, *, channels_last: int = 0
+    x: Any, x_scale: Any, x_zero: Any | None, y_scale: Any, y_zero: Any = None, *, channels_last: int = 0
 ) -> Any:
     found = _pooled(_numbers(x, x_scale, x_zero), channels_last, global_average_pool)
     return _integers(found, y_scale, y_zero, x)
@@ -153,7 +173,7 @@ def _global_average_pool(
 # -- products
 
 
-def _product(a: Any, a_zero: Any, b: Any, b_zero: Any) -> Any:
+def _product(a: Any, a_zero: Any | None, b: Any, b_zero: Any | None) -> Any:
     """Return the product of matrices of integers: of float64, which has each of its sums."""
     return wg.matmul(centred(a, a_zero, -2).astype(wg.float64), centred(b, b_zero, -1).astype(wg.float64))
 
@@ -162,10 +182,10 @@ def _product(a: Any, a_zero: Any, b: Any, b_zero: Any) -> Any:
 def _gemm(
     a: Any,
     a_scale: Any,
-    a_zero: Any,
+    a_zero: Any | None,
     b: Any,
     b_scale: Any,
-    b_zero: Any,
+    b_zero: Any | None,
     c: Any = None,
     y_scale: Any = None,
     y_zero: Any = None,

@@ -170,7 +170,13 @@ def _sign(g: Writer, n: Call, *_: str) -> str:
 @form("remainder")
 def _remainder_operator(g: Writer, n: Call, *_: str) -> str:
     x, y = g.narrow(n.node)
-    return _remainder(g, n, x, y) if category(n.dtype) == 2 else str(g("Mod", x, y, fmod=0))
+    if category(n.dtype) < 2:
+        return str(g("Mod", x, y, fmod=0))
+    found = _remainder(g, n, x, y)
+    # ONNX's zero has the sign of x, Python's that of y.
+    zero = g.like(0, n.dtype)
+    signed = g("Where", g("Less", y, zero), g("Neg", zero), zero)
+    return str(g("Where", g("Equal", found, zero), signed, found))
 
 
 def _remainder(g: Writer, n: Call, x: str, y: str) -> str:
