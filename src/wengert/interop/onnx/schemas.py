@@ -56,8 +56,9 @@ def of_rule(function: Callable[..., Any]) -> Signature:
     needed = [i for i, p in enumerate(places) if p.default is p.empty]
     named = tuple((i, places[i].name) for i in needed if not str(places[i].annotation).endswith("| None"))
     most = len(places) if rest is None else _ANY
+    places_of_rest = None if rest is None else (len(places), rest.name)
     required = frozenset(p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty) - {"context"}
-    return Signature(len(needed), most, named, rest and (len(places), rest.name), {}, required)
+    return Signature(len(needed), most, named, places_of_rest, {}, required)
 
 
 def check(
