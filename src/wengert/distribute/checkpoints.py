@@ -131,7 +131,8 @@ def _stand_in(x: Any, in_pieces: dict[int, Pieces], kept: list[Any]) -> Any:
     for rank, part in x.parts.items():
         at = x.mesh.coordinates(rank)
         # Of ranks that have the same part the first one writes it.
-        if all(d is not None or not at[name] for name, d in zip(x.mesh.names, x.placement, strict=True)):
+        first = at if x.at is None else {**at, x.at[0]: 0}
+        if all(d is not None or not first[name] for name, d in zip(x.mesh.names, x.placement, strict=True)):
             begin = [0] * len(x.spec.shape)
             for name, d in zip(x.mesh.names, x.placement, strict=True):
                 if d is not None:

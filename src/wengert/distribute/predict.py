@@ -34,7 +34,7 @@ from .mesh import Mesh, OnMesh, Transport
 from .pipeline.program import Pipelined
 from .placing.partition import Partitioned
 from .placing.placement import Placement, is_whole
-from .placing.sharded import Sharded
+from .placing.sharded import Sharded, is_at
 from .program import Program
 from .training import StepOnMesh
 
@@ -470,9 +470,12 @@ def _around(made: Partitioned | Pipelined, place: int = 0) -> float:
         engine = OneRank(made, group)
         outputs = [n.spec for n in made.graph.outputs]
         engine.executor = _Given([_zeros(spec) for spec in outputs])
+    places = made.inputs_at if isinstance(made, Pipelined) else [None] * len(specs)
     values = [
-        _zeros(s) if is_whole(p) else Sharded(_whole(s, p, mesh), p, mesh, {alone.rank: _zeros(s)})
-        for s, p in zip(specs, made.inputs, strict=True)
+        _zeros(s)
+        if at is None and is_whole(p)
+        else Sharded(_whole(s, p, mesh), p, mesh, {alone.rank: _zeros(s)} if is_at(at, mesh, alone.rank) else {}, at=at)
+        for s, p, at in zip(specs, made.inputs, places, strict=True)
     ]
     wholes = [_whole(s, p, mesh) for s, p in zip(outputs, made.outputs, strict=True)]
     state = [v for v in values if not isinstance(v, Sharded)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -35,6 +35,7 @@ from .engines.engine import Engines, engine_for, one_thread, run_placed
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, as_pipeline, pipelined
+from .pipeline.tasks import NOTHING, Kept
 from .placing.folding import check_blocks, check_cut, refuse_blocks_on_xla
 from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, placement_of, spec_of_placement
@@ -183,6 +184,12 @@ class StepOnMesh(Jit):
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Chosen) -> CompileGraph:
         if engine.name == XLA and self.limit is not None:
             fail(GraphError, f"{self._name} on {self.mesh} with memory= and the engine {engine}", _NATIVE_ONLY)
+        if engine.name == XLA and self.pipeline is not None and self.pipeline.state != "everywhere":
+            fail(
+                GraphError,
+                f"{self._name} on {self.mesh} with {self.pipeline} and the engine {engine}",
+                "State at the stages is an option of native code: leave state out.",
+            )
         if engine.name == XLA:
             refuse_blocks_on_xla(self._name, self.mesh, self.blocks)
         inputs, gathered, wanted = self._placements(traced, call, captures)
@@ -212,7 +219,10 @@ class StepOnMesh(Jit):
                 )
             else:
                 cuts = self._cuts(self.pipeline, traced, call)
-                made = pipelined(cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline, self.spread)
+                stays = _kept(traced, captures, placed) if self.pipeline.state == "stages" else NOTHING
+                made = pipelined(
+                    cse(graph), self.mesh, inputs, goals, gathered, cuts, self.pipeline, self.spread, stays
+                )
             self.partitions.append(made)
             engines = Engines(functools.partial(engine_for, made, self.limit, on_xla, donated, replaced))
             of_engine = OnDevicesExecutor if isinstance(engines.here(), OnDevices) else OnMeshExecutor
@@ -324,6 +334,19 @@ class StepOnMesh(Jit):
                     and state.op.name != "parameter"
                 ):
                     specs[k] = spec
+
+
+def _kept(traced: Traced, captures: Captures, placed: Collection[int]) -> Kept:
+    """Return the state that stays at a pipeline's stages: the tensors among the outputs that are `placed`."""
+    if not placed:  # a graph of decisions
+        return NOTHING
+    tensors = {i for i, cell in enumerate(captures.cells) if isinstance(cell, TensorCell)}
+    after: dict[tuple[str, int], int | None] = {("cell", w.number): w.output for w in traced.cell_writes}
+    after |= {("cell gradient", i): g for i, g, _ in traced.cell_grads}
+    of_tensors = {o for (_, i), o in after.items() if i in tensors and o is not None}
+    others = {o for (_, i), o in after.items() if i not in tensors}
+    inputs = {n: after.get((kind, i)) for n, (kind, i) in enumerate(traced.sources) if "cell" in kind and i in tensors}
+    return Kept(frozenset(of_tensors - others).intersection(placed), inputs)
 
 
 def _name(node: Node, cell: Cell | None) -> str:

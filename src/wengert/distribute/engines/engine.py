@@ -18,7 +18,7 @@ from ...ops.index.memory import Occupied
 from ..mesh import Mesh, OnMesh, Transport
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
-from ..placing.placement import Placement, is_whole
+from ..placing.placement import At, Placement, is_whole
 from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
@@ -172,6 +172,11 @@ def run_placed(
     outputs' whole values. Raises ShapeError for parts by another placement.
     """
     mesh = program.mesh
+    if isinstance(program, Pipelined):
+        values = [_brought(x, at) for x, at in zip(values, program.inputs_at, strict=True)]
+        inputs_at, outputs_at = program.inputs_at, program.outputs_at
+    else:
+        inputs_at, outputs_at = [None] * len(values), [None] * len(wholes)
     if isinstance(engine, OnXLA):
         given = [
             _on_devices(x, p, mesh, engine.ranks, name)
@@ -180,25 +185,33 @@ def run_placed(
         found = engine.run_placed(given)
     else:
         columns = [
-            parts_of(x, p, mesh, engine.ranks, name) for x, p, name in zip(values, program.inputs, names, strict=True)
+            parts_of(x, p, mesh, engine.ranks, name, at)
+            for x, p, name, at in zip(values, program.inputs, names, inputs_at, strict=True)
         ]
         rows = engine.run([[column[k] for column in columns] for k in range(len(engine.ranks))])
         if isinstance(engine, (Lockstep, LockstepStages)):  # others run executors, which give new arrays
             seen = Occupied()
             for column in columns:
                 for part in column:
-                    seen.add(np.asarray(part))
-            rows = [[_apart(np.asarray(v), seen) for v in row] for row in rows]
+                    if part is not None:
+                        seen.add(np.asarray(part))
+            rows = [[None if v is None else _apart(np.asarray(v), seen) for v in row] for row in rows]
         found = [
             np.asarray(rows[0][i])
-            if is_whole(placement)
-            else {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, rows, strict=True)}
-            for i, placement in enumerate(program.outputs)
+            if at is None and is_whole(placement)
+            else {rank: np.asarray(row[i]) for rank, row in zip(engine.ranks, rows, strict=True) if row[i] is not None}
+            for i, (placement, at) in enumerate(zip(program.outputs, outputs_at, strict=True))
         ]
     return [
-        Sharded(wholes[i], placement, mesh, x, (kept or {}).get(i, "")) if isinstance(x, Mapping) else x
-        for i, (x, placement) in enumerate(zip(found, program.outputs, strict=True))
+        Sharded(wholes[i], placement, mesh, x, (kept or {}).get(i, ""), at) if isinstance(x, Mapping) else x
+        for i, (x, placement, at) in enumerate(zip(found, program.outputs, outputs_at, strict=True))
     ]
+
+
+def _brought(x: Any, at: At | None) -> Any:
+    """Return a value of a pipeline's step; a whole one where another pipeline has left it at another of its stages."""
+    x = of_tensor(x)
+    return x.whole() if isinstance(x, Sharded) and x.at not in (None, at) else x
 
 
 def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> Any:

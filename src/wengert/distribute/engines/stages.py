@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..pipeline.program import Pipelined
 from ..pipeline.tasks import Task
 from ..placing.partition import Partitioned
 from ..placing.placement import is_whole
+from ..placing.sharded import is_at
 from .agreement import Agreement
 from .links import Links, links
 from .lockstep import run_lockstep
@@ -34,7 +35,7 @@ class LockstepStages:
         """Return every rank's outputs."""
         program = self.program
         tasks = program.tasks
-        stores: list[dict[int, Any]] = [dict(enumerate(row)) for row in feeds]
+        stores = [_there(row) for row in feeds]
         ranks_of = [program.ranks_of(p) for p in range(program.places)]
         together: set[int] = set()
         position = [0] * program.places
@@ -51,7 +52,7 @@ class LockstepStages:
                 for v in act.done:
                     stores[rank].pop(v, None)
             position[span.place] += 1
-        return [[store[v] for v in tasks.outputs] for store in stores]
+        return [_left(program, rank, store) for rank, store in enumerate(stores)]
 
     def _arrivals(self, place: int, at: int, stores: list[dict[int, Any]], ranks_of: Sequence[Sequence[int]]) -> int:
         """Take what a place receives before its next task, and forget what it sends; return that task's position."""
@@ -75,6 +76,17 @@ class LockstepStages:
         program = Partitioned(task.graph, mesh, (whole,) * len(specs), (whole,) * len(task.outputs), {})
         for rank, found in zip(ranks, run_lockstep(program, rows), strict=True):
             stores[rank].update(zip(task.outputs, found, strict=True))
+
+
+def _there(values: Sequence[Any]) -> dict[int, Any]:
+    """Return the inputs that a rank has, by number."""
+    return {i: x for i, x in enumerate(values) if x is not None}
+
+
+def _left(program: Pipelined, rank: int, store: Mapping[int, Any]) -> list[Any]:
+    """Return the outputs of a rank; None for those that other places have."""
+    rows = zip(program.tasks.outputs, program.outputs_at, strict=True)
+    return [store[v] if is_at(at, program.mesh, rank) else None for v, at in rows]
 
 
 def given(store: dict[int, Any], value: int, spec: Spec) -> Any:
@@ -122,7 +134,8 @@ class OneStage:
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""
         tasks = self.program.tasks
-        store: dict[int, Any] = dict(enumerate(self._fed(feeds[0])))
+        there = _there(feeds[0])
+        store: dict[int, Any] = dict(zip(there, self._fed([*there.values()]), strict=True))
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.links is None:  # once all ranks have agreed on the program
                 self.links = self._linked()
@@ -141,7 +154,7 @@ class OneStage:
                 for v in act.done:
                     store.pop(v, None)
             self.links.finish()
-        return [self._left([store[v] for v in tasks.outputs])]
+        return [self._left(_left(self.program, self.ranks[0], store))]
 
     def _linked(self) -> Links:
         return links(self.group.transport)

@@ -17,11 +17,13 @@ from ...explain.report import columns, html_table
 from ..arguments import whole_number
 from ..mesh import Mesh
 from ..placing.partition import Partitioned, partition_graph
-from ..placing.placement import Placement
+from ..placing.placement import At, Placement
 from .microbatches import microbatched
 from .schedule import SCHEDULES, Span, played
 from .stages import Stages
-from .tasks import Task, Tasks, tasks_of
+from .tasks import NOTHING, Kept, Task, Tasks, tasks_of
+
+STATES = ("everywhere", "stages")
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +42,8 @@ class Pipeline:
         sequence of them); None cuts where it costs least.
     batch: for each argument the dimension that is cut into microbatches, or None; a pytree of them that begins like the
         arguments. Left out, it is the first dimension of every argument of a step that :func:`jit` compiles.
+    state: where parameters, their gradients and optimiser state are between the steps of :func:`jit`: "everywhere", or
+        "stages", where the ranks of a stage alone keep what it updates, and nothing of it is sent to others.
 
     Raises GraphError for anything else.
 
@@ -54,6 +58,7 @@ class Pipeline:
     laps: int = 1
     stages: Any = None
     batch: Any = None
+    state: str = "everywhere"
 
     def __post_init__(self) -> None:
         for name in ("micro", "laps"):
@@ -62,6 +67,8 @@ class Pipeline:
             object.__setattr__(self, name, n)
         if self.schedule not in SCHEDULES:
             fail(GraphError, f"a pipeline with schedule={self.schedule!r}", f"It is one of {', '.join(SCHEDULES)}.")
+        if self.state not in STATES:
+            fail(GraphError, f"a pipeline with state={self.state!r}", f"It is one of {', '.join(STATES)}.")
         if self.stages is not None:
             object.__setattr__(self, "stages", _stages(self.stages))
 
@@ -174,6 +181,12 @@ class Pipelined:
         self.places = mesh.size_of(options.over)
         self.order = played(tasks, self.places, options.schedule, lambda task: task.seconds)
         self.lists = _lists(tasks, self.places, self.order)
+        # The places that alone have inputs and outputs; None for what all have.
+        self.inputs_at = [self._at(tasks.at.get(i)) for i in range(len(self.inputs))]
+        self.outputs_at = [self._at(tasks.source(v) if self.places > 1 else None) for v in tasks.outputs]
+
+    def _at(self, place: int | None) -> At | None:
+        return None if place is None else (self.over, place)
 
     @property
     def over(self) -> str:
@@ -270,10 +283,12 @@ def pipelined(
     cuts: Sequence[int | None],
     options: Pipeline,
     spread: Iterable[str] = (),
+    kept: Kept = NOTHING,
 ) -> Pipelined:
     """Return a program for the ranks of a mesh with a pipeline along one of its axes.
 
-    Parameters are those of :func:`partition_graph`, and for each input the dimension that is cut into microbatches.
+    Parameters are those of :func:`partition_graph`, for each input the dimension that is cut into microbatches, and the
+    state that stays at the stages.
     Raises GraphError where nothing is cut, or a placement names the pipeline's axis.
     """
     at = mesh.names.index(options.over)
@@ -301,7 +316,7 @@ def pipelined(
     unrolled = microbatched(made, cuts, options.micro)
     batch = [n for n, d in zip(unrolled.one.inputs, cuts, strict=True) if d is not None]
     stages = Stages(unrolled.one, batch, count, options.stages or ())
-    tasks = tasks_of(unrolled, stages, mesh.size_of(options.over), options.over)
+    tasks = tasks_of(unrolled, stages, mesh.size_of(options.over), options.over, kept)
 
     def with_axis(p: Placement) -> Placement:
         return (None,) if len(mesh.names) == 1 else (*p[:at], None, *p[at:])
@@ -317,15 +332,23 @@ def _lists(tasks: Tasks, places: int, order: Sequence[Span]) -> tuple[tuple[Act,
     for span in order:
         task = tasks.tasks[span.task]
         for value in task.inputs if task.place is not None else ():
-            source = _source(tasks, value)
+            source = tasks.source(value)
             if source not in (None, span.place):
                 wanted.setdefault(value, {})[span.place] = None
     acts: list[list[tuple[str, int, int]]] = [[] for _ in range(places)]
     sent: dict[tuple[int, int], list[int]] = {}
+
+    def send(value: int, source: int) -> None:
+        for target in wanted.get(value, ()):
+            acts[source].append(("send", value, target))
+            sent.setdefault((source, target), []).append(value)
+
+    for value, place in tasks.at.items():
+        send(value, place)
     for span in order:
         task = tasks.tasks[span.task]
         for value in task.inputs if task.place is not None else ():
-            source = _source(tasks, value)
+            source = tasks.source(value)
             if source is None or source == span.place:
                 continue
             line = sent[source, span.place]
@@ -335,15 +358,8 @@ def _lists(tasks: Tasks, places: int, order: Sequence[Span]) -> tuple[tuple[Act,
                 acts[span.place].append(("receive", first, source))
         acts[span.place].append(("run", span.task, -1))
         for value in task.outputs:
-            for target in wanted.get(value, ()):
-                acts[span.place].append(("send", value, target))
-                sent.setdefault((span.place, target), []).append(value)
+            send(value, span.place)
     return tuple(_with_ends(tasks, row) for row in acts)
-
-
-def _source(tasks: Tasks, value: int) -> int | None:
-    maker = tasks.makers.get(value)
-    return tasks.tasks[maker].place if maker is not None else None
 
 
 def _with_ends(tasks: Tasks, acts: Sequence[tuple[str, int, int]]) -> tuple[Act, ...]:

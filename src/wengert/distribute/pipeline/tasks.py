@@ -8,7 +8,8 @@ at the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...core.graph.graph import Graph
@@ -59,13 +60,32 @@ class Task(NamedTuple):
 class Tasks(NamedTuple):
     """The tasks of a step, each after those that it takes values of; its values' specs, and those that are results.
 
-    The first values are the program's inputs. `makers` has the task that gives a value, by its number.
+    The first values are the program's inputs. `makers` has the task that gives a value, by its number, and `at` the
+    place that alone has an input.
     """
 
     tasks: tuple[Task, ...]
     specs: tuple[Spec, ...]
     outputs: tuple[int, ...]
     makers: dict[int, int]
+    at: dict[int, int]
+
+    def source(self, value: int) -> int | None:
+        """Return the place that has a value first, by its number; None where all have it."""
+        maker = self.makers.get(value)
+        return self.at.get(value) if maker is None else self.tasks[maker].place
+
+
+class Kept(NamedTuple):
+    """The state that stays at the stages: the outputs that none but the next step takes, and inputs by the output that
+    takes their place in it.
+    """
+
+    outputs: frozenset[int] = frozenset()
+    inputs: Mapping[int, int | None] = MappingProxyType({})
+
+
+NOTHING = Kept()
 
 
 class _Key(NamedTuple):
@@ -80,14 +100,14 @@ class _Key(NamedTuple):
     stage: int
 
 
-def tasks_of(unrolled: Unrolled, stages: Stages, places: int, over: str) -> Tasks:
+def tasks_of(unrolled: Unrolled, stages: Stages, places: int, over: str, kept: Kept) -> Tasks:
     """Return the tasks of a program on microbatches, for a pipeline of so many places along a mesh axis."""
-    return _Cutting(unrolled, stages, places, over).run()
+    return _Cutting(unrolled, stages, places, over, kept).run()
 
 
 class _Cutting:
-    def __init__(self, unrolled: Unrolled, stages: Stages, places: int, over: str) -> None:
-        self.unrolled, self.stages, self.places, self.over = unrolled, stages, places, over
+    def __init__(self, unrolled: Unrolled, stages: Stages, places: int, over: str, kept: Kept) -> None:
+        self.unrolled, self.stages, self.places, self.over, self.kept = unrolled, stages, places, over, kept
         self.graph = unrolled.graph
         self.wanted = set(self.graph.outputs)
         self.free = self._untouched()
@@ -204,13 +224,41 @@ class _Cutting:
                 turn = Turn(phase, key.stage, micro)
             self._add(tasks, label, graph, inputs, [(n, None) for n in outputs], place, key.stage, phase, micro, turn)
         last = list(dict.fromkeys(n for n in self.graph.outputs if n in self.free and n not in self.graph.inputs))
+        at, stays = self._at(tasks, last)
         if last:
             graph, inputs = self._cloned(last)
             self._add(tasks, "end", graph, inputs, [(n, None) for n in last], None)
         found = [self.values[n, None] for n in self.graph.outputs]
         if self.places > 1:
-            found = self._exchanged(tasks, found)
-        return Tasks(tuple(tasks), tuple(self.specs), tuple(found), self.makers)
+            found = self._exchanged(tasks, found, stays)
+        return Tasks(tuple(tasks), tuple(self.specs), tuple(found), self.makers, at)
+
+    def _at(self, tasks: Sequence[Task], last: Sequence[Node]) -> tuple[dict[int, int], frozenset[int]]:
+        """Return the places that alone have inputs, by number, and the outputs that stay where they are made.
+
+        State stays where its stage updates it, or alone reads it; unless all places read it, at the end of a step.
+        """
+        kept = self.kept
+        if self.places == 1 or not kept.outputs | kept.inputs.keys():
+            return {}, frozenset()
+        everywhere = set(self._needed(last, lambda n: n.op not in LEAVES)).union(self.graph.outputs)
+        read = {i for i in kept.inputs if self.graph.inputs[i] in everywhere}
+        stays = kept.outputs - {kept.inputs[i] for i in read}
+        users: dict[int, set[int | None]] = {}
+        for task in tasks:
+            for v in task.inputs:
+                users.setdefault(v, set()).add(task.place)
+        found: dict[int, int] = {}
+        for i, o in kept.inputs.items():
+            if i in read:
+                continue
+            number = None if o is None else self.values.get((self.graph.outputs[o], None))
+            maker = None if number is None else self.makers.get(number)
+            used = [*users.get(i, ())]
+            place = tasks[maker].place if o in stays and maker is not None else used[0] if len(used) == 1 else None
+            if place is not None:
+                found[i] = place
+        return found, stays
 
     def _add(
         self,
@@ -323,10 +371,10 @@ class _Cutting:
 
     # -- what every place is to have
 
-    def _exchanged(self, tasks: list[Task], outputs: list[int]) -> list[int]:
-        """Add the task that sends results to all places, and return the results' numbers after it."""
+    def _exchanged(self, tasks: list[Task], outputs: list[int], stays: frozenset[int]) -> list[int]:
+        """Add the task that sends results to all places, but for those that stay; return their numbers after it."""
         owned: dict[Any, list[int]] = {}
-        for number in dict.fromkeys(outputs):
+        for number in dict.fromkeys(number for o, number in enumerate(outputs) if o not in stays):
             maker = self.makers.get(number)
             place = tasks[maker].place if maker is not None else None
             if place is not None:

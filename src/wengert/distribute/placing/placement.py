@@ -14,6 +14,7 @@ from ...passes.strategies import PARTIAL, Entry
 from ..mesh import Mesh
 
 Placement = tuple[Entry, ...]  # an entry for each axis of the mesh: None for R, the dimension for V, PARTIAL for P
+At = tuple[str, int]  # a mesh axis, and the place along it whose ranks alone have a value
 
 
 class PartitionSpec:

@@ -11,10 +11,10 @@ from ...core.elsewhere import Elsewhere, refuse_here
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.spec import DType, Spec, spec_of
 from ...core.tensor import Tensor, wrap
-from ...ops.collective.definitions import all_gather
+from ...ops.collective.definitions import all_gather, broadcast_from
 from ...ops.collective.group import current, entered
 from ..mesh import Mesh, OnMesh
-from .placement import Placement, is_whole, local_part, spec_of_placement
+from .placement import At, Placement, is_whole, local_part, local_shape, spec_of_placement
 
 
 class Sharded(Elsewhere):
@@ -22,7 +22,8 @@ class Sharded(Elsewhere):
 
     `spec` is the whole's shape and dtype, `placement` says which dimension each mesh axis splits. Partitioned programs
     take it, and give it where their `out_specs` say so; it is never whole in one place, unless `whole()` is asked for.
-    A tensor whose value it is computes in steps on the mesh only; `name` is what errors call it.
+    A tensor whose value it is computes in steps on the mesh only; `name` is what errors call it. `at` names a mesh axis
+    and a place along it where the ranks of that place alone have the value, or their parts of it: the state of a stage.
 
     >>> import wengert as wg
     >>> mesh = wg.distribute.Mesh(data=2)
@@ -33,10 +34,19 @@ class Sharded(Elsewhere):
     tensor([0., 1., 2., 3.])
     """
 
-    __slots__ = ("placement", "mesh", "parts", "name")
+    __slots__ = ("placement", "mesh", "parts", "name", "at")
 
-    def __init__(self, spec: Spec, placement: Placement, mesh: Mesh, parts: Mapping[int, Any], name: str = "") -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        placement: Placement,
+        mesh: Mesh,
+        parts: Mapping[int, Any],
+        name: str = "",
+        at: At | None = None,
+    ) -> None:
         self.spec = spec
+        self.at = at
         self.placement = placement
         self.mesh = mesh
         self.parts = parts
@@ -45,6 +55,8 @@ class Sharded(Elsewhere):
     @property
     def local(self) -> Tensor:
         """The part of the rank that runs here; of the first one, where all do."""
+        if not self.parts:
+            self.refuse("the local part")
         return wrap(next(iter(self.parts.values())))
 
     @property
@@ -55,9 +67,10 @@ class Sharded(Elsewhere):
     def refuse(self, what: str) -> NoReturn:
         """Raise DTypeError: what is asked for needs the whole value."""
         of = f"{self.name}, {self.spec}, which is" if self.name else f"{self!r},"
+        where = "in parts over the ranks" if self.at is None else f"at place {self.at[1]} along {self.at[0]!r} alone"
         refuse_here(
             DTypeError,
-            f"{what} of {of} in parts over the ranks of {self.mesh}",
+            f"{what} of {of} {where} of {self.mesh}",
             "Steps of wg.distribute.jit and functions of wg.distribute.partition compute with parts. All ranks join "
             "them by wg.distribute.whole(x), of a value, a tensor, a module or a state dict.",
         )
@@ -65,17 +78,17 @@ class Sharded(Elsewhere):
     def full(self, number: Any, dtype: DType) -> Sharded:
         """Return a value in the same parts that is everywhere one number."""
         parts = {rank: np.full(part.shape, number, dtype) for rank, part in self.parts.items()}
-        return Sharded(spec_of(self.spec.shape, dtype), self.placement, self.mesh, parts)
+        return Sharded(spec_of(self.spec.shape, dtype), self.placement, self.mesh, parts, at=self.at)
 
     def taken(self, array: Any) -> Sharded:
         """Return another whole value, which all ranks have, in the same parts: each keeps its own."""
         parts = {rank: np.array(local_part(array, self.placement, self.mesh, rank)) for rank in self.parts}
-        return Sharded(spec_of(array.shape, array.dtype), self.placement, self.mesh, parts, self.name)
+        return Sharded(spec_of(array.shape, array.dtype), self.placement, self.mesh, parts, self.name, self.at)
 
     def copy(self) -> Sharded:
         """Return the same value in memory of its own."""
         parts = {rank: part.copy() for rank, part in self.parts.items()}
-        return Sharded(self.spec, self.placement, self.mesh, parts, self.name)
+        return Sharded(self.spec, self.placement, self.mesh, parts, self.name, self.at)
 
     def whole(self) -> Tensor:
         """Return the whole value: a collective, which all ranks call."""
@@ -83,7 +96,13 @@ class Sharded(Elsewhere):
         group = current()
         if isinstance(group, OnMesh) and len(self.parts) < self.mesh.size:
             with entered(group.on(self.mesh)):
-                (x,) = self.parts.values()
+                if self.at is None:
+                    (x,) = self.parts.values()
+                else:
+                    shape = local_shape(self.spec.shape, self.placement, self.mesh)
+                    x = self.parts.get(group.transport.rank, np.zeros(shape, self.spec.dtype))
+                    over, root = self.at
+                    x = broadcast_from.forward(x, over=over, ranks=self.mesh.axes[over], root=root)
                 for name, d in split:
                     attrs = {"over": name, "ranks": self.mesh.axes[name], "axis": d - x.ndim, "replicated": True}
                     x = all_gather.forward(x, **attrs)
@@ -94,7 +113,8 @@ class Sharded(Elsewhere):
         return wrap(out)
 
     def __repr__(self) -> str:
-        return f"Sharded({self.spec}, {spec_of_placement(self.placement, self.mesh)})"
+        at = "" if self.at is None else f", at {self.at[0]}={self.at[1]}"
+        return f"Sharded({self.spec}, {spec_of_placement(self.placement, self.mesh)}{at})"
 
 
 def here(mesh: Mesh) -> Sequence[int]:
@@ -114,12 +134,34 @@ def of_tensor(x: Any) -> Any:
     return x._data if isinstance(x, Tensor) and isinstance(x._data, Sharded) else x
 
 
-def parts_of(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> list[Any]:
-    """Return the parts of a value that ranks of this process take by a placement.
+def is_at(at: At | None, mesh: Mesh, rank: int) -> bool:
+    """Return whether a rank has its part of a value that is at one place, or everywhere."""
+    return at is None or mesh.coordinates(rank)[at[0]] == at[1]
 
-    Raises ShapeError for a value in parts by another placement, unless what a rank has is cut once more.
+
+def parts_of(
+    x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str, at: At | None = None
+) -> list[Any]:
+    """Return the parts of a value that ranks of this process take by a placement, None for those not `at` its place.
+
+    Raises ShapeError for a value in parts by another placement, unless what a rank has is cut once more, and GraphError
+    for one that other ranks have.
     """
     x = of_tensor(x)
+    if at is not None:
+        found = dict.fromkeys(ranks)
+        there = [rank for rank in ranks if is_at(at, mesh, rank)]
+        if not isinstance(x, Sharded) or x.at in (None, at):
+            mine = x if not isinstance(x, Sharded) else Sharded(x.spec, x.placement, x.mesh, x.parts)
+            found |= dict(zip(there, parts_of(mine, placement, mesh, there, name), strict=True))
+            return list(found.values())
+    if isinstance(x, Sharded) and x.at is not None:
+        fail(
+            GraphError,
+            f"{name} is at place {x.at[1]} along {x.at[0]!r} of {x.mesh} alone, and the program takes it on all ranks",
+            "Pipelines take what a pipeline has left at its stages. Join it: wg.distribute.whole(x), of a value, a "
+            "tensor, a module or a state dict.",
+        )
     if not isinstance(x, Sharded):
         whole = x._data if isinstance(x, Tensor) else np.asarray(x)
         if is_whole(placement):
