@@ -48,7 +48,7 @@ def equal_stages(places: int, micro: int, laps: int) -> Tasks:
         for s in reversed(range(count)):
             before = [last[Phase.BACKWARD, s + 1, m]] if s + 1 < count else []
             add(Phase.BACKWARD, s, m, [last[Phase.FORWARD, s, m], *before])
-    return Tasks(tuple(tasks), (FLOAT,) * len(makers, {}), (), makers)
+    return Tasks(tuple(tasks), (FLOAT,) * len(makers), (), makers, {})
 
 
 @pytest.mark.parametrize("places", [2, 4])

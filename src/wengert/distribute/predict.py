@@ -18,7 +18,7 @@ from ..core.node import Node
 from ..core.ops.op import TABLE, Op
 from ..core.spec import Spec, spec_of
 from ..execute.gantt import Row, Scale, chart
-from ..execute.jit.executor import executor
+from ..execute.jit.executor import Executor, executor
 from ..execute.native.compile import Compiled
 from ..execute.native.overlap import Exchanges, moved_by
 from ..execute.native.plan.plan import Exchange
@@ -28,6 +28,7 @@ from ..explain.report import columns, html_table
 from ..ops.collective import definitions as c
 from ..ops.collective.group import current, entered
 from .engines.engine import OneRank, run_placed
+from .engines.links import links
 from .engines.mpi_native import SMALL, Alone
 from .engines.stages import OneStage
 from .mesh import Mesh, OnMesh, Transport
@@ -41,6 +42,10 @@ from .training import StepOnMesh
 _RUNS = 7
 # So many more collectives in a program, one after the other, say what one of them takes.
 _IN_A_ROW = 8
+# A place of a pipeline is rehearsed no more often than needed, once it has taken so many seconds.
+_ENOUGH = 0.5
+# The bytes of a message that is timed by itself: too many to leave before the other rank asks for them.
+_MESSAGE = 1 << 15
 # The size of the products of matrices behind which a message is hidden.
 _WIDE = 128
 
@@ -54,6 +59,7 @@ _RANGES = (
     ("speed", _LEAST, math.inf),
     ("sums", _LEAST, math.inf),
     ("hidden", 0.0, 1.0),
+    ("message", 0.0, math.inf),
 )
 
 
@@ -61,11 +67,13 @@ _RANGES = (
 class Cluster:
     """The links between the ranks of a job: a message of m bytes takes `latency` + m / `bandwidth` seconds.
 
-    `speed` is how many times as fast as here a rank computes. `overhead` is what a message takes besides, on the rank
-    itself, where Python sends it: between the places of a pipeline, and where a collective has no native code; `sums`
-    is how many bytes a second a rank copies and adds up where it sums what others sent. Of the time that bytes move a
-    rank can compute in a part, `hidden`: in all of it where a network card moves them, in none where the rank itself
-    does, as on one host. Measure a job's own by :func:`measure`.
+    `speed` is how many times as fast as here a rank computes. `overhead` is what a collective takes besides, on the
+    rank itself, where Python sends it since it has no native code; `message` is what one between the places of a
+    pipeline takes on the rank that sends it, and on the one that receives it. `sums` is how many bytes a second a rank
+    copies and adds up where it sums what others sent. Of the time that bytes move a rank can compute in a part,
+    `hidden`: in all of it where a network card moves them, in none where the rank itself does, as on one host.
+
+    Measure a job's own by :func:`measure`.
 
     Source: Hockney 1994, The communication challenge for MPP.
     """
@@ -76,6 +84,7 @@ class Cluster:
     speed: float = 1.0
     sums: float = math.inf
     hidden: float = 1.0
+    message: float = 30e-6
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
@@ -301,7 +310,7 @@ class _Alone(Transport):
         return False
 
     def exchanges(self, mesh: Mesh) -> Exchanges:
-        return Alone(mesh.coordinates(0))
+        return Alone(mesh.coordinates(self.rank))
 
 
 def _spec(x: Any) -> Spec:
@@ -435,46 +444,110 @@ class _Given:
         raise NotImplementedError
 
 
+class _Clock:
+    """The moments in which the acts of a place begin and end, in one run of its step."""
+
+    def __init__(self) -> None:
+        self.begun: list[float] = []
+        self.ended: list[float] = []
+
+    def act(self, work: Callable[[], Any] = lambda: None) -> Any:
+        """Do an act's work, and note when."""
+        self.begun.append(time.perf_counter())
+        found = work()
+        self.ended.append(time.perf_counter())
+        return found
+
+
+class _Timed:
+    """An executor whose runs a clock notes."""
+
+    def __init__(self, executor: Executor, clock: _Clock) -> None:
+        self.executor, self.clock = executor, clock
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        found: list[Any] = self.clock.act(lambda: self.executor.run(arrays))
+        return found
+
+    def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
+        raise NotImplementedError
+
+
 class _NoLinks:
-    """The messages of a place that sends none, and is given what it had."""
+    """The messages of a place that sends none, and is given examples of what it would receive."""
 
-    def __init__(self, specs: Sequence[Spec]) -> None:
-        self.known = {spec: np.zeros(spec.shape, spec.dtype) for spec in specs}
+    def __init__(self, specs: Sequence[Spec], clock: _Clock) -> None:
+        rng = np.random.default_rng(0)
+        self.known = {spec: _example(spec, rng) for spec in specs}
+        self.clock = clock
 
-    def send(self, x: Any, rank: int) -> None: ...
+    def send(self, x: Any, rank: int) -> None:
+        self.clock.act()
 
-    def hand(self, x: Any, rank: int) -> None: ...
+    def hand(self, x: Any, rank: int) -> None:
+        self.clock.act()
 
     def receive(self, spec: Spec, rank: int) -> Any:
-        return self.known[spec]
+        return self.clock.act(lambda: self.known[spec])
 
     def finish(self) -> None: ...
 
 
-def _around(made: Partitioned | Pipelined, place: int = 0) -> float:
-    """Return what Python takes in a step beside its programs, on a rank at a place of a pipeline."""
-    mesh = made.mesh
-    alone = _Alone(mesh.size)
-    group = OnMesh(mesh, alone)
-    specs: Sequence[Spec] = [n.spec for n in made.graph.inputs]
-    if isinstance(made, Pipelined):
-        alone.rank = made.ranks_of(place)[0]
-        stage = OneStage(made, group)
-        stage.links = _NoLinks(made.tasks.specs)
-        for number, task in enumerate(made.tasks.tasks):
-            stage.executors[number] = _Given([_zeros(made.tasks.specs[v]) for v in task.outputs])
-        specs = [made.tasks.specs[v] for v in range(len(specs))]
-        engine: OneStage | OneRank = stage
-        outputs = [made.tasks.specs[v] for v in made.tasks.outputs]
-    else:
-        engine = OneRank(made, group)
-        outputs = [n.spec for n in made.graph.outputs]
-        engine.executor = _Given([_zeros(spec) for spec in outputs])
+class _Rehearsal(NamedTuple):
+    """A step of one place of a pipeline, alone: seconds before its first act, of each act, and after the last one.
+
+    An act has the Python that comes before its work. `memory` is the largest arena of its tasks, in bytes.
+    """
+
+    before: float
+    acts: list[float]
+    after: float
+    memory: int
+
+
+def _rehearsed(made: Pipelined, place: int) -> _Rehearsal:
+    """Run a place's step as its rank does, with what others send there already, and return the least one."""
+    alone = _Alone(made.mesh.size)
+    alone.rank = made.ranks_of(place)[0]
+    group = OnMesh(made.mesh, alone)
+    stage, clock = OneStage(made, group), _Clock()
+    stage.links = _NoLinks(made.tasks.specs, clock)
+    specs = made.tasks.specs
+    step = _call(stage, made, alone, specs[: len(made.inputs)], [specs[v] for v in made.tasks.outputs])
+    rows: list[_Rehearsal] = []
+    with entered(group, process=True):
+        step()
+        if not all(hasattr(e, "memory") for e in stage.executors.values()):
+            fail(GraphError, "predict where there is no native code", "pip install llvmlite")
+        memory = max((e.memory.peak for e in stage.executors.values() if isinstance(e, Compiled)), default=0)
+        stage.executors = {number: _Timed(e, clock) for number, e in stage.executors.items()}
+        start = began = time.perf_counter()
+        while len(rows) < _RUNS or (len(rows) < 3 * _RUNS and start - began < _ENOUGH):
+            clock.begun, clock.ended = [], []
+            start = time.perf_counter()
+            step()
+            end = time.perf_counter()
+            acts = np.diff([clock.begun[0], *clock.ended]).tolist()
+            rows.append(_Rehearsal(clock.begun[0] - start, acts, end - clock.ended[-1], memory))
+    return min(rows, key=lambda row: row.before + sum(row.acts) + row.after)
+
+
+def _call(
+    engine: OneStage | OneRank,
+    made: Partitioned | Pipelined,
+    alone: _Alone,
+    specs: Sequence[Spec],
+    outputs: Sequence[Spec],
+) -> Callable[[], None]:
+    """Return a call of a step by a rank, on what a rank has of examples; its state is as the last step has left it."""
+    mesh, rng = made.mesh, np.random.default_rng(0)
     places = made.inputs_at if isinstance(made, Pipelined) else [None] * len(specs)
     values = [
-        _zeros(s)
+        _example(s, rng)
         if at is None and is_whole(p)
-        else Sharded(_whole(s, p, mesh), p, mesh, {alone.rank: _zeros(s)} if is_at(at, mesh, alone.rank) else {}, at=at)
+        else Sharded(
+            _whole(s, p, mesh), p, mesh, {alone.rank: _example(s, rng)} if is_at(at, mesh, alone.rank) else {}, at=at
+        )
         for s, p, at in zip(specs, made.inputs, places, strict=True)
     ]
     wholes = [_whole(s, p, mesh) for s, p in zip(outputs, made.outputs, strict=True)]
@@ -484,8 +557,19 @@ def _around(made: Partitioned | Pipelined, place: int = 0) -> float:
     def step() -> None:
         engine.check(names, values)
         run_placed(engine, made, values, names, wholes)
-        engine.agreement.left(state)  # as if the last step had left it
+        engine.agreement.left(state)
 
+    return step
+
+
+def _around(made: Partitioned) -> float:
+    """Return what Python takes in a step beside its program."""
+    alone = _Alone(made.mesh.size)
+    group = OnMesh(made.mesh, alone)
+    engine = OneRank(made, group)
+    outputs = [n.spec for n in made.graph.outputs]
+    engine.executor = _Given([_zeros(spec) for spec in outputs])
+    step = _call(engine, made, alone, [n.spec for n in made.graph.inputs], outputs)
     with entered(group, process=True):
         return min(_seconds(step) for _ in range(3 * _RUNS))
 
@@ -515,61 +599,73 @@ def _predicted(made: Partitioned, cluster: Cluster, outside: float) -> Predictio
 
 
 def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
-    """Return the timelines of the places of a pipeline: tasks as long as here, in the program's order."""
-    known: dict[str, _Measured] = {}
+    """Return the timelines of the places of a pipeline: acts as long as here, in the program's order."""
+    moves: dict[str, tuple[Part, ...]] = {}
     lanes: list[list[Part]] = [[] for _ in range(made.places)]
     at = [0.0] * made.places
     arrivals: dict[tuple[int, int], float] = {}
     together: dict[int, float] = {}
     begun = [0] * made.places
-    arena = [0] * made.places
+    alone = [_rehearsed(made, place) for place in range(made.places)]
 
     def add(place: int, label: str, kind: str, seconds: float, moved: int = 0) -> None:
-        if seconds or moved:
+        last = lanes[place][-1] if lanes[place] else None
+        if last is not None and kind == last.kind == "compute" and label == last.label:
+            lanes[place][-1] = last._replace(end=last.end + seconds)
+        elif seconds or moved:
             lanes[place].append(Part(label, kind, at[place], at[place] + seconds, moved))
-            at[place] += seconds
+        at[place] += seconds
+
+    def message(place: int) -> None:
+        """Add a message of a place, which is its next act."""
+        act = made.lists[place][begun[place]]
+        nbytes = made.tasks.specs[act.value].nbytes
+        add(place, "call", "compute", alone[place].acts[begun[place]] / cluster.speed)
+        begun[place] += 1
+        if act.what == "send":
+            add(place, f"send to {act.other}", "move", cluster.message, nbytes)
+            # What a rank moves itself it does not move before it receives it.
+            arrivals[act.value, act.other] = at[place] + cluster.latency + cluster.hidden * nbytes / cluster.bandwidth
+        elif act.what == "receive":
+            maker = made.tasks.makers.get(act.value)
+            label = "wait for " + (made.tasks.tasks[maker].label if maker is not None else f"state of {act.other}")
+            add(place, label, "wait", max(0.0, arrivals[act.value, place] - at[place]))
+            busy = (1.0 - cluster.hidden) * nbytes / cluster.bandwidth
+            add(place, "receive", "move", cluster.message + busy)
 
     for place in range(made.places):
-        add(place, "call", "compute", (outside + _around(made, place)) / cluster.speed)
+        add(place, "call", "compute", (outside + alone[place].before) / cluster.speed)
+    for place in range(made.places):
+        while made.lists[place] and made.lists[place][begun[place]].what == "send":
+            message(place)
     for span in made.order:
         place, acts = span.place, made.lists[span.place]
         task = made.tasks.tasks[span.task]
-        measured = known.get(key := task.graph.structural_hash)
-        if measured is None:
-            measured = known[key] = _measured(task.graph, made.mesh, cluster, overlaps=False)
-        arena[place] = max(arena[place], measured.memory)
-        if task.place is None and any(p.kind == "move" for p in measured.parts):
+        moved = moves.get(key := task.graph.structural_hash)
+        if moved is None:
+            does = any("collective" in n.op.facets and traffic(n)[1] for n in task.graph.nodes)
+            measured = _measured(task.graph, made.mesh, cluster, overlaps=False).parts if does else ()
+            moved = moves[key] = tuple(p for p in measured if p.kind == "move")
+        while acts[begun[place]].what != "run":
+            message(place)
+        add(place, task.label, "compute", alone[place].acts[begun[place]] / cluster.speed)
+        begun[place] += 1
+        if task.place is None and moved:
             # All places do it together: when the last one is there, whose tasks before it come before it here.
             latest = together.setdefault(span.task, max(at))
             add(place, "wait for all", "wait", max(0.0, latest - at[place]))
-        while True:
-            act = acts[begun[place]]
-            begun[place] += 1
-            if act.what == "receive":
-                late = arrivals[act.value, place] - at[place]
-                if late > 0:
-                    add(place, f"wait for {made.tasks.tasks[made.tasks.makers[act.value]].label}", "wait", late)
-                add(place, "receive", "move", cluster.overhead)
-            elif act.what == "run":
-                break
-        for p in measured.parts:
-            label = task.label if p.kind == "compute" else f"{task.label}: {p.label}"
-            if p.kind == "compute" and lanes[place] and lanes[place][-1].label == label:
-                last = lanes[place][-1]
-                lanes[place][-1] = last._replace(end=last.end + p.end - p.start)
-                at[place] += p.end - p.start
-            else:
-                add(place, label, p.kind, p.end - p.start, p.moved)
+        for p in moved:
+            add(place, f"{task.label}: {p.label}", p.kind, p.end - p.start, p.moved)
         while begun[place] < len(acts) and acts[begun[place]].what == "send":
-            act = acts[begun[place]]
-            begun[place] += 1
-            nbytes = made.tasks.specs[act.value].nbytes
-            add(place, f"send to {act.other}", "move", cluster.overhead, nbytes)
-            arrivals[act.value, act.other] = at[place] + cluster.latency + nbytes / cluster.bandwidth
+            message(place)
+    for place in range(made.places):
+        add(place, "call", "compute", alone[place].after / cluster.speed)
     return Prediction(
         made.mesh,
         cluster,
-        tuple(Lane(tuple(made.ranks_of(p)), tuple(parts), made.kept(p) + arena[p]) for p, parts in enumerate(lanes)),
+        tuple(
+            Lane(tuple(made.ranks_of(p)), tuple(parts), made.kept(p) + alone[p].memory) for p, parts in enumerate(lanes)
+        ),
         made.graph,
     )
 
@@ -637,6 +733,36 @@ def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
         both = time_of([there, row(count, a, TABLE["matmul"], (a,))], [x, a])
         return float(np.clip((moving + computing - both) / moving, 0.0, 1.0))
 
+    def message() -> float:
+        """Return what a message takes on the rank that sends it, and on the one that receives it, on average."""
+        ends, rank = links(line.transport), line.transport.rank
+        there = spec_of((_MESSAGE // 8,), np.dtype(float))
+        x, other, times = np.zeros(there.shape), rank ^ 1, []
+        with line.transport.trusting():
+            for _ in range(repeats):
+                meet()
+                start = time.perf_counter()
+                if other < n and rank < other:
+                    ends.send(x, other)
+                sent = time.perf_counter()
+                meet()  # what is received is there already
+                begun = time.perf_counter()
+                if other < n and rank < other:
+                    ends.hand(x, other)
+                elif rank > other:
+                    ends.receive(there, other)
+                times.append(sent - start + time.perf_counter() - begun)
+                ends.finish()
+        both = np.zeros(2)
+        both[rank > other] = min(times)
+        with entered(line):
+            both = c.all_reduce_max.forward(both, **over)
+        return max(0.0, float(both.mean()) - _MESSAGE * float(per_byte) / 2)
+
+    def meet() -> None:
+        with entered(line):
+            c.all_reduce.forward(np.zeros(1), **over)
+
     ring = tuple((i, (i + 1) % n) for i in range(n))
     sizes = sorted({min(size, 8 << k) for k in range(0, 40, 3)})
     taken = np.array([in_program(c.ppermute, m, pairs=ring) for m in sizes])
@@ -656,4 +782,5 @@ def measure(size: int = 1 << 22, repeats: int = 20) -> Cluster:
         max(0.0, by_python - float(taken[0])),
         sums=1 / more if more > 0 else math.inf,
         hidden=hidden(min(size, 1 << 20)),
+        message=message(),
     )

@@ -139,6 +139,7 @@ class OneStage:
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.links is None:  # once all ranks have agreed on the program
                 self.links = self._linked()
+            if not self.executors:
                 self._compile()
             for act in self.program.lists[self.place]:
                 if act.what == "run":

@@ -45,7 +45,8 @@ class Stages:
         self.batch = frozenset(batch)
         self.seconds = _seconds(graph)
         self.phase = _phases(graph, self.batch)
-        for node in self._slight():
+        self.slight = frozenset(self._slight())
+        for node in self.slight:
             del self.phase[node]
         chain = self._chain()
         self.of: dict[Node, int] = {}
@@ -207,6 +208,8 @@ class Stages:
     def _backward(self, node: Node, known: dict[Node, set[int]]) -> int | None:
         """Return the last stage, not after those of the cotangents, that has what a node needs of the forward pass."""
         given = [e for e in node.inputs if isinstance(e, Node)]
+        for e in given:
+            self._look_through(e, known)
         saved = [known[e] for e in given if e in known]
         cotangents = [self.of[e] for e in given if e not in known and e in self.of]
         limit = min(cotangents, default=self.count - 1)
@@ -216,6 +219,17 @@ class Stages:
         if common:
             return max(common)
         return min(max((s for s in row if s <= limit), default=limit) for row in saved)
+
+    def _look_through(self, node: Node, known: dict[Node, set[int]]) -> None:
+        """Note where a value that the batch alone leads to is at hand: where the batch is that it is made of."""
+        if node in known or node not in self.slight:
+            return
+        given = [e for e in node.inputs if isinstance(e, Node)]
+        for e in given:
+            self._look_through(e, known)
+        stages = [known[e] for e in given if e in known]
+        if stages and (common := set.intersection(*stages)):
+            known[node] = common
 
     def _by_bytes(self, node: Node) -> int | None:
         """Return the stage that most of a node's operands come from."""
