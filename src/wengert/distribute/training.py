@@ -14,7 +14,7 @@ from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.spec import Spec
-from ..core.state.cells import Cell, TensorCell
+from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.tensor import Tensor
 from ..execute.engines import XLA, named
 from ..execute.engines import Engine as Chosen
@@ -337,10 +337,10 @@ class StepOnMesh(Jit):
 
 
 def _kept(traced: Traced, captures: Captures, placed: Collection[int]) -> Kept:
-    """Return the state that stays at a pipeline's stages: the tensors among the outputs that are `placed`."""
+    """Return the state that stays at a pipeline's stages: the arrays among the outputs that are `placed`."""
     if not placed:  # a graph of decisions
         return NOTHING
-    tensors = {i for i, cell in enumerate(captures.cells) if isinstance(cell, TensorCell)}
+    tensors = {i for i, cell in enumerate(captures.cells) if isinstance(cell, (TensorCell, ArrayCell))}
     after: dict[tuple[str, int], int | None] = {("cell", w.number): w.output for w in traced.cell_writes}
     after |= {("cell gradient", i): g for i, g, _ in traced.cell_grads}
     of_tensors = {o for (_, i), o in after.items() if i in tensors and o is not None}
