@@ -138,6 +138,7 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "tensor": Mesh(model=2),
         "pipeline": Mesh(pipe=2),
         "pipeline interleaved": Mesh(pipe=2),
+        "staged pipeline": Mesh(pipe=2),
         "context": Mesh(context=2),
         "sequence tensor": Mesh(model=2),
         "fsdp accumulated": Mesh(data=2, pipe=1),
@@ -162,6 +163,9 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "pipeline gpipe": Mesh(pipe=4),
         "data pipeline": Mesh(pipe=2, data=2),
         "fsdp pipeline": Mesh(data=2, pipe=2),
+        "zero staged pipeline": Mesh(pipe=2, data=2),
+        "fsdp staged pipeline": Mesh(data=2, pipe=2),
+        "staged pipeline tensor": Mesh(pipe=2, model=2),
         "pipeline tensor": Mesh(pipe=2, model=2),
         "data expert": Mesh(data=2, expert=2),
         "data context": Mesh(data=2, context=2),
@@ -183,7 +187,7 @@ BLOCKS = {"data": 4}
 
 def is_for(plan: str, kind: str, engine: str = "native") -> bool:
     """Whether a plan can be followed with a model: experts need some, sequences positions, some plans native code."""
-    if engine.startswith("xla") and {"budget", "spilled", "blocks"} & set(plan.split()):
+    if engine.startswith("xla") and {"budget", "spilled", "blocks", "staged"} & set(plan.split()):
         return False
     return (kind == "experts" or "expert" not in plan) and (
         kind in TOKENS or not {"context", "sequence"} & set(plan.split())
@@ -224,7 +228,8 @@ def losses(
         pipeline = None
         if words & {"pipeline", "accumulated"}:
             schedule, laps = ("gpipe" if "gpipe" in words else "1f1b"), (2 if "interleaved" in words else 1)
-            pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps)
+            state = "stages" if "staged" in words else "everywhere"
+            pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps, state=state)
 
         def made(memory: int | None) -> Any:
             return dist.jit(
