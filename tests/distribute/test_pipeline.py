@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 
 import meshes
+import staged
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
 from wengert.core.graph.evaluate import run
 from wengert.core.spec import spec_of
+from wengert.distribute.engines.job import lack
 from wengert.distribute.pipeline.program import Pipelined
 from wengert.distribute.pipeline.schedule import played
 from wengert.distribute.pipeline.stages import Phase
 from wengert.distribute.pipeline.tasks import Task, Tasks, Turn
+from wengert.distribute.placing.sharded import Sharded
 
 FLOAT = spec_of((), np.dtype(np.float32))
 EMPTY = wg.graph(lambda x: x)(wg.spec(()))
@@ -221,6 +224,110 @@ def test_tied_weights_and_inference() -> None:
     expected, p.grad = p.grad.numpy(), None
     dist.jit(step, mesh=dist.Mesh(pipe=3), in_specs=(None,), pipeline=pipeline)(x)
     np.testing.assert_allclose(p.grad.numpy(), expected, rtol=1e-12)
+
+
+PIPES = dist.Mesh(pipe=2)
+
+
+@pytest.mark.parametrize("mesh", [PIPES, dist.Mesh(data=2, pipe=2)])
+def test_state_at_the_stages_is_at_one_place_each(mesh: dist.Mesh) -> None:
+    whole, *_, losses = staged.trainer(None)
+    expected = losses(6)
+    model, optimizer, _, losses = staged.trainer(mesh)
+    np.testing.assert_allclose(losses(6), expected, rtol=1e-12)
+    places = set()
+    for p in model.parameters():
+        for x in (p._data, p.grad._data):
+            assert isinstance(x, Sharded)
+            axis, place = x.at
+            assert axis == "pipe"
+            assert set(x.parts) == {r for r in range(mesh.size) if mesh.coordinates(r)[axis] == place}
+        assert p._data.at == p.grad._data.at
+        places.add(place)
+    assert places == {0, 1}
+    moments = [x for x in wg.tree.leaves(optimizer.state_dict()) if isinstance(getattr(x, "_data", x), Sharded)]
+    assert len(moments) == 2 * len(list(model.parameters()))
+    with pytest.raises(wg.DTypeError, match=r"model.0.weight, f64\[8,6\], which is at place 0 along 'pipe' alone"):
+        model(wg.zeros(2, 6, dtype=wg.float64))
+    for (name, p), q in zip(dist.whole(model).named_parameters(), whole.parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("reads", ["norms", "clip", "mean before", "sum"])
+def test_state_at_the_stages_that_others_read(reads: str) -> None:
+    """Norms of all parameters, means of what they were before: what another place needs is sent to it."""
+    *_, expected, losses = staged.trainer(None, reads=reads)
+    alone = losses(6)
+    *_, mean, losses = staged.trainer(PIPES, reads=reads)
+    np.testing.assert_allclose(losses(6), alone, rtol=1e-12)
+    for m, e in zip(dist.whole(mean), expected, strict=True):
+        np.testing.assert_allclose(m.numpy(), e.numpy(), rtol=1e-8, atol=1e-9)
+
+
+def test_state_at_the_stages_and_what_changes_between_calls() -> None:
+    """Another batch size, parameters from outside, an error in the middle, a step with other cuts, a checkpoint."""
+
+    def run(mesh: dist.Mesh | None) -> list[float]:
+        model, optimizer, _, losses = staged.trainer(mesh)
+        found = losses(3) + losses(2, wg.ones(8, 6, dtype=wg.float64))
+        with pytest.raises(wg.WengertError):
+            losses(1, wg.ones(8, 5, dtype=wg.float64))
+        found += losses(2)
+        new = {name: wg.tensor(0.5 * x.numpy()) for name, x in dist.whole(model.state_dict()).items()}
+        model.load_state_dict(new)
+        if mesh is not None:
+            assert model[0].weight._data.at == ("pipe", 0)  # what is assigned goes where the old value was
+        found += losses(2)
+
+        def other(x: Any) -> Any:
+            loss = (model(x) ** 2).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        x = wg.full((8, 6), 0.5, dtype=wg.float64)
+        if mesh is not None:  # all but the last layer are at the first place of this one
+            stages = [("0", "1", "2", "3", "4", "5"), "6"]
+            pipeline = dist.Pipeline("pipe", 2, stages=stages, state="stages")
+            other = dist.jit(other, mesh=mesh, in_specs=(None,), pipeline=pipeline)
+        found += [float(other(x)) for _ in range(2)]
+        return found + losses(2)
+
+    np.testing.assert_allclose(run(PIPES), run(None), rtol=1e-12)
+
+
+def test_state_at_the_stages_is_refused_elsewhere() -> None:
+    model, *_, losses = staged.trainer(PIPES)
+    losses(1)
+    x = wg.zeros(8, 6, dtype=wg.float64)
+    with pytest.raises(wg.GraphError, match=r"0.weight is at place 0 along 'pipe' of Mesh\(pipe=2\) alone.*\n.*whole"):
+        dist.jit(lambda x: model(x).sum(), mesh=PIPES, in_specs=(None,))(x)
+    # A pipeline that only reads it takes it where it is.
+    evaluate = dist.jit(lambda x: model(x).sum(), mesh=PIPES, in_specs=(None,), pipeline=dist.Pipeline("pipe", 4))
+    model.eval()
+    np.testing.assert_allclose(float(evaluate(x)), float(dist.whole(model).eval()(x).sum()), rtol=1e-12)
+    with pytest.raises(wg.GraphError, match="state='nowhere'"):
+        dist.Pipeline("pipe", 4, state="nowhere")
+
+
+BY_MPI = pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
+
+
+@pytest.mark.parametrize("engine", ["simulate", pytest.param("mpi", marks=BY_MPI)])
+def test_state_at_the_stages_is_saved_by_who_has_it(engine: str, tmp_path: Any) -> None:
+    """Written by two ranks, and read by two, by four, and by one process: all go on alike."""
+    model, *_, losses = staged.trainer(None)
+    expected, whole = losses(6), sum(p._data.nbytes for p in model.parameters())
+    rows = dist.run(staged.saved_in_the_middle, 2, str(tmp_path), {"pipe": 2}, 3, 3, engine=engine)
+    for found, nbytes in rows:
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert nbytes < whole
+    assert sum(nbytes for _, nbytes in rows) == whole
+    for mesh in ({"pipe": 2}, {"data": 2, "pipe": 2}):
+        for found in dist.run(staged.gone_on, dist.Mesh(mesh).size, str(tmp_path), mesh, 3, engine=engine):
+            np.testing.assert_allclose(found, expected[3:], rtol=1e-12)
+    np.testing.assert_allclose(staged.gone_on(str(tmp_path), None, 3), expected[3:], rtol=1e-12)
 
 
 def test_recomputed_activations_and_half_precision() -> None:

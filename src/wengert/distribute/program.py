@@ -16,6 +16,7 @@ from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..execute.engines import XLA, chosen, named
 from ..execute.jit.compiled import is_found_by_name
+from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
@@ -315,7 +316,12 @@ def whole(x: Any) -> Any:
     if isinstance(x, Tensor):
         return _joined(x)
     leaves, structure = tree.flatten(x)
-    return tree.unflatten(structure, [_joined(leaf) for leaf in leaves])
+    found = tree.unflatten(structure, [_joined(leaf) for leaf in leaves])
+    for module in found.modules() if isinstance(found, Module) else ():
+        for name, buffer in module.named_buffers(recurse=False):
+            if isinstance(of_tensor(buffer), Sharded):
+                setattr(module, name, _joined(buffer))
+    return found
 
 
 def _joined(x: Any) -> Any:

@@ -1,0 +1,62 @@
+"""A training run by a pipeline whose state is at its stages, for tests and for ranks of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wengert as wg
+from wengert import distribute as dist
+from wengert import nn
+
+
+def trainer(mesh: dist.Mesh | None, state: str = "stages", reads: str = "", **options: Any) -> Any:
+    """A model of five parts, its optimiser, a step of it and its losses; `reads` says what else the step looks at."""
+    wg.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.25), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3)
+    ).to(wg.float64)
+    mean = [wg.zeros(*p.shape, dtype=wg.float64) for p in model.parameters()]
+    optimizer = wg.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        if reads == "norms":
+            loss = loss + 1e-2 * sum((p**2).sum() for p in model.parameters())
+        optimizer.zero_grad()
+        loss.backward()
+        if reads == "clip":
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-2)
+        if reads == "mean before":
+            for m, p in zip(mean, model.parameters(), strict=True):
+                m.mul_(0.9).add_(0.1 * p.detach())
+        optimizer.step()
+        return (loss, model[0].weight.detach().sum()) if reads == "sum" else loss
+
+    train = step
+    if mesh is not None:
+        train = dist.jit(
+            step,
+            mesh=mesh,
+            in_specs=("data" if "data" in mesh.names else None,),
+            pipeline=dist.Pipeline("pipe", 4, state=state, **options),
+        )
+    x = wg.randn(16, 6, dtype=wg.float64)
+
+    def losses(n: int, x: Any = x) -> list[float]:
+        return [float(wg.tree.leaves(train(x))[-1]) for _ in range(n)]
+
+    return model, optimizer, mean, losses
+
+
+def saved_in_the_middle(folder: str, mesh: Any, steps: int, more: int) -> Any:
+    """What a rank has of a run that saves, and goes on: losses, and the bytes of its parameters."""
+    model, optimizer, _, losses = trainer(dist.Mesh(mesh))
+    found = losses(steps)
+    dist.save_checkpoint(folder, model=model, optimizer=optimizer)
+    return found + losses(more), sum(p._data.nbytes for p in model.parameters())
+
+
+def gone_on(folder: str, mesh: Any, steps: int) -> list[float]:
+    model, optimizer, _, losses = trainer(dist.Mesh(mesh) if mesh else None)
+    dist.load_checkpoint(folder, model=model, optimizer=optimizer)
+    return losses(steps)
