@@ -226,3 +226,38 @@ def test_whole_numbers_of_numpy_are_numbers() -> None:
     assert float(jitted(blocks={"data": two})) == 24
     found = simulated(dist.permute, "ranks", [(np.int64(0), np.int64(1))])
     assert [float(x.sum()) for x in found] == [0, 24]
+
+
+def scaled(x: Any, by: float = 2.0, *, plus: float = 0.0) -> Any:
+    return x * by + plus
+
+
+def test_keywords_of_a_run_are_those_of_its_function() -> None:
+    for found in (
+        dist.run(scaled, 2, X, by=3.0, plus=1.0, engine="simulate"),
+        dist.run(scaled, n=2, x=X, by=3.0, plus=1.0, engine="simulate"),
+    ):
+        assert [x.tolist() for x in found] == [(X * 3 + 1).tolist()] * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: dist.run(scaled, 2, X, enigne="mpi"), "run of scaled: got an unexpected keyword argument 'enigne'"),
+        (lambda: dist.run(scaled, 2), "run of scaled: missing a required argument: 'x'"),
+        (
+            lambda: dist.predict(dist.jit(scaled, mesh=MESH, in_specs=("data",)), args=(X, 2.0, 3.0)),
+            "predict of scaled: too many positional arguments",
+        ),
+        (
+            lambda: dist.predict(dist.partition(lambda x, y: x + y, MESH, ("data", "data")), args=(X,)),
+            "predict of <lambda>: missing a required argument: 'y'",
+        ),
+        (lambda: dist.suggest(lambda x, y: x + y, 2, (X,)), "suggest of <lambda>: missing a required argument: 'y'"),
+    ],
+)
+def test_what_a_function_does_not_take_is_told_before_it_runs(call: Callable[[], Any], told: str) -> None:
+    with pytest.raises(wg.GraphError) as caught:
+        call()
+    assert told in str(caught.value)
+    assert os.path.basename(__file__) in str(caught.value)

@@ -171,6 +171,7 @@ if __name__ == "__main__":
     for fn in (work, functools.partial(work, by=2.0), closure(4.0), lambda x: work(x) + [dist.rank()],
                lambda x: work(compiled(x))):
         print(dist.run(fn, 2, wg.ones(1), engine="mpi"))
+    print(dist.run(work, 2, by=3.0, x=wg.ones(1), engine="mpi"))
 """
 
 
@@ -184,7 +185,14 @@ def test_functions_of_a_script_and_of_a_session(kind: str, tmp_path: Path) -> No
     text = None if kind == "script" else SESSION + CALLS
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=240, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    expected = [[[6.0], [6.0]], [[12.0], [12.0]], [[24.0], [24.0]], [[6.0, 0], [6.0, 1]], [[60.0], [60.0]]]
+    expected = [
+        [[6.0], [6.0]],
+        [[12.0], [12.0]],
+        [[24.0], [24.0]],
+        [[6.0, 0], [6.0, 1]],
+        [[60.0], [60.0]],
+        [[18.0], [18.0]],
+    ]
     assert done.stdout.splitlines() == [str(row) for row in expected]
 
 

@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> None:
             module.__dict__.update(runpy.run_path(payload["main"], run_name="__mp_main__"))
             sys.modules["__main__"] = sys.modules["__mp_main__"] = module
         try:
-            fn, args = pickle.loads(payload["call"])
+            fn, args, kwargs = pickle.loads(payload["call"])
         except AttributeError as e:
             fail(
                 GraphError,
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> None:
                 "A rank imports the script, and finds by their names what stands at its top, not what is defined under "
                 '`if __name__ == "__main__":`.',
             )
-        result = pickle.dumps(fn(*args))
+        result = pickle.dumps(fn(*args, **kwargs))
         (folder / f"result-{rank()}").write_bytes(result)
 
     on_this_rank(engine, call, Mesh(payload["mesh"]), folder / "error")

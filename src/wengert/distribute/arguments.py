@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,3 +28,16 @@ def as_function(given: Any, what: str) -> Callable[..., Any]:
     if not callable(given):
         fail(DTypeError, f"{what} of a {type(given).__name__}, which is no function", "It takes a function.")
     return given  # type: ignore[no-any-return]
+
+
+def check_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> None:
+    """Raise GraphError where a function does not take these arguments; one that tells no signature may."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as e:
+        name = getattr(fn, "__name__", None) or repr(fn)
+        fail(GraphError, f"{what} of {name}: {e}", f"It is {name}{signature}.")

@@ -27,6 +27,7 @@ from ..execute.native.run.timeline import NativeTrace
 from ..explain.report import columns, html_table
 from ..ops.collective import definitions as c
 from ..ops.collective.group import current, entered
+from .arguments import check_call
 from .engines.engine import OneRank, run_placed
 from .engines.links import links
 from .engines.mpi_native import SMALL, Alone
@@ -345,6 +346,8 @@ def predict(
     """
     if not isinstance(args, Sequence):
         fail(GraphError, f"predict with args={args!r}", "They are a tuple: predict(step, args=(wg.spec((8, 4)),)).")
+    if args and isinstance(step, (Program, StepOnMesh)):
+        check_call(getattr(step, "__wrapped__", step), args, {}, "predict")
     made: Partitioned | Pipelined
     if isinstance(step, Program):
         made = step.lower(*args)

@@ -11,9 +11,10 @@ from ..core.errors import DTypeError, GraphError, WengertError, fail
 from ..core.tensor import Tensor
 from ..execute.jit.options import nbytes_of
 from ..explain.report import columns, html_table
-from .arguments import is_whole_number, whole_number
+from .arguments import check_call, is_whole_number, whole_number
 from .mesh import Mesh
-from .pipeline.program import Pipeline
+from .pipeline.program import Pipeline, Pipelined
+from .placing.partition import Partitioned
 from .placing.placement import PartitionSpec
 from .predict import Cluster, Prediction, predict
 from .sharding import split_over
@@ -142,6 +143,7 @@ def suggest(
         )
     if not isinstance(cluster, Cluster | None):
         fail(GraphError, f"suggest with cluster={cluster!r}", "It is a wg.distribute.Cluster(latency, bandwidth).")
+    check_call(fn, args, {}, "suggest")
     limit = None if memory is None else nbytes_of(memory, "memory")
     found = [_plan(fn, args, cluster, limit, **options) for options in _options(ranks, micro)]
     return Suggestion(tuple(sorted(found, key=lambda p: (not p.fits, p.seconds))))
@@ -156,7 +158,8 @@ def _options(ranks: int, micro: Sequence[int]) -> Iterator[dict[str, Any]]:
             rest = {"data": ranks // places} if ranks > places else {}
             for m in micro:
                 name = f"pipeline of {places}, {m} microbatches" + (f", data over {ranks // places}" if rest else "")
-                yield {"name": name, "axes": {"pipe": places, **rest}, "kind": "", "pipeline": Pipeline("pipe", m)}
+                pipeline = Pipeline("pipe", m, state="stages")
+                yield {"name": name, "axes": {"pipe": places, **rest}, "kind": "", "pipeline": pipeline}
 
 
 def _plan(
@@ -194,6 +197,12 @@ def _plan(
         why = str(e).partition("\n")[0]
         return Plan(name, mesh, in_specs, zero, fsdp, pipeline, None, 0, False, why)
     # A process keeps its parts between steps, and is given the whole batch.
-    kept = sum(n.spec.nbytes for n in program.graph.inputs)
+    kept = max(_kept(program, place) for place in range(mesh.axes.get("pipe", 1)))
     need = kept + sum(x.nbytes for x in tree.leaves(args) if hasattr(x, "nbytes")) + prediction.memory
     return Plan(name, mesh, in_specs, zero, fsdp, pipeline, prediction, need, limit is None or need <= limit, "")
+
+
+def _kept(program: Partitioned | Pipelined, place: int) -> int:
+    """Return the bytes of a program's inputs that a rank at a place of a pipeline has."""
+    at = program.tasks.at if isinstance(program, Pipelined) else {}
+    return sum(n.spec.nbytes for i, n in enumerate(program.graph.inputs) if at.get(i, place) == place)

@@ -20,7 +20,7 @@ from ...core.state.capture import get_capture
 from ...execute.jit.jit import Jit
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
-from ..arguments import as_function, whole_number
+from ..arguments import as_function, check_call, whole_number
 from ..mesh import Mesh, OnMesh, written_for
 from .jax_job import FOLDER, STOPPED, Processes, not_ended
 from .mpi import ENDING, watchdog_seconds
@@ -176,31 +176,34 @@ def _stop(job: subprocess.Popen[bytes] | Processes) -> None:
         job.wait()
 
 
-def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = None) -> list[Any]:
+def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = None, **kwargs: Any) -> list[Any]:
     """Run a function on each of `n` ranks, and return what it returns on each, in order.
 
     Parameters
     ----------
-    fn: called as `fn(*args)` on every rank. For processes of their own it, its arguments and its results are pickled.
+    fn: called as `fn(*args, **kwargs)` on every rank. For processes of their own it, its arguments and its results are
+        pickled. A keyword that `run` has itself is its own: `functools.partial` gives it to `fn`.
     n: the number of ranks, along an axis called "ranks", or the mesh that they stand on.
     engine: "mpi" for a process each, "simulate" for all ranks in this process; None for "mpi" where mpi4py and mpiexec
         are there. Both give the same bits. "xla" for processes of JAX's, each with a device, where what names no
         engine runs on XLA.
 
-    The first exception ends all ranks. Raises GraphError where a rank raised, with what it printed above.
+    The first exception ends all ranks. Raises GraphError where a rank raised, with what it printed above, and for
+    arguments that `fn` does not take, before a rank is started.
 
     >>> import wengert as wg
     >>> def work(x):
     ...     return wg.distribute.all_reduce(x, "ranks").tolist()
-    >>> wg.distribute.run(work, 2, wg.ones(2), engine="simulate")
+    >>> wg.distribute.run(work, 2, x=wg.ones(2), engine="simulate")
     [[2.0, 2.0], [2.0, 2.0]]
     """
     as_function(fn, "run")
     mesh = n if isinstance(n, Mesh) else Mesh(ranks=n)
     if engine not in (None, "mpi", "simulate", "xla"):
         fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "xla", "simulate" or None.')
+    check_call(fn, args, kwargs, "run")
     if engine == "simulate" or (engine is None and lack()):
-        return simulate(mesh).run(fn, *args)
+        return simulate(mesh).run(fn, *args, **kwargs)
     if isinstance(current(), OnMesh):
         fail(
             GraphError,
@@ -209,7 +212,7 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
             '`if __name__ == "__main__":`.',
         )
     with tempfile.TemporaryDirectory(prefix="wengert-job-") as folder:
-        call, main = _pickled((fn, args))
+        call, main = _pickled((fn, args, kwargs))
         payload = {"mesh": mesh.axes, "path": sys.path, "main": main, "call": call}
         (Path(folder) / "job").write_bytes(pickle.dumps(payload))
         status = _ended(mesh.size, ["call", folder], engine or "mpi")
