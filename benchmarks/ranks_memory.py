@@ -1,8 +1,9 @@
 """Memory of a rank by plan: what is resident between steps, and at most during one.
 
-    python benchmarks/ranks_memory.py [--ranks 2] [--width 2048] [--layers 6] [--plans data,zero,fsdp]
+    python benchmarks/ranks_memory.py [--ranks 2] [--width 2048] [--layers 6] [--plans data,zero,staged pipeline]
 
-An MLP is trained with AdamW, each rank with its part of the batch; losses are checked against one process first.
+An MLP is trained with AdamW, each rank with its part of the batch or of the layers; losses are checked against one
+process first.
 Resident is what the process has beside what it had before the model was made, by Linux: *between* steps when three were
 made, *peak* the most that it ever had during two more.
 """
@@ -21,7 +22,7 @@ import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
 
-PLANS = ("data", "zero", "fsdp")
+PLANS = ("data", "zero", "fsdp", "pipeline", "staged pipeline")
 
 
 def resident(what: str = "VmRSS") -> int:
@@ -51,10 +52,18 @@ def train(plan: str, width: int, layers: int) -> tuple[list[float], int, int, in
 
     run: Any = wg.jit(step)
     if plan:
-        mesh = dist.Mesh(data=dist.size())
+        axis = "pipe" if "pipeline" in plan else "data"
+        mesh = dist.Mesh({axis: dist.size()})
         if plan == "fsdp":
             dist.shard(model, mesh, fsdp="data")
-        run = dist.jit(step, mesh=mesh, in_specs=("data",), zero="data" if plan == "zero" else None)
+        state = "stages" if plan == "staged pipeline" else "everywhere"
+        run = dist.jit(
+            step,
+            mesh=mesh,
+            in_specs=("data" if axis == "data" else None,),
+            zero="data" if plan == "zero" else None,
+            pipeline=dist.Pipeline("pipe", 4, state=state) if axis == "pipe" else None,
+        )
     x = wg.tensor(np.random.default_rng(0).normal(size=(32, width)).astype(np.float32))
     losses = [float(run(x)) for _ in range(3)]
     between = resident() - before
