@@ -78,7 +78,7 @@ def main() -> None:
         ax.set_xlabel("ranks")
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("% of a step spent computing")
-    axes[0].legend()
+    axes[0].legend(loc="lower left")
     figure.tight_layout()
     figure.savefig(ROOT / "docs" / "img" / "scaling.svg", metadata={"Date": None})
 

@@ -509,7 +509,7 @@ class _Rehearsal(NamedTuple):
 
 
 def _rehearsed(made: Pipelined, place: int) -> _Rehearsal:
-    """Run a place's step as its rank does, with what others send there already, and return the least one."""
+    """Run a place's step as its rank does, with what others send there already, and return the least that acts take."""
     alone = _Alone(made.mesh.size)
     alone.rank = made.ranks_of(place)[0]
     group = OnMesh(made.mesh, alone)
@@ -517,7 +517,7 @@ def _rehearsed(made: Pipelined, place: int) -> _Rehearsal:
     stage.links = _NoLinks(made.tasks.specs, clock)
     specs = made.tasks.specs
     step = _call(stage, made, alone, specs[: len(made.inputs)], [specs[v] for v in made.tasks.outputs])
-    rows: list[_Rehearsal] = []
+    rows: list[list[float]] = []
     with entered(group, process=True):
         step()
         if not all(hasattr(e, "memory") for e in stage.executors.values()):
@@ -530,9 +530,9 @@ def _rehearsed(made: Pipelined, place: int) -> _Rehearsal:
             start = time.perf_counter()
             step()
             end = time.perf_counter()
-            acts = np.diff([clock.begun[0], *clock.ended]).tolist()
-            rows.append(_Rehearsal(clock.begun[0] - start, acts, end - clock.ended[-1], memory))
-    return min(rows, key=lambda row: row.before + sum(row.acts) + row.after)
+            rows.append(np.diff([start, clock.begun[0], *clock.ended, end]).tolist())
+    before, *acts, after = np.min(rows, axis=0).tolist()
+    return _Rehearsal(before, acts, after, memory)
 
 
 def _call(
