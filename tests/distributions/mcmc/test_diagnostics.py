@@ -52,8 +52,15 @@ def test_chains_that_differ_in_place_or_width() -> None:
 def test_where_there_is_no_number() -> None:
     assert np.isnan(mcmc.rhat(np.zeros((4, 3))))
     assert np.isnan(mcmc.ess_bulk(np.array([[1.0, 2.0, np.nan, 3.0]])))
-    assert mcmc.rhat(np.ones((4, 100))) == 1.0
+    assert np.isnan(mcmc.rhat(np.ones((4, 100))))
     assert mcmc.ess_mean(np.ones((4, 100))) == 400.0
     assert mcmc.rhat(np.zeros((2, 10, 0))).shape == (0,)
     with pytest.raises(ShapeError, match=r"rhat of draws of shape \(3,\)"):
         mcmc.rhat([1.0, 2.0, 3.0])
+
+
+def test_chains_that_never_move_have_no_rhat() -> None:
+    assert np.isnan(mcmc.rhat(np.full((4, 100), 2.5)))
+    found = mcmc.rhat(np.stack([np.full((4, 100), 2.5), np.random.default_rng(0).normal(size=(4, 100))], axis=-1))
+    assert np.isnan(found[0])
+    assert found[1] < 1.1

@@ -22,7 +22,7 @@ def rhat(draws: Any) -> Any:
 
     `draws` are of shape (chains, draws, ...), the result is a float64 array of the rest, a float where there is none.
     It is the rank-normalised, split one, the larger of that of the draws and of their distances from the median. NaN
-    where there are less than four draws, or one is not finite.
+    where there are less than four draws, one is not finite, or all are the same.
 
     Raises ShapeError.
 
@@ -33,6 +33,8 @@ def rhat(draws: Any) -> Any:
     """
 
     def one(x: Array) -> float:
+        if np.ptp(x) == 0:
+            return np.nan
         halves = _split(x)
         folded = np.abs(halves - np.median(halves))
         return max(_plain_rhat(_normal_scores(halves)), _plain_rhat(_normal_scores(folded)))
