@@ -232,7 +232,7 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
 
 def instead(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any], raised: Exception) -> Any:
     """Raise what an op's forward raised, in the library's words; or return its value, where that was a warning."""
-    if op.name == "callback":  # a user's code, whose errors are its own
+    if "calls_user" in op.facets:
         raise_of_observer(raised)
         raise raised
     if isinstance(raised, RuntimeWarning):

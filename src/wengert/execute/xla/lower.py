@@ -122,7 +122,7 @@ def _called_back(trace: Trace, node: Node, operands: list[Any]) -> Any:
                 out = op.forward(*given, **attrs)
         except BaseException as e:
             # A user's function is not called a second time: what it raised is told.
-            if not isinstance(e, Exception) or op.name == "callback":
+            if not isinstance(e, Exception) or "calls_user" in op.facets:
                 stopped.append(e)
             # What else it is, the interpreter will raise.
             return (*(_as_words(np.zeros(s.shape, s.dtype)) for s in specs), np.asarray(True))

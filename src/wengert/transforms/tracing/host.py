@@ -108,6 +108,7 @@ def _callback_op(results: int) -> Op:
         results=results,
         doc="A Python function called on arrays.",
         listed=False,
+        calls_user=True,
     )
 
 
