@@ -15,9 +15,7 @@ PyMC's own functions, its sampler among them, run on Wengert's code in the mode 
 from __future__ import annotations
 
 import functools
-import gc
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +36,7 @@ from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.spec import spec_of
 from ..core.state import locks
+from ..core.state.collector import seldom
 from ..passes.rewrite import rewrite
 from ..passes.safer import SAFER
 from .nutpie import Variable, model_of
@@ -50,21 +49,7 @@ scalar_function.register(type(i0e.scalar_op), lambda op, node: lambda x: wg.spec
 scalar_function.register(type(i1e.scalar_op), lambda op, node: lambda x: wg.special.i1e(tensor(x)))
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the collector of cycles: PyTensor's rewrites allocate as much as makes it walk all that is loaded, and that
-    took a third of the time of compiling a model.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-@_uncollected()
+@seldom()  # PyTensor's rewrites allocate as much as made the collector walk all that is loaded
 def compile(model: Any, *, var_names: Collection[str] | None = None, jitter: bool = True) -> Any:
     """Return a PyMC model as one that `nutpie.sample` draws from, its density and gradient as C functions.
 
