@@ -97,7 +97,7 @@ def test_the_samples_of_every_op_in_every_other_dtype(dtype: Any) -> None:
             continue
         for call in islice(in_dtype(TABLE[name], dtype), 2):
             made = check(TABLE[name], call)
-            if np.dtype(dtype).itemsize == 2 and name not in HOST and is_common(made):
+            if np.dtype(dtype).itemsize == 2 and name not in HOST | RANKS and is_common(made):
                 assert not in_python(made), name
 
 
