@@ -24,7 +24,7 @@ from ...core.graph.graph import Graph
 from ...core.spec import spec_of
 from ...execute.jit.executor import Executor, executor
 from . import arrays as _arrays  # noqa: F401 (rules are registered by loading them)
-from . import indexing, linalg, loops, shapes  # noqa: F401
+from . import bessel, indexing, linalg, loops, shapes  # noqa: F401
 from .convert import Check, NoRuleError, Walk, funcify, has_rule
 from .scalars import has_scalar_rule
 from .slopes import TAG

@@ -1,0 +1,81 @@
+"""Rules for PyTensor's Bessel functions J of whole orders, which are few: 0, 1 and those that their slopes need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytensor.scalar.math as pm
+
+import wengert as wg
+
+from .convert import NoRuleError, dtype_of, known, tensor
+from .scalars import scalar_function
+
+_MOST = 4
+# Up to here the power series has no terms that are larger than the sum; from there on Hankel's has all digits.
+_NEAR, _FAR = 2.0, 25.0
+_NEAR_TERMS, _FAR_TERMS, _NODES = 14, 12, 16
+
+
+def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    return reduce(lambda value, c: value * x + c, reversed(coefficients), wg.zeros_like(x))
+
+
+def _by_powers(x: Any, n: int) -> Any:
+    half = 0.5 * x
+    series = [(-1.0) ** k / (math.factorial(k) * math.factorial(n + k)) for k in range(_NEAR_TERMS)]
+    return _polynomial(half * half, series) * half**n
+
+
+def _by_mean(x: Any, n: int) -> Any:
+    """Return Bessel's integral by the mean over points of the circle, of which a quarter is enough (DLMF 10.9.1)."""
+    wave, of = (wg.sin, math.sin) if n % 2 else (wg.cos, math.cos)
+    at = [(k + 0.5) * math.pi / (2 * _NODES) for k in range(_NODES)]
+    return reduce(wg.add, (of(n * t) / _NODES * wave(x * math.sin(t)) for t in at))
+
+
+def _by_phase(x: Any, n: int) -> Any:
+    """Return Hankel's series (DLMF 10.17.3)."""
+    a = [1.0]
+    for k in range(1, 2 * _FAR_TERMS):
+        a.append(a[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k))
+    inverse = 1.0 / x
+    square = -inverse * inverse
+    along, across = _polynomial(square, a[::2]), _polynomial(square, a[1::2]) * inverse
+    # cos and sin of x - (2 n + 1) pi / 4.
+    c, s = (round(math.sqrt(2.0) * f((2 * n + 1) * math.pi / 4)) / math.sqrt(2.0) for f in (math.cos, math.sin))
+    cosine, sine = wg.cos(x), wg.sin(x)
+    return wg.sqrt(2.0 / math.pi * inverse) * (along * (cosine * c + sine * s) - across * (sine * c - cosine * s))
+
+
+def _of_order(n: int, x: Any) -> Any:
+    size = wg.abs(x)
+    near, far = _by_powers(wg.minimum(size, _NEAR), abs(n)), _by_phase(wg.clip(size, _FAR, math.inf), abs(n))
+    middle = _by_mean(wg.minimum(size, _FAR), abs(n))
+    found = wg.where(size < _NEAR, near, wg.where(size < _FAR, middle, far))
+    found = wg.where(wg.isinf(x), 0.0, found)
+    found = wg.where(x < 0, -found, found) if n % 2 else found
+    return -found if n < 0 and n % 2 else found
+
+
+def _fixed(n: int) -> Callable[..., Any]:
+    return lambda op, node: lambda x: _of_order(n, tensor(x, dtype_of(node)))
+
+
+scalar_function.register(pm.J0, _fixed(0))
+scalar_function.register(pm.J1, _fixed(1))
+
+
+@scalar_function.register(pm.Jv)
+def _of_given_order(op: Any, node: Any) -> Callable[..., Any]:
+    def run(order: Any, x: Any) -> Any:
+        given = np.unique(known(order, "the order of a Bessel function"))
+        if given.size != 1 or given[0] != np.rint(given[0]) or abs(given[0]) > _MOST:
+            raise NoRuleError(f"no rule for Bessel functions but those of one whole order, at most {_MOST}")
+        return _of_order(int(given[0]), tensor(x, dtype_of(node)))
+
+    return run

@@ -1,0 +1,39 @@
+"""Bessel functions in the mode "WENGERT", against SciPy's."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+pytensor = pytest.importorskip("pytensor", reason="pytensor is an extra")
+
+import pytensor.tensor as pt
+import scipy.special
+
+import wengert.interop.pytensor  # noqa: F401 (it registers the mode)
+
+
+def compiled(build: Any) -> Any:
+    x = pt.dvector()
+    return pytensor.function([x], build(x), mode="WENGERT")
+
+
+def test_bessel_functions_of_whole_orders() -> None:
+    """Orders 0 to 4 of all sizes, their slopes, and what has no rule."""
+    x = np.concatenate([np.linspace(-40, 40, 161), [1e-8, 1e-3, 1.999, 2.001, 24.999, 25.001, 1e5, np.inf, -np.inf]])
+    for order, build in [(0, pt.j0), (1, pt.j1), *((n, partial(pt.jv, n)) for n in (-3, -1, 0, 2, 3, 4))]:
+        found = compiled(build)(x)
+        want = scipy.special.jv(order, x)
+        np.testing.assert_allclose(found[:-3], want[:-3], rtol=1e-13, atol=2e-15)
+        np.testing.assert_allclose(found[-3], want[-3], rtol=1e-9)
+        assert (found[-2:] == 0.0).all()
+        small = np.abs(x) < 2
+        np.testing.assert_allclose(found[small], want[small], rtol=1e-14, atol=1e-300)
+    f = compiled(lambda x: pt.grad((pt.j0(x) + pt.j1(x)).sum(), x))
+    np.testing.assert_allclose(f(x[:-2]), scipy.special.jvp(0, x[:-2]) + scipy.special.jvp(1, x[:-2]), atol=3e-15)
+    with pytest.warns(RuntimeWarning, match="Bessel functions but those of one whole order"):
+        compiled(lambda x: pt.jv(0.5, x))(x)
