@@ -37,3 +37,22 @@ def test_bessel_functions_of_whole_orders() -> None:
     np.testing.assert_allclose(f(x[:-2]), scipy.special.jvp(0, x[:-2]) + scipy.special.jvp(1, x[:-2]), atol=3e-15)
     with pytest.warns(RuntimeWarning, match="Bessel functions but those of one whole order"):
         compiled(lambda x: pt.jv(0.5, x))(x)
+
+
+def test_modified_functions_of_known_whole_orders() -> None:
+    """As PyMC's periodic Hilbert space asks for them: several orders at once, and their slopes."""
+    orders = np.arange(24.0)
+    x = np.array([1e-6, 0.3, 5.0, 39.9, 40.1, 300.0, 499.0, 501.0, 1e5, -2.0, 0.0])
+    found = compiled(lambda x: pt.ive(orders[:, None], x))(x)
+    want = scipy.special.ive(orders[:, None], x)
+    np.testing.assert_allclose(found, want, rtol=2e-12, atol=1e-300)
+    few = np.array([0.0, 2.0, 7.0])
+    np.testing.assert_allclose(
+        compiled(lambda x: pt.iv(few[:, None], x))(x[:6]), scipy.special.iv(few[:, None], x[:6]), 3e-12
+    )
+    slopes = compiled(lambda x: pt.grad(pt.ive(orders[:20, None], x).sum(), x))(x[1:6])
+    step = 1e-6 * x[1:6]
+    sums = [scipy.special.ive(orders[:20, None], x[1:6] + s).sum(0) for s in (step, -step)]
+    np.testing.assert_allclose(slopes, (sums[0] - sums[1]) / (2 * step), rtol=1e-5, atol=1e-8)
+    with pytest.warns(RuntimeWarning, match="modified Bessel functions but those of known whole orders"):
+        compiled(lambda x: pt.ive(40, x))(x)

@@ -1,4 +1,4 @@
-"""Rules for PyTensor's Bessel functions J of whole orders, which are few: 0, 1 and those that their slopes need."""
+"""Rules for PyTensor's Bessel functions of known whole orders: few of J, as many of I as PyMC's models ask for."""
 
 from __future__ import annotations
 
@@ -79,3 +79,58 @@ def _of_given_order(op: Any, node: Any) -> Callable[..., Any]:
         return _of_order(int(given[0]), tensor(x, dtype_of(node)))
 
     return run
+
+
+# -- modified ones
+
+_MOST_MODIFIED = 24
+# As above, for I: its series has no cancellation, the mean none of these orders from here on.
+_SERIES_BELOW, _PHASE_FROM = 40.0, 500.0
+_SERIES_TERMS, _MEAN_NODES, _PHASE_TERMS = 90, 160, 16
+
+
+def _modified(orders: Any, x: Any) -> Any:
+    """Return exp(-|x|) I of whole orders, an array that broadcasts with x."""
+    n = np.abs(orders)
+    size = wg.abs(x)
+    close = wg.minimum(size, _SERIES_BELOW)
+    half = 0.5 * close
+    square = half * half
+    series = wg.ones_like(half + n)
+    for k in range(_SERIES_TERMS, 0, -1):
+        series = 1.0 + series * square / (k * (n + k))
+    power = wg.where(half > 0, half, 1.0) ** wg.asarray(n)
+    power = wg.where((half > 0) | (n == 0), power, 0.0)
+    near = series * power * np.exp([-math.lgamma(m + 1.0) for m in n.ravel()]).reshape(n.shape) * wg.exp(-close)
+
+    at = (np.arange(_MEAN_NODES) + 0.5) * math.pi / _MEAN_NODES
+    bounded = wg.expand_dims(wg.clip(size, _SERIES_BELOW, _PHASE_FROM), axis=-1)
+    waves = np.cos(n[..., None] * at) / _MEAN_NODES
+    middle = wg.sum(wg.exp(bounded * (np.cos(at) - 1.0)) * waves, axis=-1)
+
+    large = wg.clip(size, _PHASE_FROM, math.inf)
+    term, far = wg.ones_like(large + n), wg.ones_like(large + n)
+    for k in range(1, _PHASE_TERMS):
+        term = term * -(4.0 * n * n - (2 * k - 1) ** 2) / (8 * k) / large
+        far = far + term
+    far = far / wg.sqrt(2.0 * math.pi * large)
+    found = wg.where(size < _SERIES_BELOW, near, wg.where(size < _PHASE_FROM, middle, far))
+    return wg.where((x < 0) & (n % 2 == 1), -found, found)
+
+
+def _of_known_orders(op: Any, node: Any) -> Callable[..., Any]:
+    def run(order: Any, x: Any) -> Any:
+        orders = known(order, "the order of a Bessel function").astype(np.float64)
+        if not (np.abs(orders) <= _MOST_MODIFIED).all() or (orders != np.rint(orders)).any():
+            raise NoRuleError(
+                f"no rule for modified Bessel functions but those of known whole orders to {_MOST_MODIFIED}"
+            )
+        x = tensor(x, dtype_of(node))
+        found = _modified(orders, tensor(x, np.float64))
+        return found * wg.exp(wg.abs(x)) if isinstance(op, pm.Iv) else found
+
+    return run
+
+
+scalar_function.register(pm.Ive, _of_known_orders)
+scalar_function.register(pm.Iv, _of_known_orders)
