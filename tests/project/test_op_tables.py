@@ -25,6 +25,7 @@ TABLES = {
     "execute/native/scalar/combine.py: _WAYS": "native code of what combines two elements",
     "execute/native/rewrite/canonical.py: _RULES": "a rewrite of one op, and of its transpose",
     "execute/native/rewrite/canonical.py: _MOVED": "the two views that this rewrite knows how to move",
+    "execute/native/rewrite/views.py: VIEWS": "a rewrite of one op, and of its transpose",
     "execute/native/rewrite/loop_invariants.py: _LOOPS": "loops that this rewrite knows how to write anew",
     "explorer/findings/programs.py: _LOGARITHMS": "advice on pairs of ops: knowledge of neither alone",
     "explorer/findings/programs.py: _TWICE": "advice on pairs of ops",

@@ -35,8 +35,8 @@ from .picks import PICKS, hits_seen_as
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
 from .small_products import SMALL_PRODUCTS
+from .sums import sums_of_scatters
 from .sums_of_products import sums_of_products
-from .sums_of_scatters import sums_of_scatters
 from .views import VIEWS
 
 
@@ -234,33 +234,28 @@ def _of_broadcast_axes(node: Node) -> Node | None:
     return build("multiply", (_over_single_axes(total) or total, float(_count(x, tuple(repeated)))), node)
 
 
-_CHOSEN = frozenset({"add", "subtract", "multiply", "divide", "negative"})
-
-
 def _chosen_last(node: Node) -> Node | None:
-    """Rewrite where(c, f(where(c, x, y)), z) as where(c, f(x), z), for arithmetic of floats, which cannot fail.
+    """Rewrite where(c, f(where(c, x, y)), z) as where(c, f(x), z), for functions of floats, which cannot fail.
 
     Gradients are masked at every step, so that what was not chosen never meets an infinite derivative.
     """
     condition, made, other = node.inputs
-    if (
-        not isinstance(made, Node)
-        or made.op.name not in _CHOSEN
-        or made.spec != node.spec
-        or node.spec.dtype.kind != "f"
-    ):
+    if not isinstance(made, Node) or made.op.kind != "elementwise" or made.op.draws or made.spec != node.spec:
+        return None
+    if any(isinstance(e, Node) and e.spec.dtype.kind not in "fb" for e in (made, *made.inputs)):
         return None
     inputs = tuple([_chosen(e, condition, node) for e in made.inputs])
     if all(a is b for a, b in zip(inputs, made.inputs, strict=True)):
         return None
-    return build("where", (condition, build(made.op.name, inputs, made), other), node)
+    found = located(made.op, inputs, made.attrs, made.spec, made.code, made.offset, made.scope)
+    return build("where", (condition, found, other), node)
 
 
 def _chosen(entry: Any, condition: Any, node: Node) -> Any:
     if not is_op(entry, "where") or entry.inputs[0] is not condition:
         return entry
     x = entry.inputs[1]
-    return x if isinstance(x, Node) and x.spec == node.spec else entry
+    return x if isinstance(x, Node) and x.spec == entry.spec and x.spec.shape == node.spec.shape else entry
 
 
 def _numbers_together(node: Node) -> Node | None:
