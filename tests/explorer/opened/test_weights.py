@@ -65,7 +65,7 @@ def test_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "stored-zero": ("warning", "e is all zeros"),
         "stored-dead-rows": ("note", "1 dead row in d"),
         "stored-infinity": ("note", "64 infinities in m"),
-        "stored-copies": ("note", "a stands in the file 2 times"),
+        "stored-copies": ("note", "stands in the file 2 times"),
     }
     assert "b.w" in findings["stored-copies"].text
     assert main(["explore", str(path), "--check"]) == 1

@@ -82,7 +82,7 @@ def _copies(facts: Facts, same: list[Row]) -> Finding:
     others = ", ".join(names[1 : _NAMED + 1]) + (f" and {len(names) - _NAMED - 1:,} more" if len(names) > 6 else "")
     nbytes = (len(same) - 1) * int(np.asarray(same[0].value).nbytes)
     return _finding(
-        facts, same[0], "stored-copies", "note", f"{names[0]} stands in the file {len(same)} times",
+        facts, same[0], "stored-copies", "note", f"stands in the file {len(same)} times",
         f"Equal element for element: {others}. That takes {nbytes:,} bytes more than one of them.",
         "Where they are tied, one is enough.", {"copies": len(same), "bytes": nbytes},
     )  # fmt: skip
