@@ -242,7 +242,8 @@ def sampled(x: Any, at: Sequence[Any], mode: str, padding: str, align: bool) -> 
     for place, n, (low, high) in zip(at, size, borders):
         if mode == "nearest":
             place = wg.round(place)
-        if padding == "border":
+        # A cubic goes through what lies around the place itself: of its taps each is moved inside, below.
+        if padding == "border" and mode != "cubic":
             place = wg.clip(place, 0, n - 1)
         elif padding == "reflection":
             outside = wg.logical_or(place < low, place > high)
