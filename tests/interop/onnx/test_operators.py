@@ -54,3 +54,52 @@ def test_images_sampled_outside_of_themselves(mode: str, ndim: int) -> None:
         want = ReferenceEvaluator(document(wide, "zeros", align)).run(None, {"x": wide, "q": moved})[0]
         for (found,) in both(document(x, padding, align), x, grid):
             np.testing.assert_allclose(found, want, rtol=0, atol=2e-5, err_msg=f"{padding} {align}")
+
+
+SUMS = """g (float[3] x, int64 n) => (float[3] y, float[k, 3] ys, int64[k] places) {
+  t = Constant <value = bool {1}> ()
+  y, ys, places = Loop <body = b (int64 i, bool c, float[3] s) => (bool co, float[3] so, float[3] z, int64 at) {
+    co = Identity (c) so = Add (s, x) z = Mul (so, s) at = Identity (i)
+  }> (n, t, x)
+}"""
+
+HALVES = """g (float[3] x) => (float[3] y, float[k, 3] ys) {
+  n = Constant <value = int64 {COUNT}> ()
+  t = Constant <value = bool {1}> ()
+  y, ys = Loop <body = b (int64 i, bool c, float[3] s) => (bool co, float[3] so, float[3] row) {
+    half = Constant <value = float {0.5}> () least = Constant <value = float {0.7}> ()
+    so = Mul (s, half) row = Add (so, s) m = ReduceSum <keepdims = 0> (so) co = Greater (m, least)
+  }> (n, t, x)
+}"""
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_rows_of_a_loop_are_what_its_body_gives(turns: int) -> None:
+    """Also of a loop without a turn, whose rows nothing gives."""
+    args = np.ones(3, np.float32), np.array(turns)
+    for found in both(written(SUMS), *args):
+        assert [(v.shape, v.dtype.name) for v in found[1:]] == [((turns, 3), "float32"), ((turns,), "int64")]
+        np.testing.assert_array_equal(found[0], [1 + turns] * 3)
+        np.testing.assert_array_equal(found[1], np.array([[2.0] * 3, [6.0] * 3])[:turns])
+        np.testing.assert_array_equal(found[2], np.arange(turns))
+
+
+@pytest.mark.parametrize("count", [2, 9, 50])
+def test_loops_that_end_by_a_value(count: int) -> None:
+    """Eager, compiled and differentiated: with rows a compiled function decides how many, a graph alone does not."""
+    model = load(written(HALVES.replace("COUNT", str(count))))
+    for x in (np.array([1, 2, 0.5], np.float32), np.array([9, 2, 0.5], np.float32)):
+        state, rows, most = x, [], count
+        while most:
+            rows.append(state * 1.5)
+            state, most = state / 2, most - 1
+            if state.sum() <= 0.7:
+                break
+        for found in both(written(HALVES.replace("COUNT", str(count))), x):
+            np.testing.assert_array_equal(found[0], state)
+            np.testing.assert_array_equal(found[1], np.stack(rows))
+        for gradient in (wg.grad(lambda x: wg.sum(model(x)[0])), wg.jit(wg.grad(lambda x: wg.sum(model(x)[1])))):
+            slope = gradient(wg.tensor(x)).numpy()
+            assert slope.tolist() in ([0.5 ** len(rows)] * 3, [sum(1.5 * 0.5**i for i in range(len(rows)))] * 3)
+    with pytest.raises(wg.WengertError, match="gives a row for each turn"):
+        wg.graph(lambda x: model(x))(wg.spec((3,)))

@@ -12,6 +12,7 @@ import wengert as wg
 from ....core.errors import WengertError
 from ....core.tensor import Tensor
 from ..errors import refuse
+from ..program import Program
 from ..registry import operator
 from ..values import is_known, tensor
 from .structure import array_or_tensor, axis_of
@@ -76,7 +77,9 @@ def _loop(count: Any = None, condition: Any = None, *states: Any, context: Any) 
     if going is None or (count is not None and turns is None):
         return _while(body, count, condition, states, rows)
     if traced and turns is not None and turns > _UNROLLED:
-        return _counted(body, turns, states, rows)
+        if condition is not None and _ends_by_value(context):
+            return _while(body, turns, condition, states, rows)
+        return _counted(body, turns, states, condition is not None)
     if turns is not None and turns > _MOST_TURNS:
         refuse(f"the loop asks for {turns:,} turns")
     collected: list[list[Any]] = [[] for _ in range(rows)]
@@ -92,26 +95,47 @@ def _loop(count: Any = None, condition: Any = None, *states: Any, context: Any) 
         if condition is not None or turns is None:
             going = _truth(after)
             if going is None:
-                if i == 1:
-                    return _while(body, count, True if condition is None else condition, states, rows)
-                refuse("the loop's condition is known in some turns only while this is traced")
+                return _while(body, turns, True if condition is None else condition, states, rows)
         if i > _MOST_TURNS:
             refuse(f"the loop has not ended after {_MOST_TURNS:,} turns")
-    return (*current, *(_stacked(values, program, kept + 1 + j) for j, values in enumerate(collected)))
+    if not i and any(context.wants(kept + j) for j in range(rows)):
+        return (*states, *_no_rows(body, states))
+    return (*current, *map(_stacked, collected))
 
 
-def _stacked(values: list[Any], program: Any, output: int) -> Any:
-    if not values:
-        return np.zeros((0,), np.float32)
+def _stacked(values: list[Any]) -> Any:
     if all(is_known(v) for v in values):
-        return np.stack(values)
+        return np.stack(values) if values else None
     return wg.stack([tensor(v) for v in values], 0)
 
 
+def _no_rows(body: Call, states: Sequence[Any]) -> tuple[Tensor, ...]:
+    """Return the rows of a loop that ends before it begins: of what the body would give, none."""
+
+    def turn(state: Any, _: Any) -> Any:
+        given = body(np.array(0, dtype=np.int64), np.array(True), *state)
+        return state, _tensors(given[1 + len(states) :])
+
+    _, collected = wg.scan(turn, _tensors(states), wg.zeros((0,)))
+    return tuple(collected)
+
+
+def _ends_by_value(context: Any) -> bool:
+    """Return whether a body's condition depends on more than what is known and the condition that it is given."""
+    found = context.step.bodies["body"]
+    program: Program = found.program
+    wanted = {program.outputs[0]}
+    for step in reversed(program.steps):
+        if not wanted.isdisjoint(step.results):
+            wanted |= {*step.operands, *(s for b in step.bodies.values() for s in b.captured)}
+    outside = {i for o, i in zip(found.captured, program.captured) if not is_known(context.slots[o])}
+    given = {*program.inputs, *outside, *(slot for slot, _ in program.weights)}
+    return not wanted.isdisjoint(given - {program.inputs[1]})
+
+
 def _while(body: Call, count: Any, condition: Any, states: Sequence[Any], rows: int) -> Any:
-    if rows:
-        refuse("a loop that ends on a value which is not known while this is traced gives rows")
-    limit = None if count is None else tensor(count).reshape(()).astype(wg.int64)
+    limit = None if count is None else tensor(np.asarray(count) if isinstance(count, int) else count)
+    limit = None if limit is None else limit.reshape(()).astype(wg.int64)
     start = wg.asarray(True) if condition is None or condition is True else tensor(condition).reshape(())
 
     def goes(state: Any) -> Any:
@@ -122,19 +146,31 @@ def _while(body: Call, count: Any, condition: Any, states: Sequence[Any], rows: 
         i, going, *current = state
         after, *given = body(i, going, *current)
         going = tensor(after).reshape(()) if condition is not None else going
-        return (i + 1, going, *_tensors(given))
+        return (i + 1, going, *_tensors(given[: len(states)]))
 
-    _, _, *end = wg.while_loop(goes, turn, (wg.zeros((), dtype=wg.int64), start, *_tensors(states)))
-    return tuple(end)
+    # A loop whose length has a bound has a gradient.
+    most = count if isinstance(count, int) else None
+    turns, _, *end = wg.while_loop(goes, turn, (wg.zeros((), dtype=wg.int64), start, *_tensors(states)), max_steps=most)
+    if not rows:
+        return tuple(end)
+    try:
+        decided = int(turns)
+    except WengertError:
+        refuse(
+            "the loop gives a row for each turn, and how many it takes is not known while this is traced",
+            "A compiled function can decide it: wg.jit.",
+        )
+    return _counted(body, decided, states, False)
 
 
-def _counted(body: Call, turns: int, states: Sequence[Any], rows: int) -> Any:
+def _counted(body: Call, turns: int, states: Sequence[Any], asks: bool) -> Any:
+    """Return what a loop of so many turns gives. Where it `asks` after each whether to go on, the answer must be yes."""
     kept = len(states)
 
     def turn(state: Any, i: Any) -> Any:
         after, *given = body(i, np.array(True), *state)
-        if not is_known(after) or not _truth(after):
-            refuse("a traced loop with a count ends on a value")
+        if asks and not (is_known(after) and _truth(after)):
+            refuse(f"a traced loop of {turns:,} turns ends before")
         out = _tensors(given)
         return out[:kept], out[kept:]
 
