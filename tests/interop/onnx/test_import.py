@@ -53,8 +53,7 @@ def test_weights_are_parameters_under_their_names() -> None:
 
 def test_numbers_of_formulas_are_no_weights() -> None:
     """Exporters write exponents and the like as initializers with names of their own: training leaves them alone."""
-    names = ["val_0", "onnx::Pow_12", "_constant_3", "scalar_tensor_default"]
-    for number in names:
+    for number in ("val_0", "onnx::Pow_12", "_constant_3", "scalar_tensor_default"):
         nodes = [
             helper.make_node("Pow", ["x", number], ["p"]),
             helper.make_node("Mul", ["p", "temperature"], ["q"]),
@@ -72,6 +71,81 @@ def test_numbers_of_formulas_are_no_weights() -> None:
         m(X).sum().backward()
         opt.step()
         assert np.isfinite(m(X).detach().numpy()).all()
+
+
+def signed(document: Any, *lines: str) -> Any:
+    """Add what PyTorch's exporter by graph says of the program."""
+    text = "\n# inputs\n" + "\n".join(lines) + "\n"
+    document.graph.metadata_props.add(key="pkg.torch.export.ExportedProgram.graph_signature", value=text)
+    return document
+
+
+def names(m: Any) -> set[str]:
+    return {n for n, _ in m.named_parameters()}
+
+
+@pytest.mark.parametrize("mask", ["val_28", "onnx::Add_5", "value_0", "/a/Constant_3_output_0", "_tensor_constant0"])
+def test_constants_of_any_size_are_no_weights(mask: str) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["val_7"], ["w"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", mask], ["q"]),
+        helper.make_node("Mul", ["q", "val_9"], ["r"]),
+        helper.make_node("Add", ["r", "bias"], ["y"]),
+    ]
+    square = np.ones((2, 2), np.float32)
+    weights = {"val_7": square, mask: square, "val_9": np.ones(1, np.float32), "bias": np.ones(2, np.float32)}
+    m = load(model(nodes, [value("x", [2, 2])], [value("y", [2, 2])], weights))
+    assert names(m) == {"val_7", "bias"}
+    assert len(list(m.named_buffers())) == 2
+
+
+def test_weights_of_recurrent_layers_and_norms_of_groups() -> None:
+    """What they begin with, and the ones of a norm of instances that stands for one of groups, are constants."""
+    one = {
+        "onnx::LSTM_1": np.ones((1, 8, 3), np.float32),
+        "onnx::LSTM_2": np.ones((1, 8, 2), np.float32),
+        "onnx::LSTM_3": np.ones((1, 16), np.float32),
+        "val_15": np.zeros((1, 1, 2), np.float32),
+    }
+    layer = helper.make_node("LSTM", [("x"), *list(one)[:3], "", "val_15", "val_15"], ["y"], hidden_size=2)
+    assert names(load(model([layer], [value("x", [4, 1, 3])], [value("y")], one))) == set(list(one)[:3])
+    nodes = [
+        helper.make_node("InstanceNormalization", ["x", "val_1", "val_2"], ["n"]),
+        helper.make_node("Reshape", ["n", "shape"], ["s"]),
+        helper.make_node("Mul", ["s", "val_3"], ["m"]),
+        helper.make_node("Add", ["m", "onnx::Add_4"], ["a"]),
+        helper.make_node("Mul", ["a", "val_5"], ["y"]),
+    ]
+    flat, wide = np.ones(2, np.float32), np.ones((4, 1), np.float32)
+    two = {"val_1": flat, "val_2": flat, "val_3": wide, "onnx::Add_4": wide, "val_5": flat[:1]}
+    shape = {"shape": np.array([1, 4, 3])}
+    m = load(model(nodes, [value("x", [1, 2, 6])], [value("y")], {**two, **shape}))
+    assert names(m) == {"val_3", "onnx::Add_4"}
+
+
+def test_a_document_that_tells_of_parameters_and_buffers() -> None:
+    """Then no other name is a weight's, unless it can be nothing else: constants are called like operations."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "folded"], ["p"]),
+        helper.make_node("Mul", ["p", "cos"], ["q"]),
+        helper.make_node("Sub", ["q", "mean"], ["r"]),
+        helper.make_node("Add", ["r", "bias"], ["y"]),
+    ]
+    flat = np.ones(2, np.float32)
+    weights = {"folded": np.ones((2, 2), np.float32), "cos": flat, "mean": flat, "bias": flat}
+    plain = model(nodes, [value("x", [2, 2])], [value("y")], weights)
+    assert names(load(plain)) == set(weights)
+    told = signed(plain, "p_bias: PARAMETER target='bias'", "b_mean: BUFFER target='mean' persistent=True")
+    assert names(load(told)) == {"folded", "bias"}
+    nothing = signed(model(nodes, [value("x", [2, 2])], [value("y")], weights), "x: USER_INPUT")
+    assert names(load(nothing)) == {"folded"}
+
+
+def test_statistics_of_a_batch_norm_are_buffers() -> None:
+    node = helper.make_node("BatchNormalization", ["x", "w", "b", "mean", "var"], ["y"])
+    weights = {n: np.ones(2, np.float32) for n in ("w", "b", "mean", "var")}
+    assert names(load(model([node], [value("x", [3, 2])], [value("y")], weights))) == {"w", "b"}
 
 
 def test_it_differentiates_compiles_batches_and_traces() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,13 +20,11 @@ from .document import External, read
 from .errors import OnnxError, refuse, said, shown
 from .program import FAULTS, Program, Run, Step, walk
 from .values import Known, holds, nbytes, numpy_dtype, package, tensor
+from .weights import Weights
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
 _LEAST_MEMORY = 1 << 30
 _MEMORY_FACTOR = 64
-# The names that exporters make up. A single number of such a name is a constant of a formula, an exponent or what keeps
-# a root from 0, and no weight: trained, it would be moved to where the formula has no value.
-_MADE_UP = re.compile(r"(val_\d+|onnx::\w+|scalar_tensor\w*|.*[Cc]onst(ant)?\w*|_\w+)$")
 
 
 class Value(NamedTuple):
@@ -52,7 +49,7 @@ class Value(NamedTuple):
 
 
 class Model(Module):
-    """An ONNX model as a module: floating initializers are parameters, others buffers, under their names.
+    """An ONNX model as a module: its weights are parameters, other initializers buffers, under their names.
 
     Call it with tensors (or arrays) by position or by the inputs' names; it returns its output, or a tuple of them in
     the document's order. Initializers that decide shapes are constants; of a model that is frozen (:meth:`freeze`) all
@@ -89,8 +86,9 @@ class Model(Module):
         self.opsets = dict(builder.opsets)
         self._places: dict[str, tuple[str, ...]] = {}
         self.is_frozen = False
+        kinds = Weights(proto)
         for name, array in builder.weights.items():
-            self._add(name, array)
+            self._add(name, array, kinds)
         static = self._program.static
         self.static_inputs = tuple(
             n for n, slot in zip(self._program.input_names, self._program.inputs) if slot in static
@@ -137,7 +135,7 @@ class Model(Module):
         self.fingerprint = digest.hexdigest()
         return self
 
-    def _add(self, name: str, array: Known) -> None:
+    def _add(self, name: str, array: Known, weights: Weights) -> None:
         path = [part or "_" for part in name.split(".")]
         owner: Module = self
         for i, part in enumerate(path[:-1]):
@@ -153,8 +151,7 @@ class Model(Module):
         while hasattr(owner, last):
             last += "_"
         floating = array.dtype.kind in "fc" or array.dtype.name == "bfloat16"
-        is_constant = array.ndim == 0 and _MADE_UP.match(name) is not None
-        if floating and not is_constant:
+        if floating and weights.trains(name, array):
             owner.register_parameter(last, Parameter(array))
         else:
             owner.register_buffer(last, wg.tensor(array))

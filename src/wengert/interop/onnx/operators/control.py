@@ -164,7 +164,7 @@ def _while(body: Call, count: Any, condition: Any, states: Sequence[Any], rows: 
 
 
 def _counted(body: Call, turns: int, states: Sequence[Any], asks: bool) -> Any:
-    """Return what a loop of so many turns gives. Where it `asks` after each whether to go on, the answer must be yes."""
+    """Return what a loop of so many turns gives; where it `asks` after each whether to go on, it must."""
     kept = len(states)
 
     def turn(state: Any, i: Any) -> Any:
