@@ -22,7 +22,7 @@ _ = wg.scan  # control flow is declared where it is first asked for
         ("repeat", "Gather"),
         ("scale_gradient", "Identity"),
         ("mse", "by its parts"),
-        ("cumulative_prod", "from version 26 of ONNX's operators on"),
+        ("cumulative_prod", "Expand, Scan"),
         ("random_bernoulli_at", "ONNX's random operators do not say which numbers a seed gives"),
         ("eig", "ONNX has no such operator"),
     ],

@@ -17,6 +17,7 @@ import wengert as wg  # noqa: E402
 from wengert.core.ops.op import TABLE  # noqa: E402
 from wengert.core.ops.record import bind  # noqa: E402
 from wengert.interop.onnx import OnnxError, check, load, save  # noqa: E402
+from wengert.interop.onnx import compare as comparing  # noqa: E402
 from wengert.interop.onnx.export import writer  # noqa: E402
 from wengert.interop.onnx.export.writer import has_form  # noqa: E402
 
@@ -397,3 +398,118 @@ def test_whole_quotients_by_zero() -> None:
         (found,) = reference.ReferenceEvaluator(document).run(None, dict(zip(names, (x, y), strict=True)))
     np.testing.assert_array_equal(np.asarray(load(document)(wg.tensor(x), wg.tensor(y))), expected)
     np.testing.assert_array_equal(found, expected)
+
+
+def agrees(f: Any, specs: Any, *args: Any, opset: int = 20) -> Any:
+    """Export `f`, and compare what onnxruntime (the evaluator of the package onnx, where it is absent) gives."""
+    document = save(f, specs, None, opset=opset)
+    want = leaves(f(*map(wg.tensor, args)))
+    feeds = {i.name: np.asarray(a) for i, a in zip(document.graph.input, args)}
+    if onnxruntime is not None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        agree(want, onnxruntime.InferenceSession(document.SerializeToString(), options).run(None, feeds), "onnxruntime")
+    elif not any(n.op_type == "Scan" for n in document.graph.node):  # the evaluator scans forward alone
+        with np.errstate(all="ignore"):
+            agree(want, reference.ReferenceEvaluator(document).run(None, feeds), "the evaluator")
+    agree(want, leaves(load(document)(*map(wg.tensor, args))), "read again")
+    return document
+
+
+OPEN: dict[str, tuple[Any, Any]] = {
+    "embedding": (lambda w, i: wg.sum(F.embedding(i, w) ** 2), (wg.spec((5, 3)), wg.spec(("n",), "int64"))),
+    "two indices": (lambda w, i: wg.sum(w[i, i % 3] ** 3), (wg.spec((5, 3)), wg.spec(("n",), "int64"))),
+    "differences": (lambda x: wg.sum((x[1:] - x[:-1]) ** 2), wg.spec(("n", 3))),
+    "inner part": (lambda x: wg.sum(x[1:-1, 1] ** 2), wg.spec(("n", 3))),
+    "first row": (lambda x: wg.sum(wg.softmax(x, axis=0)[0]), wg.spec(("n", 3))),
+    "last row": (lambda x: wg.sum(x[-1] ** 2), wg.spec(("n", 3))),
+    "order": (lambda x: wg.sum(wg.sort(x, axis=0)[0] ** 2), wg.spec(("n", 3))),
+    "products": (lambda x: wg.sum(wg.prod(x, axis=0)), wg.spec(("n", 3))),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_gradients_with_open_sizes(name: str) -> None:
+    f, specs = OPEN[name]
+    rng = np.random.default_rng(0)
+    for n in (2, 5):
+        if isinstance(specs, tuple):
+            args = [rng.standard_normal((5, 3)).astype(np.float32), np.arange(n) * 3 % 5]
+        else:
+            args = [rng.standard_normal((n, 3)).astype(np.float32)]
+        agrees(wg.grad(f), specs, *args)
+
+
+def test_angles_of_all_quadrants() -> None:
+    values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 2.5], np.float32)
+    y, x = (v.ravel() for v in np.meshgrid(values, values))
+    document = agrees(wg.atan2, (wg.spec((49,)), wg.spec((49,))), y, x)
+    found = load(document)(y, x).numpy()
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.arctan2(y, x)))
+
+
+@pytest.mark.parametrize("opset", [16, 20, 26])
+def test_running_products(opset: int) -> None:
+    x = np.array([[1.0, 2.0, 0.0], [3.0, 0.5, 2.0]], np.float32)
+    if opset > onnx.defs.onnx_opset_version():
+        pytest.skip("the package does not know the version")
+
+    def f(x: Any) -> Any:
+        return wg.cumulative_prod(x, axis=1), wg.cumulative_prod(x, axis=0)
+
+    document = save(f, wg.spec(("n", 3)), None, opset=opset)
+    assert ("Scan" in {n.op_type for n in document.graph.node}) == (opset < 26)
+    agree(leaves(f(wg.tensor(x))), leaves(load(document)(x)), "read again")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_unsigned_integers_are_negated(dtype: str) -> None:
+    agrees(lambda x: -x, wg.spec((3,), dtype), np.array([0, 1, 200], dtype))
+
+
+def test_what_has_no_elements_is_left_out() -> None:
+    """Of a concatenation: onnxruntime's optimiser drops an `Expand` to a size of 0."""
+    x = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
+    document = agrees(lambda x: F.pad(x, (0, 1), mode="replicate"), wg.spec((1, 2, 4)), x)
+    assert len(next(n for n in document.graph.node if n.op_type == "Concat").input) == 2
+    assert check(lambda x: F.pad(x, (0, 1), mode="replicate"), [x], runtime="reference") is None
+
+
+@pytest.mark.parametrize(
+    ("f", "spec", "op"),
+    [
+        (lambda x: x >> 1, wg.spec((3,), "int32"), "bitwise_right_shift"),
+        (lambda x: wg.var(x, axis=0, correction=1), wg.spec(("n", 3)), "var"),
+        (lambda x: wg.diagonal(x), wg.spec(("n", 3)), "diagonal"),
+        (lambda x: wg.repeat(x, 2, axis=0), wg.spec(("n", 3)), "repeat"),
+    ],
+)
+def test_refusals_name_the_op_and_its_line(f: Any, spec: Any, op: str) -> None:
+    with pytest.raises(OnnxError, match=rf"^op '{op}' at .*test_export.py:{f.__code__.co_firstlineno} cannot be said"):
+        save(f, spec, None)
+
+
+def test_arguments_of_check_that_are_none() -> None:
+    net = nn.Linear(3, 2)
+    with pytest.raises(OnnxError, match="argument 0 is a Linear, and an ONNX model takes tensors"):
+        check(wg.grad(lambda m: wg.sum(m(wg.ones((1, 3))))), [net], runtime="reference")
+    with pytest.raises(OnnxError, match="the arguments are a int"):
+        check(save(net, wg.spec((1, 3)), None), 3, runtime="reference")
+    with pytest.raises(OnnxError, match="are given by position"):
+        check(net, 3, runtime="reference")
+
+
+def test_check_runs_the_model_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the runtime may rewrite it, the outputs may differ, though every node's value is what it should be."""
+    real = comparing.run_by
+
+    def optimised(proto: Any, feeds: Any, names: Any, runtime: str) -> Any:
+        found = real(proto, feeds, names, runtime)
+        return found if len(proto.graph.output) > 1 else {n: v + 1 for n, v in found.items()}
+
+    monkeypatch.setattr(comparing, "run_by", optimised)
+    f, x = (lambda x: wg.exp(wg.sin(x))), wg.ones((2,))
+    for found in (check(f, [x], runtime="reference"), check(save(f, x.spec, None), [x], runtime="reference")):
+        assert found is not None
+        assert found.whole
+        assert str(found).endswith("differs by 1, where the model runs as a whole, though no node does")

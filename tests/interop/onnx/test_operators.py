@@ -103,3 +103,22 @@ def test_loops_that_end_by_a_value(count: int) -> None:
             assert slope.tolist() in ([0.5 ** len(rows)] * 3, [sum(1.5 * 0.5**i for i in range(len(rows)))] * 3)
     with pytest.raises(wg.WengertError, match="gives a row for each turn"):
         wg.graph(lambda x: model(x))(wg.spec((3,)))
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [(1, 2, 4, 5), (2, 1, 3, 4), (1, 2, 3, 4, 5)])
+def test_affine_grids(size: tuple[int, ...], align: int) -> None:
+    """Also of a batch of one, whose axis ONNX's own definition loses."""
+    ndim = len(size) - 2
+    theta = np.random.default_rng(0).standard_normal((size[0], ndim, ndim + 1)).astype(np.float32)
+    document = written(
+        f"g (float[{','.join(map(str, theta.shape))}] t) => (float[{','.join('abcde'[: len(size)])}] y) {{ "
+        f"s = Constant <value = int64[{len(size)}] {{{','.join(map(str, size))}}}> () "
+        f"y = AffineGrid <align_corners = {align}> (t, s) }}"
+    )
+    want = np.empty((size[0], *size[2:], ndim))
+    for at in np.ndindex(*size[2:]):
+        ends = [2 * i / (n - 1) - 1 if align else (2 * i + 1) / n - 1 for i, n in zip(at, size[2:])]
+        want[(slice(None), *at)] = theta @ [*ends[::-1], 1.0]
+    for (found,) in both(document, theta):
+        np.testing.assert_allclose(found, want, rtol=0, atol=2e-6)

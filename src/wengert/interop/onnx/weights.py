@@ -61,7 +61,7 @@ class Weights:
         norm of groups is multiplied by and moved by.
         """
         if name in self.told:
-            return self.told[name] == "PARAMETER"
+            return bool(self.told[name] == "PARAMETER")
         used = self._used(name)
         if used and all((node.op_type, i) in _STATISTICS for node, i in used):
             return False

@@ -89,7 +89,9 @@ def _index_update(x: Any, v: Any, *indices: Any, axis: int) -> Any:
 
 
 def _split_transposed(ct: Any, indices: Iterable[Any], axis: int, sizes: Shape) -> tuple[Shape, Shape, Shape]:
-    common = np.broadcast_shapes(*(i.shape for i in indices))
+    common = broadcast_shapes(*(i.shape for i in indices))
+    if common is None:
+        fail(ShapeError, f"indices of shapes {', '.join(str(i.shape) for i in indices)} do not broadcast")
     after = ct.ndim + axis + len(sizes)
     return ct.shape[: after - len(common)], common, ct.shape[after:]
 

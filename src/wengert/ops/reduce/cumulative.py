@@ -221,7 +221,7 @@ cumulative_prod_op: Op = op(
         Call((rng.normal(size=(2, 3, 2)),), {"axis": -3, "exclusive": True, "reverse": False}),
     ],
     reference=_by_hand(mul),
-    onnx=Missing("no running product"),
+    onnx=Missing("ONNX has a running product since version 26, and writes a Scan before"),
     dependence="running",
     cost=1,
     nonfinite=Nonfinite(

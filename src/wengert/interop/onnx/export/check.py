@@ -11,7 +11,8 @@ import numpy as np
 import wengert as wg
 
 from ....core.graph.snapshot import specs_of
-from ..compare import Difference, compare_model, differs, run_by
+from ....nn.module import Module
+from ..compare import Difference, as_a_whole, compare_model, differs, run_by
 from ..errors import refuse, shown
 from ..inputs import Wanted
 from ..values import package
@@ -44,7 +45,9 @@ def check(
 
     Every value that a node has is compared, in order, with what Wengert computes; the first that differs is named with
     the user's line, where the document says it: files that Wengert and PyTorch wrote do. A node of a model differs
-    where it does so on equal operands. Raises OnnxError where the graph has no form in ONNX, or the runtime refuses it.
+    where it does so on equal operands. At last the model runs as users run it, when the runtime may rewrite it: a
+    difference that is `whole` shows only there. Raises OnnxError where the graph has no form in ONNX, or the runtime
+    refuses it.
 
     >>> import wengert as wg
     >>> wg.interop.onnx.check(lambda x: wg.exp(x) + 1, [wg.ones((2,))], runtime="reference") is None
@@ -52,11 +55,19 @@ def check(
     """
     onnx = package()
     if isinstance(f, (str, os.PathLike, bytes, bytearray, memoryview, onnx.ModelProto)):
+        if args is not None and not isinstance(args, (Mapping, Sequence)):
+            refuse(f"the arguments are a {type(args).__name__}", "They are a list, or a dict by the inputs' names.")
         given = args if isinstance(args, Mapping) else {}
         wanted = Wanted(() if isinstance(args, Mapping) else args or (), given, sizes or {}, seed)
         return compare_model(f, wanted, rtol, atol, runtime)
-    if isinstance(args, Mapping) or args is None or sizes:
+    if not isinstance(args, Sequence) or sizes:
         refuse("the arguments of a function are given by position", "check(f, [x, y])")
+    for i, a in enumerate(args):
+        if isinstance(a, Module):
+            refuse(
+                f"argument {i} is a {type(a).__name__}, and an ONNX model takes tensors",
+                "Read the module inside: check(lambda x: module(x), [x]).",
+            )
     tensors = [wg.asarray(a) for a in args]
     proto, writer, graph = model_proto(f, [t.spec for t in tensors], opset=opset)
     inner = {o for node in proto.graph.node for o in node.output}
@@ -83,7 +94,12 @@ def check(
         off = differs(np.asarray(ours[node][i]), theirs[name], rtol, atol)
         if off is not None:
             return Difference(shown(name), node.op.name, str(node.source or ""), off)
-    return None
+    found = as_a_whole(proto, feeds, {n: theirs[n] for n in ends}, rtol, atol, runtime)
+    if found is None:
+        return None
+    name, off = found
+    last = graph.outputs[ends.index(name)]
+    return Difference(shown(name), last.op.name, str(last.source or ""), off, True)
 
 
 def _ours(graph: Any, writer: Any, tensors: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.dims import Dim
+from ....core.spec import broadcast_shapes
 from ..errors import refuse
 from .writer import Call, Writer, form, is_whole, product
 
@@ -45,7 +46,9 @@ def _squeeze(g: Writer, n: Call, x: str) -> str:
 
 @form("concat")
 def _concat(g: Writer, n: Call, *xs: str) -> str:
-    return str(g("Concat", *xs, axis=n["axis"] + len(n.shape)))
+    # Of an operand without elements nothing is left, and onnxruntime's optimiser passes over an `Expand` to one.
+    kept = [x for i, x in enumerate(xs) if n.operand(i).shape[n["axis"]] != 0] or list(xs[:1])
+    return kept[0] if len(kept) == 1 else str(g("Concat", *kept, axis=n["axis"] + len(n.shape)))
 
 
 @form("stack")
@@ -108,7 +111,7 @@ def _roll(g: Writer, n: Call, x: str) -> str:
 
 def _known(size: Any, what: str) -> int:
     if isinstance(size, Dim):
-        refuse(f"{what} along an axis of the unknown size {size} cannot be said in ONNX")
+        refuse(f"{what} along an axis of the open size {size}", "Give the size in the spec.")
     return int(size)
 
 
@@ -125,15 +128,16 @@ def _pad(g: Writer, n: Call, x: str) -> str:
     return padded(g, x, [*lead, *(w[0] for w in widths)], [*lead, *(w[1] for w in widths)], n.dtype)
 
 
-def padded(g: Writer, x: str, before: list[int], after: list[int], dtype: Any) -> str:
-    """Return `x` with zeros around it, or less of it where a number is negative."""
-    cut = [i for i, (b, a) in enumerate(zip(before, after)) if b < 0 or a < 0]
+def padded(g: Writer, x: str, before: list[Any], after: list[Any], dtype: Any) -> str:
+    """Return `x` with zeros around it, or less of it where a number is negative. A size that is open is not."""
+    cut = [i for i, pair in enumerate(zip(before, after)) if any(not isinstance(v, Dim) and v < 0 for v in pair)]
     if cut:
-        starts = [max(-before[i], 0) for i in cut]
-        ends = [min(after[i], 0) or _LAST for i in cut]
+        starts = [0 if isinstance(before[i], Dim) else max(-before[i], 0) for i in cut]
+        ends = [_LAST if isinstance(after[i], Dim) else min(after[i], 0) or _LAST for i in cut]
         x = g("Slice", x, g.ints(starts), g.ints(ends), g.ints(cut))
-    widths = [max(v, 0) for v in (*before, *after)]
-    return str(g("Pad", x, g.ints(widths), g.like(0, dtype))) if any(widths) else x
+    widths = [v if isinstance(v, Dim) else max(v, 0) for v in (*before, *after)]
+    nothing = is_whole(widths) and not any(widths)
+    return x if nothing else str(g("Pad", x, g.shape(widths), g.like(0, dtype)))
 
 
 @form("shift")
@@ -220,7 +224,7 @@ def _put(g: Writer, base: str, shape: Any, lead: int, places: Any, values: str) 
 @form("slice_transpose", since=13)
 def _slice_transpose(g: Writer, n: Call, ct: str) -> str:
     shape, sizes = n.shape, n["sizes"]
-    simple = _as_pads(n["entries"], sizes)
+    simple = _as_pads(n["entries"], sizes, n.operand(0).shape)
     if simple is not None:
         lead = [0] * (len(shape) - len(sizes))
         wide = g.reshape(ct, (*shape[: len(lead)], *simple[2]))
@@ -229,28 +233,39 @@ def _slice_transpose(g: Writer, n: Call, ct: str) -> str:
     return _put(g, zeros, shape, len(shape) - len(sizes), _places(n["entries"], sizes), ct)
 
 
-def _as_pads(entries: Any, sizes: Any) -> Any:
-    """Return the padding before and after, and the shape inside, of a slice without steps; None for another."""
+def _as_pads(entries: Any, sizes: Any, given: Any) -> Any:
+    """Return the padding before and after, and the shape inside, of a slice without steps; None for another.
+
+    `given` is the shape of the slice, which says how much of an open size it took.
+    """
     before, after, inner = [], [], []
-    i = 0
+    i, kept = 0, len(given) - sum(e is None or isinstance(e, tuple) for e in entries)
     for e in entries:
         if e is None:
+            kept += 1
             continue
         n = sizes[i]
         i += 1
         if e == (None, None, None):
             b, a, k = 0, 0, n
-        elif isinstance(n, Dim):
-            return None
         elif isinstance(e, tuple):
-            start, stop, step = slice(*e).indices(n)
-            if step != 1:
-                return None
-            k = max(stop - start, 0)
-            b, a = start, n - start - k
+            if isinstance(n, Dim) or isinstance(given[kept], Dim):
+                start, _, step = e
+                if step not in (None, 1):
+                    return None
+                k = given[kept]
+                b = 0 if start is None else start if isinstance(start, Dim) or start >= 0 else n + start
+                a = n - b - k
+            else:
+                start, stop, step = slice(*e).indices(n)
+                if step != 1:
+                    return None
+                k = max(stop - start, 0)
+                b, a = start, n - start - k
         else:
-            b = e + n if e < 0 else e
+            b = e if isinstance(e, Dim) or e >= 0 else e + n
             a, k = n - b - 1, 1
+        kept += isinstance(e, tuple)
         before.append(b)
         after.append(a)
         inner.append(k)
@@ -304,15 +319,17 @@ def _rows(g: Writer, n: Call, indices: tuple[str, ...], axis: int, values: str) 
     shape, count = n.shape, len(indices)
     lead, sizes, tail = shape[:axis], shape[axis : axis + count], shape[axis + count :]
     together = _together(n, count)
-    k = math.prod(together)
+    k = product(together)
     flat = g.reshape(g.expand(_flat(g, list(indices), sizes), together), (k,))
     spread = g.expand(g.reshape(flat, (*(1,) * axis, k, *(1,) * len(tail))), (*lead, k, *tail))
     return (*lead, product(sizes), *tail), spread, g.reshape(values, (*lead, k, *tail))
 
 
-def _together(n: Call, count: int) -> tuple[int, ...]:
+def _together(n: Call, count: int) -> tuple[Any, ...]:
     """Return the common shape of the last operands, which are indices."""
-    return np.broadcast_shapes(*(tuple(n.operand(len(n.node.inputs) - 1 - i).shape) for i in range(count)))
+    found = broadcast_shapes(*(tuple(n.operand(len(n.node.inputs) - 1 - i).shape) for i in range(count)))
+    assert found is not None
+    return found
 
 
 @form("index_transpose", since=16)

@@ -151,6 +151,37 @@ def _floor_divide(g: Writer, n: Call, *_: str) -> str:
     return str(g("Sub", quotient, g.cast(below, n.dtype)))
 
 
+def _negative(g: Writer, x: str, dtype: Any) -> str:
+    """Return where floats have a sign: that of a zero is that of its reciprocal."""
+    zero = g.like(0, dtype)
+    told = g("Where", g("Equal", x, zero), g("Reciprocal", x), x)
+    return str(g("Less", told, zero))
+
+
+@form("atan2")
+def _atan2(g: Writer, n: Call, *_: str) -> str:
+    """The angle of the absolute values, in the quadrant of the signs. Of two zeros it is zero."""
+    y, x = g.narrow(n.node)
+    rise, run = g("Abs", y), g("Abs", x)
+    zero, one = g.like(0, n.dtype), g.like(1, n.dtype)
+    quotient = g("Where", g("Equal", rise, run), g("Where", g("Equal", rise, zero), zero, one), g("Div", rise, run))
+    angle = g("Atan", quotient)
+    angle = g("Where", _negative(g, x, n.dtype), g("Sub", g.like(np.pi, n.dtype), angle), angle)
+    # A product, for onnxruntime's Where loses the sign of a zero.
+    return str(g("Mul", angle, g("Where", _negative(g, y, n.dtype), g.like(-1, n.dtype), one)))
+
+
+@form("negative")
+def _negated(g: Writer, n: Call, x: str) -> str:
+    if n.dtype.kind != "u":
+        return str(g("Neg", x))
+    # ONNX negates no unsigned integers: the rest of a division by their number is one.
+    wide = g("Neg", g.cast(x, np.int64))
+    if n.dtype.itemsize < 8:
+        wide = g("Mod", wide, g.const(1 << 8 * n.dtype.itemsize, np.int64))
+    return g.cast(wide, n.dtype)
+
+
 @form("signbit", "copysign")
 def _sign(g: Writer, n: Call, *_: str) -> str:
     last = g.narrow(n.node)[-1]
@@ -158,9 +189,7 @@ def _sign(g: Writer, n: Call, *_: str) -> str:
     if category(dtype) < 2:
         negative = g("Less", last, g.like(0, dtype))
     else:
-        # The sign of a zero is that of its reciprocal.
-        told = g("Where", g("Equal", last, g.like(0, dtype)), g("Reciprocal", last), last)
-        negative = g("Less", told, g.like(0, dtype))
+        negative = _negative(g, last, dtype)
     if n.node.op.name == "signbit":
         return str(negative)
     size = g("Abs", g.narrow(n.node)[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.spec import category
+from ....core.spec import category, spec_of
 from .moves import _known, _taken, added, padded
 from .writer import Call, Writer, form, product
 
@@ -99,9 +99,22 @@ def _cumulative_sum(g: Writer, n: Call, x: str) -> str:
     return str(g("CumSum", x, g.const(n["axis"], np.int64), reverse=int(n["reverse"])))
 
 
-@form("cumulative_prod", since=26)
+@form("cumulative_prod")
 def _cumulative_prod(g: Writer, n: Call, x: str) -> str:
-    return str(g("CumProd", x, g.const(n["axis"], np.int64), exclusive=int(n["exclusive"]), reverse=int(n["reverse"])))
+    axis, before, reverse = n["axis"] + len(n.shape), bool(n["exclusive"]), bool(n["reverse"])
+    if g.opset >= 26:
+        return str(g("CumProd", x, g.const(axis, np.int64), exclusive=int(before), reverse=int(reverse)))
+    row = spec_of(tuple(s for i, s in enumerate(n.shape) if i != axis), n.dtype)
+    inner = Writer(g.opset, g)
+    names = [inner.name("state"), inner.name("row")]
+    made = inner("Mul", *names)
+    body = g.finished(inner, "body", names, [row, row], [made, names[0] if before else made], [row, row])
+    ones = g.expand(g.like(1, n.dtype), row.shape)
+    _, out = g(
+        "Scan", ones, x, results=2, num_scan_inputs=1, body=body, scan_input_axes=[axis], scan_output_axes=[axis],
+        scan_input_directions=[int(reverse)], scan_output_directions=[int(reverse)],
+    )  # fmt: skip
+    return str(out)
 
 
 # -- products

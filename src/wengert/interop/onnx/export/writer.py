@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ....core.dims import Dim
+from ....core.errors import WengertError
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import CONSTANT, PARAMETER, specs_of
 from ....core.node import Node
 from ....core.ops.op import INPUT, Missing
 from ....core.ops.record import OUTPUT
 from ....core.spec import DType, category
-from ..errors import refuse, shown
+from ..errors import refuse, said, shown
 from ..values import element_type, package
 
 Form = Callable[..., Any]
@@ -263,6 +264,9 @@ class Writer:
             self.current = node
             try:
                 self.of[node] = self._node(node, graph)
+            except WengertError as e:
+                text, mend = said(e, 400), str(e).partition("\n")[2]
+                refuse(text if text.startswith("op ") else f"{_called(node)} cannot be said in ONNX: {text}", mend)
             finally:
                 self.current = None
         return [self.of[n][0] for n in graph.outputs]

@@ -303,6 +303,23 @@ def _grid_sample(
     return sampled(x, at, mode, padding_mode, bool(align_corners)).reshape((*x.shape[:2], *grid.shape[1:-1]))
 
 
+# ONNX's own definition by other operators loses the axis of a batch of one.
+@operator("AffineGrid", static=(1,))
+def _affine_grid(theta: Any, size: Known, *, align_corners: int = 0) -> Any:
+    n, _, *image = (int(v) for v in size.ravel())
+    ndim = len(image)
+    if ndim not in (2, 3) or tuple(theta.shape) != (n, ndim, ndim + 1):
+        refuse(f"an affine map of shape {tuple(theta.shape)} does not fit a grid for {size.ravel().tolist()}")
+    lines = []
+    for m in image:
+        at = np.arange(m)
+        lines.append((2 * at - (m - 1)) / max(m - 1, 1) if align_corners else (2 * at + 1) / m - 1)
+    # The last axis' coordinate comes first.
+    places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(image)], -1)
+    moved = wg.tensordot(theta, wg.asarray(places.astype(theta.dtype)), axes=((2,), (ndim,)))
+    return wg.moveaxis(moved, 1, -1)
+
+
 @operator("DeformConv")
 def _deform_conv(
     x: Any,
