@@ -513,3 +513,38 @@ def test_check_runs_the_model_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> Non
         assert found is not None
         assert found.whole
         assert str(found).endswith("differs by 1, where the model runs as a whole, though no node does")
+
+
+def test_names_of_inputs_and_outputs() -> None:
+    """Outputs go by a dict's keys, a module's inputs by its arguments; names that are given are kept or refused."""
+
+    def named(document: Any) -> tuple[list[str], list[str]]:
+        return [v.name for v in document.graph.input], [v.name for v in document.graph.output]
+
+    spec = wg.spec((2, 3))
+    assert named(save(nn.Linear(3, 2), spec, None)) == (["x"], ["output"])
+    found = named(save(lambda x: {"u": x + 1, "v": (x * 2, x * 3)}, spec, None))
+    assert found == (["x"], ["u", "v.0", "v.1"])
+    assert named(save(lambda x: (x, x + 1), spec, None)) == (["x"], ["output_0", "output_1"])
+    assert named(save(lambda x: wg.exp(wg.exp(x)), spec, None, names=["a"], outputs=["exp"])) == (["a"], ["exp"])
+    for how, text in (
+        ({"names": ["a", "a"]}, "the name 'a' is given to two inputs"),
+        ({"names": ["a"]}, "1 names are given for 2 inputs"),
+        ({"outputs": ["x"]}, "the name 'x', given to one of the outputs, is that of an input or a parameter"),
+        ({"outputs": [""]}, "the name of output 0 is ''"),
+        ({"outputs": "y"}, "the name 'y' is given for 1 outputs"),
+    ):
+        with pytest.raises(OnnxError, match=text):
+            save(lambda x, y: x + y, (spec, spec), None, **how)
+    with pytest.raises(OnnxError, match="the name 'weight', given to one of the inputs, is that of a parameter"):
+        save(nn.Linear(3, 2), spec, None, names=["weight"])
+    with pytest.raises(OnnxError, match="returns no tensor"):
+        save(lambda x: None, spec, None)
+
+
+def test_inputs_that_share_an_open_size() -> None:
+    m = load(save(lambda a, b: wg.concat([a, b]), (wg.spec((None, 3)), wg.spec((None, 3))), None))
+    with pytest.raises(OnnxError, match="its open size 'axis0' is 2 in input 'a': inputs share a size of one name"):
+        m(wg.ones((2, 3)), wg.ones((4, 3)))
+    specs = wg.spec(("n", 3)), wg.spec(("m", 3))
+    assert load(save(lambda a, b: wg.concat([a, b]), specs, None))(wg.ones((2, 3)), wg.ones((4, 3))).shape == (6, 3)

@@ -481,3 +481,19 @@ def test_versions_that_no_one_knows_are_refused(version: int) -> None:
     with pytest.raises(OnnxError, match=f"node 'r' .*version {version} of the domain 'ai.onnx', after {newest}"):
         load(model([node], [value("x", [2])], [value("y", [2])], opset=version))
     load(model([node], [value("x", [2])], [value("y", [2])], opset=newest))
+
+
+def test_an_input_with_a_value_may_be_given() -> None:
+    nodes = [helper.make_node("Mul", ["x", "scale"], ["y"])]
+    inputs = [value("x", [2]), value("scale", [1])]
+    m = load(model(nodes, inputs, [value("y", [2])], {"scale": np.full(1, 3.0, np.float32)}))
+    assert [v.name for v in m.inputs] == ["x"]
+    assert [v.name for v in m.defaults] == ["scale"]
+    x, scale = wg.ones((2,)), wg.full((1,), 5.0)
+    for f in (m, wg.jit(lambda x, **more: m(x, **more))):
+        assert f(x).tolist() == [3.0, 3.0]
+        assert f(x, scale=scale).tolist() == [5.0, 5.0]
+    with pytest.raises(OnnxError, match=r"input 'scale' has the shape \(2,\)"):
+        m(x, scale=x)
+    with pytest.raises(OnnxError, match="input 'scale' has a value in the document that is a constant"):
+        m.freeze()(x, scale=scale)

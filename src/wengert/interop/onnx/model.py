@@ -58,6 +58,7 @@ class Model(Module):
     Attributes
     ----------
     inputs, outputs: what the document says of them (:class:`Value`), by order.
+    defaults: inputs that have a value in the document. They may be given by name.
     metadata: the producer, versions, texts and properties that the document brings.
     static_inputs: the names of inputs whose values decide shapes: compiled programs are made for each value.
     opsets: the versions of operators by domain.
@@ -67,6 +68,7 @@ class Model(Module):
     def __init__(self, proto: Any, folder: str | None, memory: int | None, size: int) -> None:
         super().__init__()
         self.inputs: tuple[Value, ...] = ()
+        self.defaults: tuple[Value, ...] = ()
         self.outputs: tuple[Value, ...] = ()
         self.metadata = _metadata(proto)
         # What the program is made of, so that no compiled function takes one model for another.
@@ -79,6 +81,7 @@ class Model(Module):
         initial = {t.name for t in proto.graph.initializer} | {t.values.name for t in proto.graph.sparse_initializer}
         self.inputs = tuple(value_of(v) for v in proto.graph.input if v.name not in initial)
         self.outputs = tuple(value_of(v) for v in proto.graph.output)
+        self.defaults = tuple(value_of(v) for v in proto.graph.input if v.name in initial)
         self._program: Program = builder.graph(proto.graph, None, builder.opsets, {})
         self._document = _without_weights(proto, builder.weights)
         self._memory = memory
@@ -199,7 +202,10 @@ class Model(Module):
         if len(args) > len(names):
             refuse(f"the model takes {len(names)} inputs and is given {len(args)}", f"They are: {', '.join(names)}.")
         given = dict(zip(names, args))
+        others = {v.name: v for v in self.defaults}
         for name, value in kwargs.items():
+            if name in others:
+                continue
             if name not in names:
                 refuse(f"the model has no input {shown(name)!r}", f"They are: {', '.join(names)}.")
             if name in given:
@@ -211,6 +217,10 @@ class Model(Module):
         named: dict[str, Any] = {}
         values = [_converted(given.get(v.name), v, named) for v in self.inputs]
         weights = {n: self._at(path) for n, path in self._places.items()}
+        for name in others.keys() & kwargs.keys():
+            if name not in weights:
+                refuse(f"input {shown(name)!r} has a value in the document that is a constant of the model by now")
+            weights[name] = tensor(_converted(kwargs[name], others[name], named))
         size = self._size + sum(nbytes(v) for v in values)
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if self._memory is None else self._memory
         outputs = self._program.run(values, (), Run(weights, limit, tell))
@@ -302,7 +312,14 @@ def _input(value: Any, declared: Value, named: dict[str, Any]) -> Any:
         fits = len(shape) == len(declared.shape)
         for have, want in zip(shape, declared.shape):
             if isinstance(want, str) and want:
-                want = named.setdefault(want, have)
+                size, first = named.setdefault(want, (have, declared.name))
+                if fits and size != have and not isinstance(have, Dim):
+                    refuse(
+                        f"{what} has the shape {shape}, and its open size {shown(want)!r} is {size} in input "
+                        f"{shown(first)!r}: inputs share a size of one name",
+                        "Sizes that differ need names that do: wg.spec(('n',)), wg.spec(('m',)).",
+                    )
+                continue
             fits = fits and (want is None or want == "" or have == want or isinstance(have, Dim))
         if not fits:
             refuse(f"{what} has the shape {shape}, and the model takes {_shape(declared.shape)}")

@@ -206,9 +206,9 @@ def leaf_names(fn: Callable[..., Any], structure: Structure) -> Iterator[str]:
     positional, keywords = structure.children
     names = _argument_names(fn, len(positional.children))
     for name, child in zip(names, positional.children, strict=True):
-        yield from _paths(child, name)
+        yield from leaf_paths(child, name)
     for key, child in zip(keywords.aux, keywords.children, strict=True):
-        yield from _paths(child, key)
+        yield from leaf_paths(child, key)
 
 
 def _argument_names(fn: Callable[..., Any], count: int) -> list[str]:
@@ -225,12 +225,13 @@ def _argument_names(fn: Callable[..., Any], count: int) -> list[str]:
     return (names + [f"x{i}" for i in range(len(names), count)])[:count]
 
 
-def _paths(structure: Structure, name: str) -> Iterator[str]:
+def leaf_paths(structure: Structure, name: str) -> Iterator[str]:
+    """Yield names for the leaves of a pytree that is called `name`, or is itself not named: `params.w`, `w`."""
     if structure.kind is None:
         yield name
         return
     for key, child in zip(_keys(structure), structure.children, strict=True):
-        yield from _paths(child, f"{name}.{key}")
+        yield from leaf_paths(child, f"{name}.{key}" if name else key)
 
 
 def _keys(structure: Structure) -> list[str]:

@@ -10,7 +10,10 @@ import wengert as wg
 
 from ....core.dims import Dim
 from ....core.graph.graph import Graph
+from ....core.node import Node
 from ....core.spec import Spec
+from ....nn.module import Module
+from ....transforms.tracing.trace import leaf_names, leaf_paths
 from ....version import __version__
 from ..errors import refuse, shown
 from ..values import package
@@ -56,7 +59,9 @@ def model_proto(
     plain = [n for n in graph.inputs if n not in graph.bound]
     _check_names(names, len(plain), "inputs")
     _check_names(outputs, len(graph.outputs), "outputs")
-    wanted = dict(zip(plain, names)) if names is not None else {}
+    if not graph.outputs:
+        refuse("the function returns no tensor, and an ONNX model has an output", "Return what it computes.")
+    wanted = dict(zip(plain, names)) if names is not None else _argument_names(f, graph, plain)
     for node in graph.inputs:
         if node in graph.bound:
             value = graph.bound[node].detach().numpy()
@@ -70,12 +75,11 @@ def model_proto(
         for axis, size in enumerate(node.spec.shape):
             if isinstance(size, Dim) and len(size.terms) == 1:
                 w.dimensions.setdefault(repr(size), (name, axis))
+    bound = {node.attrs.get("name") or graph.names[node] for node in graph.bound}
+    _check_taken([n for n in names or () if n in bound], "inputs", "a parameter")
+    _check_taken([n for n in outputs or () if n in w.names], "outputs", "an input or a parameter")
+    ends = [w.name(n) for n in outputs or _result_names(graph)]
     found = w.write(graph, given)
-    ends = (
-        [w.name(n) for n in outputs]
-        if outputs is not None
-        else [w.name(f"output_{i}" if len(found) > 1 else "output") for i in range(len(found))]
-    )
     for source, end in zip(found, ends):
         w("Identity", source)
         w.nodes[-1].output[0] = end
@@ -112,10 +116,12 @@ def save(
     ----------
     f: a function of tensors, a module (in the mode in which it is: `model.eval()` first), or a graph.
     specs: what it is traced on: a `wg.spec(shape, dtype)`, or a tensor, for each argument. A size given as None or a
-        name is left open, such as a batch's. Not read for a graph.
+        name is left open, such as a batch's. Sizes of one name are equal, and those of None are called by their axes,
+        `axis0`: name them where two arguments' sizes differ. Not read for a graph.
     path: where to write, or None to write nothing. Parameters go into the file; more than 2 GiB do not fit.
     opset: the version of ONNX's operators, from 13 on.
-    names, outputs: the names of inputs and outputs, by order.
+    names, outputs: the names of inputs and outputs, by order. Inputs are called like the arguments else, and outputs
+        like the keys of the dict that the function returns, or `output`.
 
     Composites that ONNX has no operator for are written as what they are made of, and derivatives as the operations
     that compute them. Raises OnnxError, which names the op and its line, for what ONNX cannot say: complex numbers,
@@ -145,9 +151,39 @@ def save(
     return proto
 
 
+def _argument_names(f: Any, graph: Graph, inputs: Sequence[Node]) -> dict[Node, str]:
+    """Return the names that a module's `forward` has for its arguments; those of a function a graph has already."""
+    if not isinstance(f, Module) or graph.in_structure is None:
+        return {}
+    return dict(zip(inputs, leaf_names(f.forward, graph.in_structure)))
+
+
+def _result_names(graph: Graph) -> list[str]:
+    """Return the outputs' names: the keys of a dict, the fields of what has some, else their numbers."""
+    found, count = graph.out_structure, len(graph.outputs)
+    if found is not None and found.kind not in (None, tuple, list):
+        return list(leaf_paths(found, ""))
+    return [f"output_{i}" for i in range(count)] if count > 1 else ["output"]
+
+
 def _check_names(names: Sequence[str] | None, count: int, what: str) -> None:
-    if names is not None and (len(names) != count or len(set(names)) != count or not all(names)):
-        refuse(f"{len(names)} names are given for {count} {what}", "They are different, and none is empty.")
+    if names is None:
+        return
+    if isinstance(names, str) or len(names) != count:
+        given = f"the name {names!r} is" if isinstance(names, str) else f"{len(names)} names are"
+        refuse(f"{given} given for {count} {what}", "They are a list, with a name for each.")
+    for i, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            refuse(f"the name of {what[:-1]} {i} is {name!r}", "It is a text, and not empty.")
+        if name in names[:i]:
+            refuse(f"the name {shown(name)!r} is given to two {what}", "Each has a name of its own.")
+
+
+def _check_taken(taken: Sequence[str], what: str, by: str) -> None:
+    if taken:
+        refuse(
+            f"the name {shown(taken[0])!r}, given to one of the {what}, is that of {by}", "Each has a name of its own."
+        )
 
 
 def _read_names(graph: Any) -> set[str]:
