@@ -122,3 +122,35 @@ def test_affine_grids(size: tuple[int, ...], align: int) -> None:
         want[(slice(None), *at)] = theta @ [*ends[::-1], 1.0]
     for (found,) in both(document, theta):
         np.testing.assert_allclose(found, want, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("transform", ["half_pixel", "output_half_pixel"])
+def test_regions_are_values(mode: str, transform: str) -> None:
+    """A compiled function takes boxes that it does not know: shapes do not depend on them."""
+    rng = np.random.default_rng(0)
+    x, batches = rng.standard_normal((2, 3, 7, 8)).astype(np.float32), np.array([1, 0, 1, 0])
+    boxes = np.array([[0, 0, 5, 6], [2.5, 1, 3, 1.5], [-3, -2, 11, 9], [20, 20, 30, 30]], np.float32)
+    document = written(
+        "g (float[2,3,7,8] x, float[k,4] boxes, int64[k] of) => (float[k,3,2,3] y) { y = RoiAlign <output_height = 2, "
+        f'output_width = 3, sampling_ratio = 2, spatial_scale = 0.8, mode = "{mode}", '
+        f'coordinate_transformation_mode = "{transform}"> (x, boxes, of) }}'
+    )
+    (eager,), (compiled,) = both(document, x, boxes, batches)
+    np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
+    model = load(document)
+    other = wg.jit(lambda *xs: model(*xs))
+    for shift in (0, 1):  # the same program for other boxes
+        args = [wg.tensor(v) for v in (x, boxes + np.float32(shift), batches)]
+        np.testing.assert_allclose(other(*args).numpy(), model(*args).numpy(), rtol=0, atol=1e-6)
+
+
+def test_largest_elements_of_regions_are_values() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 7, 8)).astype(np.float32)
+    boxes = np.array([[1, 0, 0, 5, 6], [0, 2, 1, 2, 1], [1, -3, -2, 11, 9], [0, 20, 20, 30, 30]], np.float32)
+    document = written(
+        "g (float[2,3,7,8] x, float[k,5] boxes) => (float[k,3,2,3] y) "
+        "{ y = MaxRoiPool <pooled_shape = [2, 3], spatial_scale = 0.8> (x, boxes) }"
+    )
+    (eager,), (compiled,) = both(document, x, boxes)
+    np.testing.assert_array_equal(compiled, eager)

@@ -316,8 +316,8 @@ def _affine_grid(theta: Any, size: Known, *, align_corners: int = 0) -> Any:
         lines.append((2 * at - (m - 1)) / max(m - 1, 1) if align_corners else (2 * at + 1) / m - 1)
     # The last axis' coordinate comes first.
     places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(image)], -1)
-    moved = wg.tensordot(theta, wg.asarray(places.astype(theta.dtype)), axes=((2,), (ndim,)))
-    return wg.moveaxis(moved, 1, -1)
+    flat = wg.asarray(places.reshape(-1, ndim + 1).astype(theta.dtype))
+    return (flat @ wg.matrix_transpose(theta)).reshape((n, *image, ndim))
 
 
 @operator("DeformConv")
@@ -366,11 +366,11 @@ def _deform_conv(
 # -- regions
 
 
-@operator("RoiAlign", static=(1, 2))
+@operator("RoiAlign", prefers=(1, 2))
 def _roi_align(
     x: Any,
-    rois: Known,
-    batches: Known,
+    rois: Any,
+    batches: Any,
     *,
     coordinate_transformation_mode: str | None = None,
     mode: str = "avg",
@@ -385,6 +385,25 @@ def _roi_align(
     ) == "half_pixel"
     if mode not in ("avg", "max") or output_height < 1 or output_width < 1 or sampling_ratio < 0 or rois.ndim != 2:
         refuse(f"mode is {mode!r} for {output_height} x {output_width}")
+    if rois.is_abstract or batches.is_abstract:
+        if not sampling_ratio:
+            refuse(
+                "sampling_ratio is 0: how many samples a region has depends on its size, which is traced",
+                "Give a sampling_ratio, or the regions as constants.",
+            )
+
+        def one(roi: Any, batch: Any) -> Any:
+            corners = roi.astype(wg.float64) * spatial_scale - (0.5 if half else 0.0)
+            left, top, right, bottom = (corners[i] for i in range(4))
+            taps = []
+            for start, end, count, n in zip((top, left), (bottom, right), (output_height, output_width), x.shape[2:]):
+                extent = end - start if half else wg.maximum(end - start, 1.0)
+                steps = wg.asarray((np.arange(count * sampling_ratio) + 0.5) / (count * sampling_ratio))
+                taps.append(_region_taps(start + steps * extent, n))
+            return _pooled(wg.take(x, batch, 0), taps, (sampling_ratio,) * 2, output_height, output_width, mode)
+
+        return wg.vmap(one)(rois, batches).astype(x.dtype)
+    rois, batches = (v.detach().numpy() for v in (rois, batches))
     out = []
     for roi, batch in zip(rois.astype(np.float64), batches.ravel()):
         if not 0 <= batch < x.shape[0] or not np.isfinite(roi).all():
@@ -405,19 +424,21 @@ def _roi_align(
 
 
 def _region_taps(at: Any, n: int) -> list[tuple[Any, Any]]:
-    seen = (at >= -1) & (at <= n)
-    at = np.clip(at, 0, n - 1)
-    low = np.floor(at).astype(np.int64)
+    at = wg.asarray(at)
+    seen = wg.logical_and(at >= -1, at <= n).astype(at.dtype)
+    at = wg.clip(at, 0, n - 1)
+    low = wg.floor(at)
     part = at - low
-    return [(low, (1 - part) * seen), (np.minimum(low + 1, n - 1), part * seen)]
+    first = low.astype(wg.int64)
+    return [(first, (1 - part) * seen), (wg.minimum(first + 1, n - 1), part * seen)]
 
 
 def _pooled(x: Any, taps: Any, bins: Sequence[int], height: int, width: int, mode: str) -> Any:
     corners = []
     for rows, down in taps[0]:
         for columns, across in taps[1]:
-            value = wg.take(wg.take(x, wg.asarray(rows), 1), wg.asarray(columns), 2)
-            corners.append(value * wg.asarray(np.outer(down, across).astype(x.dtype)))
+            value = wg.take(wg.take(x, rows, 1), columns, 2)
+            corners.append(value * (wg.expand_dims(down, 1) * across).astype(x.dtype))
     shape = (x.shape[0], height, bins[0], width, bins[1])
     if mode == "max":
         best = corners[0]
@@ -428,11 +449,16 @@ def _pooled(x: Any, taps: Any, bins: Sequence[int], height: int, width: int, mod
     return wg.sum(total.reshape(shape), (2, 4)) / max(bins[0] * bins[1], 1)
 
 
-@operator("MaxRoiPool", static=(1,))
-def _max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: float = 1.0, context: Any) -> Any:
+@operator("MaxRoiPool", prefers=(1,))
+def _max_roi_pool(x: Any, rois: Any, *, pooled_shape: Any, spatial_scale: float = 1.0) -> Any:
     height, width = pooled_shape
-    if not 0 < height * width <= 1 << 16 or not np.isfinite(rois).all():
+    if not 0 < height * width <= 1 << 16:
         refuse(f"regions of {height} x {width} cells")
+    if rois.is_abstract:
+        return wg.vmap(lambda roi: _largest_of_cells(x, roi, height, width, spatial_scale))(rois)
+    rois = rois.detach().numpy()
+    if not np.isfinite(rois).all():
+        refuse(f"regions of {height} x {width} cells are not finite")
     out = []
     for batch, *corners in rois:
         left, top, right, bottom = (round(float(v) * spatial_scale) for v in corners)
@@ -453,6 +479,25 @@ def _max_roi_pool(x: Any, rois: Known, *, pooled_shape: Any, spatial_scale: floa
                 cells.append(wg.max(part, (1, 2)) if y1 > y0 and x1 > x0 else wg.zeros((x.shape[1],), dtype=x.dtype))
         out.append(wg.stack(cells, 1).reshape((x.shape[1], height, width)))
     return wg.stack(out, 0)
+
+
+def _largest_of_cells(x: Any, roi: Any, height: int, width: int, scale: float) -> Any:
+    """Return the largest elements of a region's cells, whose places are values: by a mask for each row and column."""
+    ends = wg.round(roi[1:].astype(wg.float64) * scale).astype(wg.int64)
+    masks = []
+    for low, high, count, n in zip((ends[1], ends[0]), (ends[3], ends[2]), (height, width), x.shape[2:]):
+        size = wg.maximum(high - low + 1, 1)
+        cells = wg.asarray(np.arange(count))
+        first = wg.expand_dims(low + cells * size // count, 1)
+        last = wg.expand_dims(low - (-(cells + 1) * size) // count, 1)
+        places = wg.asarray(np.arange(n))
+        masks.append(wg.logical_and(places >= first, places < last))
+    image = wg.take(x, roi[0].astype(wg.int64), 0)
+    least = wg.full((), -np.inf, dtype=x.dtype)
+    rows = wg.where(masks[0][None, :, :, None], image[:, None], least).max(2)
+    found = wg.where(masks[1][None, None], rows[:, :, None], least).max(3)
+    empty = wg.logical_not(wg.logical_and(wg.any(masks[0], axis=1)[:, None], wg.any(masks[1], axis=1)))
+    return wg.where(empty, wg.zeros((), dtype=x.dtype), found)
 
 
 @operator("NonMaxSuppression", raw=True)
