@@ -548,3 +548,14 @@ def test_inputs_that_share_an_open_size() -> None:
         m(wg.ones((2, 3)), wg.ones((4, 3)))
     specs = wg.spec(("n", 3)), wg.spec(("m", 3))
     assert load(save(lambda a, b: wg.concat([a, b]), specs, None))(wg.ones((2, 3)), wg.ones((4, 3))).shape == (6, 3)
+
+
+@pytest.mark.parametrize("f", [wg.copysign, wg.atan2])
+def test_signs_of_zeros_under_onnxruntime(f: Any) -> None:
+    if onnxruntime is None:
+        pytest.skip("onnxruntime is not installed")
+    x, y = np.array([0.0, -0.0, 0.0, 2.0], np.float32), np.array([-1.0, 2.0, -0.0, -3.0], np.float32)
+    document = save(f, (wg.spec((4,)), wg.spec((4,))), None)
+    session = onnxruntime.InferenceSession(document.SerializeToString())
+    (found,) = session.run(None, dict(zip([i.name for i in document.graph.input], (x, y))))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(f(wg.tensor(x), wg.tensor(y)).numpy()))

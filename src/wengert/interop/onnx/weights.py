@@ -1,4 +1,4 @@
-"""Which of a document's initializers are weights to train, and which are constants that an exporter wrote."""
+"""`Weights`: which of a document's initializers are weights to train, and which are constants of an exporter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _AFFINE = {"Mul", "Add"}
 
 
 class Weights:
-    """What a document says of its initializers, by how it names and uses them."""
+    """An account of what a document says of its initializers, by how it names and uses them."""
 
     def __init__(self, proto: Any) -> None:
         said = [p.value for p in proto.graph.metadata_props if p.key == _SIGNATURE]

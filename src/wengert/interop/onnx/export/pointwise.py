@@ -160,7 +160,7 @@ def _negative(g: Writer, x: str, dtype: Any) -> str:
 
 @form("atan2")
 def _atan2(g: Writer, n: Call, *_: str) -> str:
-    """The angle of the absolute values, in the quadrant of the signs. Of two zeros it is zero."""
+    """Return the angle of the absolute values, in the quadrant of the signs. Of two zeros it is zero."""
     y, x = g.narrow(n.node)
     rise, run = g("Abs", y), g("Abs", x)
     zero, one = g.like(0, n.dtype), g.like(1, n.dtype)
@@ -193,7 +193,8 @@ def _sign(g: Writer, n: Call, *_: str) -> str:
     if n.node.op.name == "signbit":
         return str(negative)
     size = g("Abs", g.narrow(n.node)[0])
-    return str(g("Where", negative, g("Neg", size), size))
+    # A product, for onnxruntime's Where loses the sign of a zero.
+    return str(g("Mul", size, g("Where", negative, g.like(-1, n.dtype), g.like(1, n.dtype))))
 
 
 @form("remainder")
