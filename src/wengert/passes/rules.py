@@ -191,10 +191,13 @@ def _where_again(node: Node) -> Node | None:
     """Rewrite where(c, where(c, x, y), z) to where(c, x, z), where(c, x, where(c, y, z)) to where(c, x, z)."""
     condition, x, y = node.inputs
     if is_op(x, "where") and x.inputs[0] is condition and _replacement(node, x):
-        return build("where", (condition, x.inputs[1], y), node)
-    if is_op(y, "where") and y.inputs[0] is condition and _replacement(node, y):
-        return build("where", (condition, x, y.inputs[2]), node)
-    return None
+        x = x.inputs[1]
+    elif is_op(y, "where") and y.inputs[0] is condition and _replacement(node, y):
+        y = y.inputs[2]
+    else:
+        return None
+    # Numbers alone do not say of what dtype the choice is.
+    return build("where", (condition, x, y), node) if isinstance(x, Node) or isinstance(y, Node) else None
 
 
 @_rule("truth of a truth", "not_equal")

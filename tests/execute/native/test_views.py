@@ -133,6 +133,17 @@ def test_masks_inside_of_masks(bad: float) -> None:
     agree(lambda n: wg.where(n != 0, 8 // wg.where(n != 0, n, 1), 0), n)
 
 
+def test_masks_inside_of_masks_of_numbers() -> None:
+    """What is chosen may be a literal, whose dtype is that of what it stands beside."""
+    x = wg.tensor(np.array([1.0, -2.0, 0.0], np.float32))
+
+    def f(x: Any) -> Any:
+        c = x > 0
+        return wg.where(c, 2, wg.where(c, x, 0.5)), wg.where(c, wg.where(c, 3, x), 4), wg.where(c, 5, wg.where(c, x, x))
+
+    agree(f, x)
+
+
 @settings(max_examples=60)
 @given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.sampled_from([np.float32, np.float64]))
 def test_numbers_of_products(c: float, d: float, dtype: Any) -> None:
