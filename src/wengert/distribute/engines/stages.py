@@ -144,7 +144,7 @@ class OneStage:
             for act in self.program.lists[self.place]:
                 if act.what == "run":
                     task = tasks.tasks[act.value]
-                    arrays = fed([given(store, v, tasks.specs[v]) for v in task.inputs])
+                    arrays = self._fed([given(store, v, tasks.specs[v]) for v in task.inputs])
                     store.update(zip(task.outputs, self.executors[act.value].run(arrays), strict=True))
                 elif act.what == "receive":
                     store[act.value] = self.links.receive(tasks.specs[act.value], self.others[act.other])

@@ -27,7 +27,7 @@ Run = Callable[..., Any]
 
 
 class _Refusal(NamedTuple):
-    """What a run raises where a condition does not hold."""
+    """The error that a run raises where a condition does not hold: its class and its text."""
 
     exc_type: type[Exception]
     msg: str
