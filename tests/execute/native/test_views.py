@@ -159,10 +159,14 @@ def test_numbers_of_products(c: float, d: float, dtype: Any) -> None:
 
 
 def test_numbers_of_products_do_not_overflow() -> None:
-    x = wg.tensor(np.array([1e200, 1e-200]))
+    x, y = wg.tensor(np.array([1e200, 1e-200])), wg.tensor(np.array([1e-200, 1e200]))
     agree(lambda x: (1e-150 * x) * (1e-150 * x) * 1e100, x)
-    agree(lambda x: 1e200 * (1e-200 * x), x)
+    agree(lambda x: (1e200 * (1e-200 * x), 1e300 * (1e-300 * x), 1e-10 * (1e10 * x)), x)
+    agree(lambda x, y: ((2.0**600 * x) * (2.0**-601 * y), (1e100 * x) * (1e-100 * y)), x, y)
+    tiny, big = wg.tensor(np.array([1.2e-42], np.float32)), wg.tensor(np.array([1e38], np.float32))
+    agree(lambda x, y: ((100 * x) * (0.0001 * y), (8 * x) * (0.01 * y), (8 * x) * (0.125 * y)), tiny, big)
     assert ops(lambda x: -0.5 * (2.0 * x), x)["multiply"] == 0
+    assert ops(lambda x, y: (-0.5 * x) * (2.0 * y), x, y)["multiply"] == 1
 
 
 def test_nothing() -> None:

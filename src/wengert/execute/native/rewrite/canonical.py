@@ -259,21 +259,27 @@ def _chosen(entry: Any, condition: Any, node: Node) -> Any:
 
 
 def _numbers_together(node: Node) -> Node | None:
-    """Rewrite c (d x) as (c d) x, and (c x) (d y) as ((c d) x) y where that makes no intermediate value larger."""
-    if node.spec.dtype.kind != "f" or not _float32_or_64(node):
+    """Rewrite c (d x) as (c d) x, and (c x) (d y) as x y where c d is 1 or -1.
+
+    The numbers are small, so that this is rounding but for what lies within a factor of 16 of the largest or the
+    smallest numbers.
+    """
+    if not _float32_or_64(node):
         return None
     factors = [_factor(e) for e in node.inputs]
     known = [c for c in (*map(number, node.inputs), *(f[0] for f in factors if f)) if c is not None]
-    if len(known) != 2 or not any(factors):
+    if len(known) != 2 or not any(factors) or not all(1 / 16 <= abs(c) <= 16 for c in known):
         return None
     c = float(known[0]) * float(known[1])
     rest = [f[1] if f else e for f, e in zip(factors, node.inputs, strict=True) if f or number(e) is None]
     if not all(isinstance(r, Node) and r.spec == node.spec for r in rest):
         return None
-    if not 2**-16 <= abs(c) <= (2**16 if len(rest) == 1 else 1):
+    if len(rest) == 1:
+        return build("multiply", (rest[0], c), node)
+    if abs(c) != 1:
         return None
-    made = build("multiply", (rest[0], c), node)
-    return made if len(rest) == 1 else build("multiply", (made, rest[1]), node)
+    x, y = rest
+    return build("multiply", (x if c == 1 else build("negative", (x,), node), y), node)
 
 
 def _factor(entry: Any) -> tuple[Any, Any] | None:
