@@ -7,6 +7,7 @@ t10k-images and t10k-labels, or t10k alone (then the last tenth of its images is
     python examples/mnist.py --data DIR --model cnn
     python examples/mnist.py --data DIR --jit
     python examples/mnist.py --data DIR --ranks 2
+    python examples/mnist.py --data DIR --resume run
     python examples/mnist.py --data DIR --tensorboard runs/mnist
 """
 
@@ -114,6 +115,7 @@ def main() -> None:
     parser.add_argument(
         "--ranks", type=int, default=1, help="processes that share each batch, by MPI (default %(default)s)"
     )
+    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="folder to keep the run in, and to go on from")
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
     parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="folder for TensorBoard: loss, weights, graph")
     parser.add_argument("--out", type=Path, default=Path("mnist.svg"), help="picture of the loss (default %(default)s)")
@@ -133,7 +135,8 @@ def main() -> None:
     model = make_model(args.model)
     epochs = args.epochs or (30 if args.model == "mlp" else 8)
     optimizer = wg.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.01)
-    steps = epochs * -(-len(x) // args.batch)
+    every = -(-len(x) // args.batch)
+    steps = epochs * every
     schedule = wg.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     count = sum(p.size for p in model.parameters())
     print(f"{len(x)} images to train on, {len(held_x)} held out; {args.model} with {count:,} parameters")
@@ -148,12 +151,16 @@ def main() -> None:
     train = wg.jit(step) if args.jit else step
     if args.ranks > 1:
         train = wg.distribute.jit(step, mesh=wg.distribute.Mesh(data=args.ranks), in_specs=("data", "data"))
-    curve = []
-    started = time.perf_counter()
     rng = np.random.default_rng(args.seed)
+    state = {"model": model, "optimizer": optimizer, "schedule": schedule, "shifts": rng}
+    # All ranks save and load together, after each epoch; a process alone does so too.
+    found = wg.distribute.load_checkpoint(args.resume, **state) if args.resume else None
+    curve: list[float] = list(found["curve"]) if found else []
+    begun = len(curve)
+    started = time.perf_counter()
     batches = (
         batch
-        for epoch in range(epochs)
+        for epoch in range(begun // every, epochs)
         for batch in wg.data.batches(
             shifted(x, args.shift, rng), y, size=args.batch, shuffle=True, seed=args.seed + epoch
         )
@@ -162,16 +169,18 @@ def main() -> None:
         writer = stack.enter_context(SummaryWriter(args.tensorboard)) if args.tensorboard else None
         if writer:
             writer.add_graph(model, wg.spec((args.batch, 1, 28, 28)))
-        for xb, yb in (bar := wg.train.progress(batches, "training", total=steps)):
+        for xb, yb in (bar := wg.train.progress(batches, "training", total=steps - begun)):
             curve.append(train(xb, yb).item())
             schedule.step()
             bar.note(f"loss {curve[-1]:.3f}")
+            if args.resume and len(curve) % every == 0:
+                wg.distribute.save_checkpoint(args.resume, step=len(curve), keep=2, curve=curve, **state)
             if writer:
-                watch(writer, model, curve, every=steps // epochs)
+                watch(writer, model, curve, every=every)
     seconds = time.perf_counter() - started
 
     print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")
-    print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / steps * 1e3:.2f} ms a step")
+    print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / max(1, steps - begun) * 1e3:.2f} ms a step")
     if args.jit and args.ranks == 1:
         one = next(wg.data.batches(x, y, size=args.batch))
         eager, compiled = (

@@ -118,6 +118,10 @@ def test_a_step_that_was_called_knows_what_its_calls_take() -> None:
     step = dist.jit(lambda x: wg.tanh(x).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
     x = wg.ones(8, 4)
     assert step.time.outside == float("inf")
+    step(x)
+    assert step.time.outside == float("inf")  # the first call traces and compiles
+    step(wg.ones(16, 4))
+    assert step.time.outside == float("inf")
     for _ in range(3):
         step(x)
     assert 0 < step.time.outside < 1

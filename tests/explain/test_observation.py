@@ -108,6 +108,7 @@ ALLOWED = {
                     "setattr(Graph, _name, _lazy_method(_name, _module))"},
     "core/ops/declare.py": {"setattr(spec, op.result, spec_of(spec.shape, result_dtype(op, spec.dtype)))"},
     "core/ops/op.py": {"setattr(holder, name, first)", "setattr(holder, name, rule)"},
+    "distribute/program.py": {"setattr(module, name, _joined(buffer))"},  # the buffers of a copy
     "execute/interpreter.py": {"Graph.__call__ = call"},
     "execute/scheduler.py": {"Graph.run = run_parallel"},
     "explain/gradients/edges.py": {"setattr(copy, name, getattr(entry, name))"},

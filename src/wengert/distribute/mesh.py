@@ -166,6 +166,9 @@ class Transport:
         """
         return None
 
+    def leave(self) -> None:
+        """Note that this rank has left a step in its middle, in which others wait for what it does not send."""
+
     def one_thread(self) -> AbstractContextManager[Any]:
         """Return a block for one thread of this process at a time: a program's run, or a collective."""
         return nullcontext()

@@ -18,7 +18,7 @@ import socket
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,12 @@ class Checkpoint:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
 
 
 def save_checkpoint(

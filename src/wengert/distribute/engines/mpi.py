@@ -208,9 +208,13 @@ class MPITransport(Transport):
         if self.broken:
             fail(
                 GraphError,
-                f"rank {self.rank} has given up a collective that other ranks are still in",
+                f"rank {self.rank} has left a step that other ranks are still in",
                 "What it was sent, and what it sends, is lost: start the job again, from its last checkpoint.",
             )
+
+    def leave(self) -> None:
+        """Note that this rank has left a step in its middle, in which others wait for it."""
+        self.broken.append("a step")
 
     def exchanges(self, mesh: Mesh) -> Exchanges | None:
         """Return what moves a program's collectives on a mesh: all ranks ask for it at the same time."""

@@ -11,7 +11,7 @@ from ...core.spec import Spec
 from ...execute.jit.executor import Executor, executor
 from ...ops.collective.group import entered
 from ..mesh import OnMesh
-from ..pipeline.program import Pipelined
+from ..pipeline.program import Act, Pipelined
 from ..pipeline.tasks import Task
 from ..placing.partition import Partitioned
 from ..placing.placement import is_whole
@@ -133,7 +133,6 @@ class OneStage:
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""
-        tasks = self.program.tasks
         there = _there(feeds[0])
         store: dict[int, Any] = dict(zip(there, self._fed([*there.values()]), strict=True))
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
@@ -141,21 +140,30 @@ class OneStage:
                 self.links = self._linked()
             if not self.executors:
                 self._compile()
-            for act in self.program.lists[self.place]:
-                if act.what == "run":
-                    task = tasks.tasks[act.value]
-                    arrays = self._fed([given(store, v, tasks.specs[v]) for v in task.inputs])
-                    store.update(zip(task.outputs, self.executors[act.value].run(arrays), strict=True))
-                elif act.what == "receive":
-                    store[act.value] = self.links.receive(tasks.specs[act.value], self.others[act.other])
-                elif act.what == "send":
-                    self.links.send(store[act.value], self.others[act.other])
-                else:
-                    self.links.hand(store[act.value], self.others[act.other])
-                for v in act.done:
-                    store.pop(v, None)
-            self.links.finish()
+            try:
+                for act in self.program.lists[self.place]:
+                    self._act(act, store, self.links)
+                self.links.finish()
+            except BaseException:
+                self.group.transport.leave()
+                raise
         return [self._left(_left(self.program, self.ranks[0], store))]
+
+    def _act(self, act: Act, store: dict[int, Any], links: Links) -> None:
+        """Do one thing of this place's list."""
+        tasks = self.program.tasks
+        if act.what == "run":
+            task = tasks.tasks[act.value]
+            arrays = self._fed([given(store, v, tasks.specs[v]) for v in task.inputs])
+            store.update(zip(task.outputs, self.executors[act.value].run(arrays), strict=True))
+        elif act.what == "receive":
+            store[act.value] = links.receive(tasks.specs[act.value], self.others[act.other])
+        elif act.what == "send":
+            links.send(store[act.value], self.others[act.other])
+        else:
+            links.hand(store[act.value], self.others[act.other])
+        for v in act.done:
+            store.pop(v, None)
 
     def _linked(self) -> Links:
         return links(self.group.transport)
