@@ -430,3 +430,27 @@ def test_what_is_refused() -> None:
     with pytest.raises(wg.GraphError, match=r"in '1.0' is of stage 0, and takes what .* of stage 1 gives") as caught:
         trained(chain(), mesh, dist.Pipeline("pipe", 2, stages=["1", "0"]))(x)
     assert os.path.basename(__file__) in str(caught.value)
+
+
+@pytest.mark.parametrize("axes", [{"pipe": 2}, {"pipe": 2, "data": 2}], ids=["alone", "beside data"])
+def test_errors_name_ranks_of_the_whole_mesh(axes: dict[str, int]) -> None:
+    wg.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(2)))
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    mesh = wg.distribute.Mesh(**axes)
+    spec = "data" if "data" in axes else None
+    run = wg.distribute.jit(step, mesh=mesh, in_specs=(spec, spec), pipeline=wg.distribute.Pipeline("pipe", micro=2))
+    labels = np.zeros(8, np.int64)
+    labels[-1] = 77
+    with pytest.raises(wg.RangeError, match="target 77") as caught:
+        run(wg.ones(8, 4), wg.asarray(labels))
+    last = {k: n - 1 for k, n in axes.items()}
+    assert any(f"raised on rank {mesh.rank(last)} of {mesh}" in note for note in caught.value.__notes__)

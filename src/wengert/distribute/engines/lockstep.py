@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,18 @@ from ...ops.collective.finding import collectives, subgraphs
 from ..placing.partition import Partitioned
 from .simulation import Simulation
 
+# What adds to the error of a rank, by number, whose it is.
+Telling = Callable[[int], AbstractContextManager[None]]
 
-def run_lockstep(program: Partitioned, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
+
+def run_lockstep(
+    program: Partitioned, feeds: Sequence[Sequence[Any]], telling: Telling | None = None
+) -> list[list[Any]]:
     """Return every rank's outputs of a program for every rank's inputs.
 
-    All ranks compute a node before any computes the next one; those whose operands are the same objects share one
-    result. A graph with loops or branches that hold collectives is run by ranks that take turns.
+    `telling` adds to an error whose it is; None does so by the program's mesh. All ranks compute a node before any
+    computes the next one; those whose operands are the same objects share one result. A graph with loops or branches
+    that hold collectives is run by ranks that take turns.
     """
     graph, mesh = program.graph, program.mesh
     if any(True for n in graph.nodes for v in subgraphs(n) for _ in collectives(v)):
@@ -32,13 +39,18 @@ def run_lockstep(program: Partitioned, feeds: Sequence[Sequence[Any]]) -> list[l
     with np.errstate(all="ignore"):  # infinities and NaNs are values
         for node in graph.nodes:
             if node not in values:
-                values[node] = _each(node, values, program)
+                values[node] = _each(node, values, program, telling or program.telling)
             for done in last_uses.get(node, ()):
                 del values[done]
     return [[values[n][r] for n in graph.outputs] for r in ranks]
 
 
-def _each(node: Node, values: dict[Node, list[Any]], program: Partitioned) -> list[Any]:
+def _each(
+    node: Node,
+    values: dict[Node, list[Any]],
+    program: Partitioned,
+    telling: Telling,
+) -> list[Any]:
     mesh = program.mesh
     together = node.op.facets.get("collective")
     if together is None:
@@ -48,7 +60,7 @@ def _each(node: Node, values: dict[Node, list[Any]], program: Partitioned) -> li
             operands = [values[e][rank] if isinstance(e, Node) else e for e in node.inputs]
             key = tuple(map(id, operands))
             if key not in known:
-                with program.telling(rank):
+                with telling(rank):
                     known[key] = compute(node, operands)
             found.append(known[key])
         return found

@@ -74,7 +74,9 @@ class LockstepStages:
         rows = [[given(stores[r], v, s) for v, s in zip(task.inputs, specs, strict=True)] for r in ranks]
         whole = (None,) * len(mesh.names)
         program = Partitioned(task.graph, mesh, (whole,) * len(specs), (whole,) * len(task.outputs), {})
-        for rank, found in zip(ranks, run_lockstep(program, rows), strict=True):
+        # The ranks of a stage are those of a mesh of their own: errors name them by the whole one.
+        done = run_lockstep(program, rows, lambda r: self.program.telling(ranks[r]))
+        for rank, found in zip(ranks, done, strict=True):
             stores[rank].update(zip(task.outputs, found, strict=True))
 
 
