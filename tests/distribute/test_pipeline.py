@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from wengert import distribute as dist
 from wengert import nn
 from wengert.core.graph.evaluate import run
 from wengert.core.spec import spec_of
+from wengert.distribute.engines import stages
 from wengert.distribute.engines.job import lack
 from wengert.distribute.pipeline.program import Pipelined
 from wengert.distribute.pipeline.schedule import played
@@ -454,3 +456,54 @@ def test_errors_name_ranks_of_the_whole_mesh(axes: dict[str, int]) -> None:
         run(wg.ones(8, 4), wg.asarray(labels))
     last = {k: n - 1 for k, n in axes.items()}
     assert any(f"raised on rank {mesh.rank(last)} of {mesh}" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("state", ["everywhere", "stages"])
+@pytest.mark.parametrize("axes", [{"pipe": 2}, {"pipe": 2, "data": 2}], ids=["alone", "beside data"])
+def test_budgets_of_memory(axes: dict[str, int], state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A task has what is left beside what its place keeps, and computes the same."""
+    made_of = []
+    real = stages.executor
+
+    def noted(graph: Any, donated: Any = None, limit: Any = None, **options: Any) -> Any:
+        made = real(graph, donated, limit, **options)
+        made_of.append((made, limit))
+        return made
+
+    monkeypatch.setattr(stages, "executor", noted)
+    mesh = wg.distribute.Mesh(**axes)
+
+    def work(memory: Any, spill: Any = False) -> list[float]:
+        wg.manual_seed(0)
+        layers = (nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(6))) for _ in range(2))
+        model = nn.Sequential(*layers)
+        optimizer = wg.optim.AdamW(model.parameters(), lr=0.01)
+
+        def step(x: Any) -> Any:
+            loss = (model(x) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        spec = "data" if "data" in axes else None
+        pipeline = wg.distribute.Pipeline("pipe", micro=2, state=state)
+        options = {"mesh": mesh, "in_specs": (spec,), "pipeline": pipeline, "memory": memory, "spill": spill}
+        run = wg.distribute.jit(step, **options)
+        x = wg.tensor(np.random.default_rng(0).normal(size=(2048, 16)).astype(np.float32))
+        return [float(run(x)) for _ in range(3)]
+
+    simulated = wg.distribute.simulate(mesh).run
+    free = simulated(work, None)[0]
+    made_of.clear()
+    for spill in (False, str(tmp_path)):
+        for each in (work, lambda *args: simulated(work, *args)[0]):
+            made_of.clear()
+            found = each("1100kB", spill)
+            assert all(e.memory.growth <= limit.nbytes <= 1_100_000 for e, limit in made_of)
+            assert any(limit.nbytes < 1_100_000 for _, limit in made_of)
+            np.testing.assert_allclose(found, free, rtol=1e-6)
+    with pytest.raises(
+        wg.GraphError, match=r"within 1,000 bytes: place 0 keeps [\d,]+ bytes of values between its tasks"
+    ):
+        work("1kB")

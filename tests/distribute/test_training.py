@@ -194,8 +194,6 @@ def test_a_budget_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(kept, free, rtol=1e-6)
     with pytest.raises(wg.GraphError, match="cannot run within 1,000 bytes"):
         work("1kB")
-    with pytest.raises(wg.GraphError, match="a pipeline and memory="):
-        dist.jit(len, mesh=dist.Mesh(pipe=2), memory="1GB", pipeline=dist.Pipeline("pipe", 2))
     with pytest.raises(wg.GraphError, match="spill=True and no memory"):
         dist.jit(len, mesh=mesh, spill=True)
 

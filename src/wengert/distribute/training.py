@@ -400,7 +400,8 @@ def jit(
         all_reduced (sequence parallelism).
     pipeline: how the step is cut into stages and microbatches along a mesh axis: :class:`Pipeline`.
     memory, spill: a budget of memory for each rank beside what it is given, kept to as :func:`wengert.jit` does: values
-        are computed again, or spilled to a file. Collectives are then waited for where they stand. Native code has it.
+        are computed again, or spilled to a file. Collectives are then waited for where they stand. A task of a pipeline
+        has what is left beside the values that its place keeps between tasks. Native code has it.
     engine: "native" or "xla", where each rank is a device of JAX's; "auto"; None for that of :class:`wengert.engine`,
         or native code.
     blocks: the number of blocks, by mesh axis, that what is split over it is cut into, whatever the number of ranks: 1,
@@ -450,12 +451,6 @@ def jit(
         if axis is not None:
             mesh.size_of(axis)
     pipeline = as_pipeline(pipeline, mesh, "jit")
-    if pipeline is not None and memory is not None:
-        fail(
-            GraphError,
-            f"jit on {mesh} with a pipeline and memory={memory!r}",
-            "Each task of a pipeline is a program of its own: leave memory out, and take more microbatches.",
-        )
     check_blocks("jit", mesh, blocks, pipeline is not None, engine)
     if spill and memory is None:
         fail(GraphError, f"jit on {mesh} with spill={spill!r} and no memory", 'Say how much: memory="2GB".')

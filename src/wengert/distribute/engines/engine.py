@@ -23,7 +23,7 @@ from ..placing.sharded import Sharded, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .simulation import Simulation
-from .stages import LockstepStages, OneStage, fed
+from .stages import LockstepStages, OneStage, StagesInTurns, fed
 from .xla import OnDevices
 from .xla_stages import StageOnDevice, StagesOnDevices
 
@@ -125,7 +125,9 @@ def engine_for(
             return StageOnDevice(program, group) if isinstance(group, OnMesh) else StagesOnDevices(program)
         return OnDevices(program, donated, replaced)
     if isinstance(program, Pipelined):
-        return OneStage(program, group) if isinstance(group, OnMesh) else LockstepStages(program)
+        if isinstance(group, OnMesh):
+            return OneStage(program, group, limit)
+        return LockstepStages(program) if limit is None else StagesInTurns(program, limit)
     if isinstance(group, OnMesh):
         return OneRank(program, group, limit)
     return Lockstep(program) if limit is None else InTurns(program, limit)

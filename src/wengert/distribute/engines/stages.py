@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...core.errors import error
 from ...core.spec import Spec
 from ...execute.jit.executor import Executor, executor
+from ...execute.native.budget.within import BudgetError, Limit
 from ...ops.collective.group import entered
 from ..mesh import OnMesh
 from ..pipeline.program import Act, Pipelined
@@ -19,6 +24,7 @@ from ..placing.sharded import is_at
 from .agreement import Agreement
 from .links import Links, links
 from .lockstep import run_lockstep
+from .simulation import Simulation
 
 
 class LockstepStages:
@@ -80,6 +86,75 @@ class LockstepStages:
             stores[rank].update(zip(task.outputs, found, strict=True))
 
 
+class StagesInTurns(LockstepStages):
+    """All ranks of a pipeline in this process, whose tasks are native code within a limit of memory."""
+
+    def __init__(self, program: Pipelined, limit: Limit) -> None:
+        super().__init__(program)
+        places = [limits(program, place, limit) for place in range(program.places)]
+        self.limits = {t: least(found[t] for found in places if t in found) for t in set().union(*places)}
+        self.number = {id(task): i for i, task in enumerate(program.tasks.tasks)}
+        self.executors: dict[int, Executor] = {}
+
+    def _do(self, task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
+        number = self.number[id(task)]
+        if number not in self.executors:
+            with _telling_limit(self.limits[number]):
+                self.executors[number] = executor(task.graph, None, self.limits[number])
+        specs = [n.spec for n in task.graph.inputs]
+        rows = [[given(stores[r], v, s) for v, s in zip(task.inputs, specs, strict=True)] for r in ranks]
+        jobs = [partial(self._run, number, rank, row) for rank, row in zip(ranks, rows, strict=True)]
+        for rank, found in zip(ranks, Simulation(mesh).run_each(jobs), strict=True):
+            stores[rank].update(zip(task.outputs, found, strict=True))
+
+    def _run(self, number: int, rank: int, row: Sequence[Any]) -> list[Any]:
+        with self.program.telling(rank):
+            return self.executors[number].run(fed(row))
+
+
+def limits(program: Pipelined, place: int, limit: Limit) -> dict[int, Limit]:
+    """Return the limits of a place's tasks, by number: what is left beside the values that the place keeps then.
+
+    Equal tasks have the least of theirs, so that they are compiled once. Raises BudgetError where nothing is left.
+    """
+    found: dict[str, list[int]] = {}
+    kept = program.kept_before(place)
+    tasks = program.tasks.tasks
+    for number in kept:
+        found.setdefault(tasks[number].graph.structural_hash, []).append(number)
+    made: dict[int, Limit] = {}
+    for equal in found.values():
+        most = max(kept[n] for n in equal)
+        if limit.nbytes is not None and most >= limit.nbytes:
+            raise error(
+                BudgetError,
+                f"a pipeline on {program.mesh} within {limit.nbytes:,} bytes: place {place} keeps {most:,} bytes of "
+                "values between its tasks",
+                'Allow more, or keep less: more microbatches with schedule="1f1b", or wg.checkpoint in its layers.',
+            )
+        left = None if limit.nbytes is None else limit.nbytes - most
+        made.update({n: limit._replace(nbytes=left) for n in equal})
+    return made
+
+
+@contextmanager
+def _telling_limit(limit: Limit | None) -> Iterator[None]:
+    """Return a block whose errors of a budget say that it is what is left for a task."""
+    try:
+        yield
+    except BudgetError as e:
+        assert limit is not None
+        e.add_note(
+            f"a task of the pipeline has {limit.nbytes:,} bytes, beside those that its place keeps between tasks"
+        )
+        raise
+
+
+def least(found: Iterable[Limit]) -> Limit:
+    """Return the limit of the fewest bytes."""
+    return min(found, key=lambda limit: math.inf if limit.nbytes is None else limit.nbytes)
+
+
 def _there(values: Sequence[Any]) -> dict[int, Any]:
     """Return the inputs that a rank has, by number."""
     return {i: x for i, x in enumerate(values) if x is not None}
@@ -105,8 +180,8 @@ def fed(values: Sequence[Any]) -> list[Any]:
 class OneStage:
     """One rank of a pipeline, whose tasks are native code; the others run elsewhere."""
 
-    def __init__(self, program: Pipelined, group: OnMesh) -> None:
-        self.program, self.group = program, group.on(program.mesh)
+    def __init__(self, program: Pipelined, group: OnMesh, limit: Limit | None = None) -> None:
+        self.program, self.group, self.limit = program, group.on(program.mesh), limit
         rank = group.transport.rank
         self.ranks: Sequence[int] = (rank,)
         here = program.mesh.coordinates(rank)
@@ -124,13 +199,16 @@ class OneStage:
     def _compile(self) -> None:
         """Compile what this place runs: equal graphs once."""
         known: dict[str, Executor] = {}
-        exchanges = self.group.transport.exchanges(self.program.mesh)
+        # What moves while other steps run needs memory that no budget knows of.
+        exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
+        within = {} if self.limit is None else limits(self.program, self.place, self.limit)
         for act in self.program.lists[self.place]:
             if act.what == "run":
                 graph = self.program.tasks.tasks[act.value].graph
                 key = graph.structural_hash
                 if key not in known:
-                    known[key] = executor(graph, exchanges=exchanges)
+                    with _telling_limit(within.get(act.value)):
+                        known[key] = executor(graph, None, within.get(act.value), exchanges=exchanges)
                 self.executors[act.value] = known[key]
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -219,16 +219,24 @@ class Pipelined:
 
     def kept(self, place: int) -> int:
         """Return the most bytes of values, beside the program's inputs, that a place has between two of its tasks."""
+        return max((with_it for _, _, with_it in self._held(place)), default=0)
+
+    def kept_before(self, place: int) -> dict[int, int]:
+        """Return the bytes of such values that a place has when a task of it begins, by the task's number."""
+        return {act.value: before for act, before, _ in self._held(place) if act.what == "run"}
+
+    def _held(self, place: int) -> Iterator[tuple[Act, int, int]]:
+        """Give a place's acts, with the bytes of values that it has before one, and when it is done."""
         specs, start = self.tasks.specs, len(self.graph.inputs)
-        held, most = 0, 0
+        held = 0
         for act in self.lists[place]:
+            before = held
             if act.what == "run":
                 held += sum(specs[v].nbytes for v in self.tasks.tasks[act.value].outputs)
             elif act.what == "receive":
                 held += specs[act.value].nbytes
-            most = max(most, held)
+            yield act, before, held
             held -= sum(specs[v].nbytes for v in act.done if v >= start)
-        return most
 
     def moved(self, place: int) -> int:
         """Return the bytes that a rank of a place sends to others along the pipeline in a step, results left out."""
