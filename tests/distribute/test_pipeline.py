@@ -507,3 +507,35 @@ def test_budgets_of_memory(axes: dict[str, int], state: str, monkeypatch: pytest
         wg.GraphError, match=r"within 1,000 bytes: place 0 keeps [\d,]+ bytes of values between its tasks"
     ):
         work("1kB")
+
+
+def test_tasks_that_cannot_be_compiled_are_told_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = stages.executor, [0]
+
+    def failing(*args: Any, **options: Any) -> Any:
+        count[0] += 1
+        if count[0] % 2 == 0:
+            raise wg.GraphError("no code for this task")
+        return real(*args, **options)
+
+    monkeypatch.setattr(stages, "executor", failing)
+    mesh = wg.distribute.Mesh(pipe=1)
+
+    def work() -> list[str]:
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+        def loss(x: Any) -> Any:
+            found = (model(x) ** 2).mean()
+            model.zero_grad()
+            found.backward()
+            return found
+
+        run = wg.distribute.jit(loss, mesh=mesh, in_specs=(None,), pipeline=wg.distribute.Pipeline("pipe", micro=2))
+        told = []
+        for _ in range(2):
+            with pytest.raises(wg.GraphError) as caught:
+                run(wg.ones(8, 4))
+            told.append(str(caught.value))
+        return told
+
+    assert wg.distribute.simulate(mesh).run(work)[0] == ["no code for this task"] * 2

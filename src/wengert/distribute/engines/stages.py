@@ -94,22 +94,23 @@ class StagesInTurns(LockstepStages):
         places = [limits(program, place, limit) for place in range(program.places)]
         self.limits = {t: least(found[t] for found in places if t in found) for t in set().union(*places)}
         self.number = {id(task): i for i, task in enumerate(program.tasks.tasks)}
-        self.executors: dict[int, Executor] = {}
+        self.executors: dict[tuple[str, Limit], Executor] = {}
 
     def _do(self, task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
-        number = self.number[id(task)]
-        if number not in self.executors:
-            with _telling_limit(self.limits[number]):
-                self.executors[number] = executor(task.graph, None, self.limits[number])
+        limit = self.limits[self.number[id(task)]]
+        key = task.graph.structural_hash, limit
+        if key not in self.executors:
+            with _telling_limit(limit):
+                self.executors[key] = executor(task.graph, None, limit)
         specs = [n.spec for n in task.graph.inputs]
         rows = [[given(stores[r], v, s) for v, s in zip(task.inputs, specs, strict=True)] for r in ranks]
-        jobs = [partial(self._run, number, rank, row) for rank, row in zip(ranks, rows, strict=True)]
+        jobs = [partial(self._run, self.executors[key], rank, row) for rank, row in zip(ranks, rows, strict=True)]
         for rank, found in zip(ranks, Simulation(mesh).run_each(jobs), strict=True):
             stores[rank].update(zip(task.outputs, found, strict=True))
 
-    def _run(self, number: int, rank: int, row: Sequence[Any]) -> list[Any]:
+    def _run(self, task: Executor, rank: int, row: Sequence[Any]) -> list[Any]:
         with self.program.telling(rank):
-            return self.executors[number].run(fed(row))
+            return task.run(fed(row))
 
 
 def limits(program: Pipelined, place: int, limit: Limit) -> dict[int, Limit]:
@@ -199,6 +200,7 @@ class OneStage:
     def _compile(self) -> None:
         """Compile what this place runs: equal graphs once."""
         known: dict[str, Executor] = {}
+        made: dict[int, Any] = {}
         # What moves while other steps run needs memory that no budget knows of.
         exchanges = self.group.transport.exchanges(self.program.mesh) if self.limit is None else None
         within = {} if self.limit is None else limits(self.program, self.place, self.limit)
@@ -209,7 +211,8 @@ class OneStage:
                 if key not in known:
                     with _telling_limit(within.get(act.value)):
                         known[key] = executor(graph, None, within.get(act.value), exchanges=exchanges)
-                self.executors[act.value] = known[key]
+                made[act.value] = known[key]
+        self.executors = made  # all of them, or none where one cannot be compiled
 
     def run(self, feeds: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return this rank's outputs."""
@@ -218,9 +221,9 @@ class OneStage:
         with entered(self.group), self.group.transport.trusting(), self.program.telling(self.ranks[0]):
             if self.links is None:  # once all ranks have agreed on the program
                 self.links = self._linked()
-            if not self.executors:
-                self._compile()
             try:
+                if not self.executors:
+                    self._compile()
                 for act in self.program.lists[self.place]:
                     self._act(act, store, self.links)
                 self.links.finish()
