@@ -25,6 +25,32 @@
     return fillText.call(this, text, x, y, ...rest);
   };
 
+  /** What the page has put off and not yet begun: timers that run once, and frames. */
+  const awaited = new Set();
+  const later = window.setTimeout;
+  for (const [begin, end] of [["setTimeout", "clearTimeout"], ["requestAnimationFrame", "cancelAnimationFrame"]]) {
+    const [start, stop] = [window[begin], window[end]];
+    window[begin] = (action, ...rest) => {
+      const id = start((...given) => {
+        awaited.delete(`${begin} ${id}`);
+        return action(...given);
+      }, ...rest);
+      awaited.add(`${begin} ${id}`);
+      return id;
+    };
+    window[end] = (id) => {
+      awaited.delete(`${begin} ${id}`);
+      stop(id);
+    };
+  }
+
+  /** Until the page has put nothing off. */
+  const rest = async () => {
+    for (const begun = performance.now(); awaited.size > 0; await new Promise((done) => later(done, 10))) {
+      if (performance.now() - begun > 60_000) throw new Error(`after a minute, the page still awaits ${[...awaited]}`);
+    }
+  };
+
   const meet = (a, b) => ({
     left: Math.max(a.left, b.left),
     top: Math.max(a.top, b.top),
@@ -204,5 +230,5 @@
   /** By how many pixels the page is wider than its window. */
   const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
 
-  window.probe = { overlaps, canvasOverlaps, cut, faint, overflow, smallest };
+  window.probe = { rest, overlaps, canvasOverlaps, cut, faint, overflow, smallest };
 })();

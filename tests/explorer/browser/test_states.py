@@ -6,7 +6,9 @@ between machines, and a stored picture says only that something changed. What ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -96,23 +98,52 @@ def test_planted_faults_are_seen(browser: Browser, page_file: Callable[[str], Pa
 
 def at_rest(page: Page) -> bytes:
     """The page's picture once what it works out in the background (a critical path, a what-if) is there."""
-    before = b""
-    for _ in range(20):
-        shot = page.screenshot()
-        if shot == before:
-            break
-        before = shot
-        page.wait_for_timeout(120)
-    return shot
+    page.evaluate("window.probe.rest()")
+    settle(page)
+    return page.screenshot()
+
+
+@pytest.fixture(scope="module")
+def farthest(browser: Browser) -> Iterator[Callable[[bytes, bytes], int]]:
+    """How far two pictures of one size are apart: the largest difference of a pixel's red, green or blue, of 255."""
+    page = browser.new_page()
+
+    def between(one: bytes, other: bytes) -> int:
+        found: int = page.evaluate(
+            """async (pictures) => {
+              const [a, b] = await Promise.all(pictures.map(async (base64) => {
+                const image = new Image();
+                image.src = `data:image/png;base64,${base64}`;
+                await image.decode();
+                const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+                context.drawImage(image, 0, 0);
+                return context.getImageData(0, 0, image.width, image.height).data;
+              }));
+              if (a.length !== b.length) throw new Error("pictures of different sizes");
+              return a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0);
+            }""",
+            [base64.b64encode(picture).decode() for picture in (one, other)],
+        )
+        return found
+
+    yield between
+    page.close()
+
+
+# On a busy machine Chromium may smooth the rim of a circle otherwise: by 2 of 255 levels, which nobody sees.
+UNSEEN = 6
 
 
 @pytest.mark.parametrize("name", ["learner", "transformer"])
-def test_a_link_shows_what_its_sender_saw(browser: Browser, page_file: Callable[[str], Path], name: str) -> None:
-    """A state has one picture, byte by byte, and none looks like another."""
+def test_a_link_shows_what_its_sender_saw(
+    browser: Browser, page_file: Callable[[str], Path], farthest: Callable[[bytes, bytes], int], name: str
+) -> None:
+    """A state has one picture, and none looks like another."""
     shots: dict[str, bytes] = {}
     shown = states(name)[: 3 if name == "learner" else 2]
     for state in shown * 2:
         with opened(browser, page_file(name), state) as (page, _):
             shot = at_rest(page)
-            assert shots.setdefault(state, shot) == shot, state
-    assert len(set(shots.values())) == len(shown)
+            assert farthest(shots.setdefault(state, shot), shot) <= UNSEEN, state
+    for one, other in itertools.combinations(shots.values(), 2):
+        assert farthest(one, other) > 4 * UNSEEN
