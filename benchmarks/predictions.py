@@ -74,7 +74,7 @@ def plans(ranks: int) -> dict[str, tuple[dict[str, int], dict[str, Any]]]:
         "data": ({"data": ranks}, {}),
         "zero": ({"data": ranks}, {"zero": "data"}),
         "pipeline": ({"pipe": ranks}, {"pipeline": dist.Pipeline("pipe", 4)}),
-        "staged pipeline": ({"pipe": ranks}, {"pipeline": dist.Pipeline("pipe", 4, state="stages")}),
+        "pipeline everywhere": ({"pipe": ranks}, {"pipeline": dist.Pipeline("pipe", 4, state="everywhere")}),
     }
     if ranks == 4:
         found["data pipeline"] = {"data": 2, "pipe": 2}, {"pipeline": dist.Pipeline("pipe", 4)}

@@ -1,6 +1,6 @@
 """Memory of a rank by plan: what is resident between steps, and at most during one.
 
-    python benchmarks/ranks_memory.py [--ranks 2] [--width 2048] [--layers 6] [--plans data,zero,staged pipeline]
+    python benchmarks/ranks_memory.py [--ranks 2] [--width 2048] [--layers 6] [--plans data,zero,pipeline]
 
 An MLP is trained with AdamW, each rank with its part of the batch or of the layers; losses are checked against one
 process first.
@@ -22,7 +22,7 @@ import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
 
-PLANS = ("data", "zero", "fsdp", "pipeline", "staged pipeline")
+PLANS = ("data", "zero", "fsdp", "pipeline everywhere", "pipeline")
 
 
 def resident(what: str = "VmRSS") -> int:
@@ -56,7 +56,7 @@ def train(plan: str, width: int, layers: int) -> tuple[list[float], int, int, in
         mesh = dist.Mesh({axis: dist.size()})
         if plan == "fsdp":
             dist.shard(model, mesh, fsdp="data")
-        state = "stages" if plan == "staged pipeline" else "everywhere"
+        state = "everywhere" if "everywhere" in plan else "stages"
         run = dist.jit(
             step,
             mesh=mesh,

@@ -48,7 +48,7 @@ def program(plan: str, ranks: int) -> Any:
 
     places = int(plan.rpartition(" ")[2]) if plan != "data" else 1
     axes = {"data": ranks // places} if ranks > places else {}
-    pipeline = dist.Pipeline("pipe", 8, state="stages") if places > 1 else None
+    pipeline = dist.Pipeline("pipe", 8) if places > 1 else None
     mesh = dist.Mesh({"pipe": places, **axes} if places > 1 else axes)
     made = dist.jit(step, mesh=mesh, in_specs=("data" if axes else None,) * 2, pipeline=pipeline)
     batch = wg.spec((EACH * ranks, LENGTH), "int64")

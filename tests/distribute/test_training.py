@@ -30,7 +30,7 @@ def alone(kind: str) -> np.ndarray:
 
 
 # Every model by every plan is scripts/plans.py, on all engines; here stand those that show most.
-OF_GPT = {"fsdp", "pipeline", "staged pipeline", "data pipeline", "data tensor", "pipeline tensor", "fsdp context"}
+OF_GPT = {"fsdp", "pipeline", "pipeline everywhere", "data pipeline", "data tensor", "pipeline tensor", "fsdp context"}
 # Plans of which two models of the tests are enough every time: what they are made of is in others.
 COMPOSED = {"accumulated", "recomputed", "budget", "spilled", "sequence", "context"}
 

@@ -138,7 +138,7 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "tensor": Mesh(model=2),
         "pipeline": Mesh(pipe=2),
         "pipeline interleaved": Mesh(pipe=2),
-        "staged pipeline": Mesh(pipe=2),
+        "pipeline everywhere": Mesh(pipe=2),
         "context": Mesh(context=2),
         "sequence tensor": Mesh(model=2),
         "fsdp accumulated": Mesh(data=2, pipe=1),
@@ -163,9 +163,9 @@ PLANS: dict[int, dict[str, Mesh]] = {
         "pipeline gpipe": Mesh(pipe=4),
         "data pipeline": Mesh(pipe=2, data=2),
         "fsdp pipeline": Mesh(data=2, pipe=2),
-        "zero staged pipeline": Mesh(pipe=2, data=2),
-        "fsdp staged pipeline": Mesh(data=2, pipe=2),
-        "staged pipeline tensor": Mesh(pipe=2, model=2),
+        "zero pipeline": Mesh(pipe=2, data=2),
+        "fsdp pipeline everywhere": Mesh(data=2, pipe=2),
+        "pipeline tensor everywhere": Mesh(pipe=2, model=2),
         "pipeline tensor": Mesh(pipe=2, model=2),
         "data expert": Mesh(data=2, expert=2),
         "data context": Mesh(data=2, context=2),
@@ -187,7 +187,7 @@ BLOCKS = {"data": 4}
 
 def is_for(plan: str, kind: str, engine: str = "native") -> bool:
     """Whether a plan can be followed with a model: experts need some, sequences positions, some plans native code."""
-    if engine.startswith("xla") and {"budget", "spilled", "blocks", "staged"} & set(plan.split()):
+    if engine.startswith("xla") and {"budget", "spilled", "blocks"} & set(plan.split()):
         return False
     return (kind == "experts" or "expert" not in plan) and (
         kind in TOKENS or not {"context", "sequence"} & set(plan.split())
@@ -228,7 +228,7 @@ def losses(
         pipeline = None
         if words & {"pipeline", "accumulated"}:
             schedule, laps = ("gpipe" if "gpipe" in words else "1f1b"), (2 if "interleaved" in words else 1)
-            state = "stages" if "staged" in words else "everywhere"
+            state = "everywhere" if "everywhere" in words else "stages"
             pipeline = dist.Pipeline("pipe", 2 if "data" in mesh.names else 4, schedule, laps, state=state)
 
         def made(memory: int | None) -> Any:

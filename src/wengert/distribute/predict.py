@@ -619,11 +619,15 @@ def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
             lanes[place].append(Part(label, kind, at[place], at[place] + seconds, moved))
         at[place] += seconds
 
+    def taken(place: int) -> float:
+        """Return the seconds of a place's next act."""
+        return alone[place].acts[begun[place]] / cluster.speed
+
     def message(place: int) -> None:
         """Add a message of a place, which is its next act."""
         act = made.lists[place][begun[place]]
         nbytes = made.tasks.specs[act.value].nbytes
-        add(place, "call", "compute", alone[place].acts[begun[place]] / cluster.speed)
+        add(place, "call", "compute", taken(place))
         begun[place] += 1
         if act.what == "send":
             add(place, f"send to {act.other}", "move", cluster.message, nbytes)
@@ -649,14 +653,17 @@ def _pipelined(made: Pipelined, cluster: Cluster, outside: float) -> Prediction:
             does = any("collective" in n.op.facets and traffic(n)[1] for n in task.graph.nodes)
             measured = _measured(task.graph, made.mesh, cluster, overlaps=False).parts if does else ()
             moved = moves[key] = tuple(p for p in measured if p.kind == "move")
-        while acts[begun[place]].what != "run":
-            message(place)
-        add(place, task.label, "compute", alone[place].acts[begun[place]] / cluster.speed)
+        # What all places do together, they do when the last one is there, whose tasks before it come before it here.
+        is_joint = task.place is None and bool(moved)
+        for each in range(made.places) if is_joint and span.task not in together else [place]:
+            while made.lists[each][begun[each]].what != "run":
+                message(each)
+        if is_joint and span.task not in together:
+            together[span.task] = max(at[each] + taken(each) for each in range(made.places))
+        add(place, task.label, "compute", taken(place))
         begun[place] += 1
-        if task.place is None and moved:
-            # All places do it together: when the last one is there, whose tasks before it come before it here.
-            latest = together.setdefault(span.task, max(at))
-            add(place, "wait for all", "wait", max(0.0, latest - at[place]))
+        if is_joint:
+            add(place, "wait for all", "wait", max(0.0, together[span.task] - at[place]))
         for p in moved:
             add(place, f"{task.label}: {p.label}", p.kind, p.end - p.start, p.moved)
         while begun[place] < len(acts) and acts[begun[place]].what == "send":

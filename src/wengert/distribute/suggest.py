@@ -158,7 +158,7 @@ def _options(ranks: int, micro: Sequence[int]) -> Iterator[dict[str, Any]]:
             rest = {"data": ranks // places} if ranks > places else {}
             for m in micro:
                 name = f"pipeline of {places}, {m} microbatches" + (f", data over {ranks // places}" if rest else "")
-                pipeline = Pipeline("pipe", m, state="stages")
+                pipeline = Pipeline("pipe", m)
                 yield {"name": name, "axes": {"pipe": places, **rest}, "kind": "", "pipeline": pipeline}
 
 

@@ -188,12 +188,6 @@ class StepOnMesh(Jit):
     def _compiler_of(self, traced: Traced, call: Call, captures: Captures, engine: Chosen) -> CompileGraph:
         if engine.name == XLA and self.limit is not None:
             fail(GraphError, f"{self._name} on {self.mesh} with memory= and the engine {engine}", _NATIVE_ONLY)
-        if engine.name == XLA and self.pipeline is not None and self.pipeline.state != "everywhere":
-            fail(
-                GraphError,
-                f"{self._name} on {self.mesh} with {self.pipeline} and the engine {engine}",
-                "State at the stages is an option of native code: leave state out.",
-            )
         if engine.name == XLA:
             refuse_blocks_on_xla(self._name, self.mesh, self.blocks)
         inputs, gathered, wanted = self._placements(traced, call, captures)

@@ -181,8 +181,8 @@ def run_placed(
         inputs_at, outputs_at = [None] * len(values), [None] * len(wholes)
     if isinstance(engine, OnXLA):
         given = [
-            _on_devices(x, p, mesh, engine.ranks, name)
-            for x, p, name in zip(values, program.inputs, names, strict=True)
+            _on_devices(x, p, mesh, engine.ranks, name, at)
+            for x, p, name, at in zip(values, program.inputs, names, inputs_at, strict=True)
         ]
         found = engine.run_placed(given)
     else:
@@ -216,14 +216,14 @@ def _brought(x: Any, at: At | None) -> Any:
     return x.whole() if isinstance(x, Sharded) and x.at not in (None, at) else x
 
 
-def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str) -> Any:
+def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str, at: At | None) -> Any:
     """Return a value as XLA's engines take it: an array of the whole, or the ranks' parts."""
     x = of_tensor(x)
     if not isinstance(x, Sharded):
         return x._data if isinstance(x, Tensor) else x
-    if x.placement == placement and x.mesh == mesh:
+    if x.placement == placement and x.mesh == mesh and x.at == at:
         return x.parts
-    return dict(zip(ranks, parts_of(x, placement, mesh, ranks, name), strict=True))
+    return dict(zip(ranks, parts_of(x, placement, mesh, ranks, name, at), strict=True))
 
 
 def _apart(v: Any, seen: Occupied) -> Any:

@@ -6,7 +6,7 @@ all ranks have the same; or an ndarray, of what no task has made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,31 @@ from ..pipeline.program import Pipelined
 from ..pipeline.tasks import Task
 from ..placing.partition import Partitioned
 from ..placing.placement import is_whole, local_part
+from ..placing.sharded import is_at
 from .lockstep import run_lockstep
 from .stages import LockstepStages, OneStage, given
 from .xla import Parts, devices_of, spread_of
+
+
+class Rows(Mapping[int, Any]):
+    """A value's rows, by rank, of those ranks that have it: ndarrays are made for whoever asks for one."""
+
+    __slots__ = ("rows", "_parts")
+
+    def __init__(self, rows: Mapping[int, Any]) -> None:
+        self.rows = rows
+        self._parts: dict[int, np.ndarray[Any, Any]] = {}
+
+    def __getitem__(self, rank: int) -> Any:
+        if rank not in self._parts:
+            self._parts[rank] = np.asarray(self.rows[rank])[0]
+        return self._parts[rank]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 class Tasks:
@@ -35,7 +57,8 @@ class Tasks:
         self.places: dict[tuple[int, ...], Devices] = {}
         self.is_whole = [is_whole(placement) for placement in program.outputs]
         # The values that are the same on all ranks, and are one array on all their devices.
-        self.same = {i for i, placement in enumerate(program.inputs) if is_whole(placement)}
+        places = zip(program.inputs, program.inputs_at, strict=True)
+        self.same = {i for i, (placement, at) in enumerate(places) if is_whole(placement) and at is None}
         for v, everywhere in zip(program.tasks.outputs, self.is_whole, strict=True):
             maker = program.tasks.makers.get(v)
             if everywhere and maker is not None and (program.places == 1 or program.tasks.tasks[maker].place is None):
@@ -90,33 +113,39 @@ class Tasks:
     # -- what goes in and comes out
 
     def rows_of(self, values: Sequence[Any]) -> dict[int, list[Any]]:
-        """Return the rows of the program's inputs that the ranks here have."""
+        """Return the rows of the program's inputs that the ranks here have; None for what other places have."""
         found: dict[int, list[Any]] = {rank: [] for rank in self.devices.here}
-        whole = self.devices.sharding(SAME)
-        for x, placement in zip(values, self.program.inputs, strict=True):
+        whole, mesh = self.devices.sharding(SAME), self.program.mesh
+        for x, placement, at in zip(values, self.program.inputs, self.program.inputs_at, strict=True):
             if isinstance(x, Mapping):
-                rows: Mapping[int, Any] = x
+                rows: Mapping[int, Any] = x.rows if isinstance(x, Rows) else x
             elif (
-                (holder := held_by(x)) is not None
+                at is None
+                and (holder := held_by(x)) is not None
                 and holder.where is whole
                 and not any(e is not None for e in placement)
             ):
                 rows = self.devices.rows(holder.array)
             else:
-                rows = {rank: local_part(x, placement, self.program.mesh, rank) for rank in found}
+                rows = {rank: local_part(x, placement, mesh, rank) for rank in found}
             for rank in found:
-                found[rank].append(rows[rank])
+                found[rank].append(rows[rank] if is_at(at, mesh, rank) else None)
         return found
 
     def results(self, rows: Mapping[int, Sequence[Any]]) -> list[Any]:
-        """Return the outputs for all rows of them: ndarrays of what is whole, parts by rank of what is split."""
-        devices = self.devices
+        """Return the outputs for all rows of them: ndarrays of what is whole, parts by rank of what is split, or what
+        one place has."""
+        devices, program = self.devices, self.program
         found: list[Any] = []
-        for k, (v, placement, everywhere) in enumerate(
-            zip(self.program.tasks.outputs, self.program.outputs, self.is_whole, strict=True)
+        for k, (v, placement, everywhere, at) in enumerate(
+            zip(program.tasks.outputs, program.outputs, self.is_whole, program.outputs_at, strict=True)
         ):
             of_rank = {rank: row[k] for rank, row in rows.items()}
-            spec = self.program.tasks.specs[v]
+            if at is not None:
+                there = {rank: x for rank, x in of_rank.items() if x is not None}
+                found.append(Rows({rank: devices.row(x, rank, OWN) for rank, x in there.items()}))
+                continue
+            spec = program.tasks.specs[v]
             first = of_rank[devices.here[0]]
             if isinstance(first, np.ndarray):
                 found.append(np.array(first) if everywhere else {rank: np.array(x) for rank, x in of_rank.items()})
@@ -125,7 +154,7 @@ class Tasks:
                 found.append(shown(array, devices.sharding(SAME), devices.is_shared, True))
             else:
                 of_rank = {rank: np.asarray(x)[0] for rank, x in of_rank.items()}
-                spread = spread_of(placement, self.program.mesh)
+                spread = spread_of(placement, program.mesh)
                 found.append(
                     of_rank[devices.here[0]]
                     if everywhere
@@ -148,7 +177,7 @@ class StagesOnDevices(LockstepStages):
         return self.tasks.results(dict(zip(self.ranks, found, strict=True)))
 
     def _moved(self, x: Any, rank: int) -> Any:
-        return self.tasks.devices.row(x, rank, SAME)
+        return self.tasks.devices.row(x, rank, OWN)
 
     def _do(self, task: Task, ranks: Sequence[int], mesh: Any, stores: list[dict[int, Any]]) -> None:
         specs = [n.spec for n in task.graph.inputs]

@@ -23,7 +23,7 @@ from .schedule import SCHEDULES, Span, played
 from .stages import Stages
 from .tasks import NOTHING, Kept, Task, Tasks, tasks_of
 
-STATES = ("everywhere", "stages")
+STATES = ("stages", "everywhere")
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,8 +42,8 @@ class Pipeline:
         sequence of them); None cuts where it costs least.
     batch: for each argument the dimension that is cut into microbatches, or None; a pytree of them that begins like the
         arguments. Left out, it is the first dimension of every argument of a step that :func:`jit` compiles.
-    state: where parameters, their gradients and optimiser state are between the steps of :func:`jit`: "everywhere", or
-        "stages", where the ranks of a stage alone keep what it updates, and nothing of it is sent to others.
+    state: where parameters, their gradients and optimiser state are between the steps of :func:`jit`: at the "stages",
+        whose ranks alone keep what they update, so that nothing of it is sent to others, or "everywhere".
 
     Raises GraphError for anything else.
 
@@ -58,7 +58,7 @@ class Pipeline:
     laps: int = 1
     stages: Any = None
     batch: Any = None
-    state: str = "everywhere"
+    state: str = "stages"
 
     def __post_init__(self) -> None:
         for name in ("micro", "laps"):

@@ -1,14 +1,15 @@
 """Stages: which part of a pipeline computes a node of a training step.
 
 What the batch goes through on its way to the loss (the *forward* nodes) is cut where it costs, or where the user says.
-The backward pass follows: a node runs where what it needs of the forward pass is at hand. Updates run where their
-gradients come out. What the batch does not touch, or what follows from it at next to no cost, has no stage: it is
-computed where it is used.
+The backward pass follows: a node runs where what it needs of the forward pass is at hand, and what makes a parameter's
+gradient of cotangents alone, where the parameter is used. Updates run where their gradients come out. What the batch
+does not touch, or what follows from it at next to no cost, has no stage: it is computed where it is used.
 """
 
 from __future__ import annotations
 
 import fnmatch
+from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -187,6 +188,7 @@ class Stages:
                 if isinstance(e, Node):
                     known.setdefault(e, set()).add(stage)
         later: list[Node] = []
+        sums = self._sums(known)
         for node, phase in self.phase.items():
             if node in self.of:
                 continue
@@ -194,6 +196,8 @@ class Stages:
                 self.of[node] = self.of[node.inputs[0]]
                 continue
             at = self._backward(node, known) if phase is Phase.BACKWARD else self._by_bytes(node)
+            if at is not None and node in sums:
+                at = max((s for s in known[sums[node]] if s <= at), default=at)
             if at is None:
                 later.append(node)
             else:
@@ -204,6 +208,36 @@ class Stages:
         for node in later:
             if node.op is OUTPUT:
                 self.of[node] = self.of[node.inputs[0]]
+
+    def _sums(self, known: dict[Node, set[int]]) -> dict[Node, Node]:
+        """Return what makes gradients of cotangents alone (sums for biases), with the parameters that they update."""
+        phase, found = self.phase, dict[Node, Node]()
+        for node in reversed(list(phase)):
+            if phase[node] is not Phase.BACKWARD or any(e in known for e in node.inputs if isinstance(e, Node)):
+                continue
+            users = self.graph.consumers(node)
+            if users and all(phase.get(n) is Phase.UPDATE for n in users):
+                parameter = self._updated(node, known)
+            else:
+                parameters = {found.get(n) for n in users}
+                parameter = parameters.pop() if len(parameters) == 1 else None
+            if parameter is not None:
+                found[node] = parameter
+        return found
+
+    def _updated(self, gradient: Node, known: dict[Node, set[int]]) -> Node | None:
+        """Return the value of the forward pass that a gradient's update reads first: of its shape, on its way."""
+        seen, waiting = {gradient}, deque([gradient])
+        while waiting:
+            for node in self.graph.consumers(waiting.popleft()):
+                if node in seen or self.phase.get(node) is not Phase.UPDATE:
+                    continue
+                for e in node.inputs:
+                    if isinstance(e, Node) and e in known and e not in self.phase and e.spec == gradient.spec:
+                        return e
+                seen.add(node)
+                waiting.append(node)
+        return None
 
     def _backward(self, node: Node, known: dict[Node, set[int]]) -> int | None:
         """Return the last stage, not after those of the cotangents, that has what a node needs of the forward pass."""

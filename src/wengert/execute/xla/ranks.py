@@ -95,7 +95,8 @@ class Devices:
         """Return a rank's value on its device: of an ndarray, or of what another device has."""
         if isinstance(x, (np.ndarray, np.generic)) and spread.kind == "own":
             x = np.asarray(x)[None]
-        return jax.device_put(x, self.all[rank])
+        with jax.enable_x64(True):  # else JAX halves the width of an ndarray's numbers
+            return jax.device_put(x, self.all[rank])
 
     def joined(self, rows: Mapping[int, Any], spread: Spread, local: Sequence[int]) -> Any:
         """Return the array of the values that this process' ranks have."""
