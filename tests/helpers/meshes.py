@@ -336,6 +336,7 @@ def sums() -> Any:
             found[f"{dtype} {size}"] = dist.all_reduce(x, "ranks").numpy()
             rows = x[: size // n * n].reshape(n, -1)
             found[f"{dtype} {size} in parts"] = dist.reduce_scatter(rows, "ranks", axis=0).numpy()
+            found[f"{dtype} {size} of one"] = dist.broadcast(x, "ranks", root=size % n).numpy()
     odd = wg.tensor(np.array([np.nan, -np.nan, np.inf, -0.0, 1e308])[:: 1 - 2 * (dist.rank() % 2)])
     found["not finite"] = dist.all_reduce(odd, "ranks").numpy().view(np.uint64)
     found["strided"] = dist.all_reduce(wg.tensor(rng.normal(size=(300, 300)))[::2, ::3].mT, "ranks").numpy()

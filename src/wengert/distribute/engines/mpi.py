@@ -419,7 +419,7 @@ class _Line:
         return out
 
     def broadcast(self, x: Any, root: int) -> Any:
-        """Return the array of the rank at a position."""
+        """Return the array of the rank at a position, by MPI's own algorithm."""
         out = x.copy()
         if x.size:
             self.wait(self.comm.Ibcast(self._bytes(out), root))

@@ -334,7 +334,7 @@ def _rows(f: _Function, others: str, stride: str, own_row: str, ranks: str, own:
 
 
 def _moves() -> str:
-    """Return IR of collectives that add nothing up: `share`, `swap`, `hand_on`; `count` counts bytes."""
+    """Return IR of collectives that add nothing up: `share`, `swap`, `spread`, `hand_on`; `count` counts bytes."""
     texts = []
     for name in ("share", "swap"):
         f = _Function(f"void @wengert_mpi_begin_{name}(ptr %f)")
@@ -356,6 +356,20 @@ def _moves() -> str:
         others = f.sub(f.line(f.flight("%f", "line", "ptr"), "ranks"), "1")
         f.do(f"ret i64 {f.value(f'call i64 @came(ptr %f, i64 0, i64 {f.mul(others, 2)})')}")
         texts.append(f.text())
+    f = _Function("void @wengert_mpi_begin_spread(ptr %f)")
+    line = f.flight("%f", "line", "ptr")
+    own, ranks, root, tag = f.line(line, "own"), f.line(line, "ranks"), f.flight("%f", "source"), f.flight("%f", "tag")
+    x, out, nbytes = f.flight("%f", "x", "ptr"), f.flight("%f", "out", "ptr"), f.flight("%f", "count")
+    with f.when(f.value(f"icmp ne i64 {root}, {own}")):
+        f.do(f"call void @receive(ptr %f, i64 0, ptr {out}, i64 {nbytes}, i64 {root}, i64 {tag})")
+        f.put("%f", "state", "1")
+    with f.when(f.value(f"icmp eq i64 {root}, {own}")):
+        with f.loop("0", ranks) as p, f.when(f.value(f"icmp ne i64 {p}, {own}")):
+            f.do(f"call void @send(ptr %f, i64 {f.slot(p, own)}, ptr {x}, i64 {nbytes}, i64 {p}, i64 {tag})")
+        f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {out}, ptr {x}, i64 {nbytes}, i1 false)")
+        f.put("%f", "state", f.sub(ranks, "1"))
+    f.do("ret void")
+    texts.append(f.text())
     f = _Function("void @wengert_mpi_begin_hand_on(ptr %f)")
     source, target, nbytes, tag = (f.flight("%f", name) for name in ("source", "target", "count", "tag"))
     own = f.line(f.flight("%f", "line", "ptr"), "own")
@@ -374,10 +388,11 @@ def _moves() -> str:
         f.put("%f", "state", f.add(count, "1"))
     f.do("ret void")
     texts.append(f.text())
-    f = _Function("i64 @wengert_mpi_advance_hand_on(ptr %f)")
-    posted = f.flight("%f", "state")
-    f.do(f"ret i64 {f.value(f'call i64 @came(ptr %f, i64 0, i64 {posted})')}")
-    texts.append(f.text())
+    for name in ("spread", "hand_on"):
+        f = _Function(f"i64 @wengert_mpi_advance_{name}(ptr %f)")
+        posted = f.flight("%f", "state")
+        f.do(f"ret i64 {f.value(f'call i64 @came(ptr %f, i64 0, i64 {posted})')}")
+        texts.append(f.text())
     return "".join(texts)
 
 
@@ -608,6 +623,6 @@ def text(triple: str) -> str:
 
 def names() -> list[str]:
     """Return the module's functions, without what all of them begin with."""
-    kinds = ["share", "swap", "hand_on", *(f"{n}_{k}" for n in ("whole", "reduce", "scatter") for k in KINDS)]
+    kinds = ["share", "swap", "spread", "hand_on", *(f"{n}_{k}" for n in ("whole", "reduce", "scatter") for k in KINDS)]
     common = ["begin", "finish", "start", "look", "wait", "nothing", "alone"]
     return [*common, *(f"{w}_{k}" for k in kinds for w in ("begin", "advance"))]

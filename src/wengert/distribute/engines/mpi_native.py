@@ -70,7 +70,8 @@ _KINDS = {
 class Layout(NamedTuple):
     """A plan of what a flight does: its code by name, sizes in what that counts, requests, bytes of scratch memory.
 
-    `pairs` are those of a permutation; `tag` is that of its messages, 0 for one that no other flight has.
+    `pairs` are those of a permutation, `root` is who spreads what it has; `tag` is that of its messages, 0 for one that
+    no other flight has.
     """
 
     code: str
@@ -81,6 +82,7 @@ class Layout(NamedTuple):
     requests: int
     scratch: int
     pairs: tuple[tuple[int, int], ...] = ()
+    root: int = -1
     tag: int = 0
 
 
@@ -147,12 +149,21 @@ def _permuted(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> La
     return Layout("hand_on", size * dtype.itemsize, 0, 0, 0, 2, 0, attrs["pairs"])
 
 
+def _spread(size: int, dtype: Any, ranks: int, attrs: Mapping[str, Any]) -> Layout | None:
+    """Return how the root sends all to each rank; of many ranks, MPI lets others pass on what is large."""
+    nbytes = size * dtype.itemsize
+    if ranks > 2 and nbytes > SMALL:
+        return None
+    return Layout("spread", nbytes, 0, 0, 0, ranks - 1, 0, root=attrs["root"])
+
+
 _LAYOUTS: dict[Op, Callable[[int, Any, int, Mapping[str, Any]], Layout | None]] = {
     c.all_reduce: _summed,
     c.reduce_scatter: _scattered,
     c.all_gather: _gathered,
     c.all_to_all: _exchanged,
     c.ppermute: _permuted,
+    c.broadcast_from: _spread,
 }
 
 
@@ -214,7 +225,7 @@ class Flight:
         self.told: Callable[[], str] = str  # what other ranks are told that it is
         self.requests = np.zeros((what.requests, line.width), np.uint8)
         line.room_for(what.requests)
-        source = next((a for a, b in what.pairs if b == line.own), -1)
+        source = next((a for a, b in what.pairs if b == line.own), what.root)
         target = next((b for a, b in what.pairs if a == line.own), -1)
         code = functions()
         words = {

@@ -26,6 +26,8 @@ from .stages import Phase, Stages
 
 # A value of fewer elements that the batch does not touch is computed wherever it is used.
 _FEW = 1024
+# Results of at most so many bytes go to all places in one message; the others each in one of its own, not copied.
+_JOINED = 1 << 14
 
 
 class Turn(NamedTuple):
@@ -378,23 +380,27 @@ class _Cutting:
             maker = self.makers.get(number)
             place = tasks[maker].place if maker is not None else None
             if place is not None:
-                owned.setdefault((place, self.specs[number].dtype), []).append(number)
+                spec = self.specs[number]
+                owned.setdefault((place, spec.dtype, number if spec.nbytes > _JOINED else None), []).append(number)
         if not owned:
             return outputs
         fed: list[Node] = []
         given: list[int] = []
         found: list[Node] = []
-        for (place, _), numbers in owned.items():
+        for (place, *_), numbers in owned.items():
             inputs = [input_node(self.specs[number]) for number in numbers]
             fed += inputs
             given += numbers
             sizes = [n.spec.size for n in inputs]
             rows = tuple(_made(TABLE["reshape"], (n,), shape=(n.spec.size,)) for n in inputs)
-            joined = _made(TABLE["concat"], rows, axis=-1) if len(rows) > 1 else rows[0]
+            joined = _made(TABLE["concat"], rows, axis=-1) if len(rows) > 1 else inputs[0]
             sent = _made(c.broadcast_from, (joined,), over=self.over, ranks=self.places, root=place)
+            if len(rows) == 1:
+                found.append(sent)
+                continue
             at = 0
             for n, size in zip(inputs, sizes, strict=True):
-                part = _made(TABLE["slice"], (sent,), entries=((at, at + size, None),)) if len(rows) > 1 else sent
+                part = _made(TABLE["slice"], (sent,), entries=((at, at + size, None),))
                 found.append(_made(TABLE["reshape"], (part,), shape=n.spec.shape))
                 at += size
         numbers = []
