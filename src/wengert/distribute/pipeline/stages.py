@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 
+import numpy as np
+
 from ...core.errors import GraphError, error, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
@@ -24,9 +26,14 @@ from ...passes.strategies import specs_of_results
 
 # A processor's operations and bytes for a second, of which only the ratio counts.
 FLOPS, BYTES = 4e10, 1e10
+# A value that goes from stage to stage takes so many seconds besides its bytes; not more than this share of a stage,
+# for stages of a small model are to be stages, too.
+_VALUE, _SHARE = 1e-5, 0.05
+# A microbatch's backward pass takes about twice as long as its forward pass, and moves as much.
+_PASSES = 3 / 2
 # What takes less than this share of the forward pass is computed wherever it is used.
 _SLIGHT = 0.005
-# At most so many places are looked at as cuts: those that the fewest bytes cross.
+# At most so many places are looked at as cuts: those that the least crosses.
 _PLACES = 256
 
 
@@ -117,7 +124,10 @@ class Stages:
         return found
 
     def _cut(self, chain: Sequence[Node]) -> dict[Node, int]:
-        """Return the stages of cuts by cost: the dearest as cheap as can be, of those the one that moves least."""
+        """Return the stages of cuts by cost: the dearest as cheap as can be, of those the one that moves least.
+
+        A stage takes what its nodes take, and what the values take that it receives and sends.
+        """
         if len(chain) < self.count:
             fail(
                 GraphError,
@@ -128,23 +138,24 @@ class Stages:
         load = [0.0]
         for node in chain:
             load.append(load[-1] + self.seconds[node])
-        n = len(chain)
+        n, value = len(chain), min(_VALUE, _SHARE * load[-1] / self.count)
+        seconds = [(count * value + nbytes / BYTES) / _PASSES for count, nbytes in crossing]
         # Several results are picked from a node where it is.
         places = [i for i in range(1, n) if chain[i].op is not OUTPUT]
-        places = sorted(sorted(places, key=lambda i: (crossing[i], i))[:_PLACES])
+        places = sorted(sorted(places, key=lambda i: (seconds[i], i))[:_PLACES])
         ends = [*places, n]
-        # best[j]: of cuts of chain[:ends[j]] into stages so far, the dearest stage, the bytes moved, and the cuts.
-        best: list[tuple[float, int, tuple[int, ...]] | None] = [(load[e], 0, ()) for e in ends]
+        # best[j]: of cuts of chain[:ends[j]] into stages so far, the dearest stage, what crosses them, and the cuts.
+        best: list[tuple[float, float, tuple[int, ...]] | None] = [(load[e] + seconds[e], 0.0, ()) for e in ends]
         unit = load[-1] / 50 / self.count  # differences that are none
         for _ in range(1, self.count):
-            following: list[tuple[float, int, tuple[int, ...]] | None] = [None] * len(ends)
+            following: list[tuple[float, float, tuple[int, ...]] | None] = [None] * len(ends)
             for j, e in enumerate(ends):
                 for i in range(j):
                     before = best[i]
                     if before is None:
                         continue
-                    dearest = max(before[0], load[e] - load[ends[i]])
-                    made = dearest, before[1] + crossing[ends[i]], (*before[2], ends[i])
+                    dearest = max(before[0], load[e] - load[ends[i]] + seconds[ends[i]] + seconds[e])
+                    made = dearest, before[1] + seconds[ends[i]], (*before[2], ends[i])
                     known = following[j]
                     if known is None or (made[0] // unit, made[1], made[0]) < (known[0] // unit, known[1], known[0]):
                         following[j] = made
@@ -158,24 +169,19 @@ class Stages:
             found[node] = stage
         return found
 
-    def _crossing(self, chain: Sequence[Node]) -> list[int]:
-        """Return for every place in the chain the bytes of values from before that are used after."""
+    def _crossing(self, chain: Sequence[Node]) -> list[tuple[int, int]]:
+        """Return for every place in the chain how many values from before are used after, and their bytes."""
         last: dict[Node, int] = {}
         for i, node in enumerate(chain):
             for e in node.inputs:
                 if isinstance(e, Node):
                     last[e] = i
-        change = [0] * (len(chain) + 2)
+        change = np.zeros((len(chain) + 2, 2), np.int64)
         for i, node in enumerate(chain):
-            end = last.get(node, i)
-            nbytes = sum(s.nbytes for s in specs_of_results(node))
-            change[i + 1] += nbytes
-            change[end + 1] -= nbytes
-        found, total = [], 0
-        for c in change:
-            total += c
-            found.append(total)
-        return found
+            moved = 1, sum(s.nbytes for s in specs_of_results(node))
+            change[i + 1] += moved
+            change[last.get(node, i) + 1] -= moved
+        return [(count, nbytes) for count, nbytes in change.cumsum(0).tolist()]
 
     # -- what follows from the cuts
 
