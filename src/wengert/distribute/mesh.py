@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
@@ -36,7 +35,7 @@ class Mesh:
     (4, {'data': 1, 'model': 0}, (2, 3))
     """
 
-    __slots__ = ("axes", "names", "size", "_tokens")
+    __slots__ = ("axes", "names", "size", "_steps", "_tokens")
 
     def __init__(self, axes: Mapping[str, int] | None = None, **named: int) -> None:
         if not isinstance(axes, Mapping | None):
@@ -49,17 +48,22 @@ class Mesh:
             if not isinstance(name, str) or not name.isidentifier():
                 fail(GraphError, f"a mesh axis called {name!r}", "It is called by a Python name, such as 'data'.")
             self.axes[name] = whole_number(size, f"a mesh axis {name!r} of {size!r} ranks", "It has one rank or more.")
-        self.size = math.prod(self.axes.values())
+        self.size = 1
+        self._steps: dict[str, int] = {}  # how far apart in rank neighbours along an axis are
+        for name in reversed(self.names):
+            self._steps[name] = self.size
+            self.size *= self.axes[name]
         self._tokens: list[Any] = []
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """Return where a rank stands, by axis. Raises GraphError for a rank that is not in the mesh."""
         if not is_whole_number(rank) or not 0 <= rank < self.size:
             fail(GraphError, f"rank {rank!r} of {self}", f"Its ranks are 0 to {self.size - 1}.")
-        found = {}
-        for name in reversed(self.names):
-            rank, found[name] = divmod(rank, self.axes[name])
-        return {name: found[name] for name in self.names}
+        return {name: self.place(name, rank) for name in self.names}
+
+    def place(self, over: str, rank: int) -> int:
+        """Return where along an axis one of the mesh's ranks stands."""
+        return rank // self._steps[over] % self.axes[over]
 
     def rank(self, coordinates: Mapping[str, int]) -> int:
         """Return the rank that stands at these coordinates. Raises GraphError for coordinates outside of the mesh."""

@@ -136,7 +136,7 @@ def of_tensor(x: Any) -> Any:
 
 def is_at(at: At | None, mesh: Mesh, rank: int) -> bool:
     """Return whether a rank has its part of a value that is at one place, or everywhere."""
-    return at is None or mesh.coordinates(rank)[at[0]] == at[1]
+    return at is None or mesh.place(at[0], rank) == at[1]
 
 
 def parts_of(
@@ -148,6 +148,10 @@ def parts_of(
     for one that other ranks have.
     """
     x = of_tensor(x)
+    if isinstance(x, Sharded) and x.at == at and x.placement == placement and x.mesh == mesh:
+        parts = [x.parts.get(rank) for rank in ranks]
+        if all(part is not None or not is_at(at, mesh, rank) for part, rank in zip(parts, ranks, strict=True)):
+            return parts
     if at is not None:
         found = dict.fromkeys(ranks)
         there = [rank for rank in ranks if is_at(at, mesh, rank)]
@@ -167,8 +171,6 @@ def parts_of(
         if is_whole(placement):
             return [whole] * len(ranks)
         return [local_part(whole, placement, mesh, rank) for rank in ranks]
-    if x.placement == placement and x.mesh == mesh and all(map(x.parts.__contains__, ranks)):
-        return [x.parts[rank] for rank in ranks]
     pairs = list(zip(x.placement, placement, strict=False))
     if x.mesh != mesh or any(now not in (None, wanted) for now, wanted in pairs):
         fail(
