@@ -234,3 +234,64 @@ def test_plans_are_ranked() -> None:
         dist.suggest(step, 0, ())
     with pytest.raises(wg.DTypeError, match="suggest for a int"):
         dist.suggest(3, 2, ())
+
+
+def adam() -> Any:
+    """Return a model, an optimiser and a step, the same ones each time."""
+    _ = wg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 16), nn.Linear(16, 16))
+    opt = wg.optim.Adam(model.parameters(), lr=1e-2)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return model, opt, step
+
+
+X = wg.sin(wg.arange(128.0).reshape(8, 16))
+SPEC = (wg.spec((8, 16)),)
+LOOKS: dict[str, Any] = {
+    "predict": lambda step: dist.predict(on_two(step), args=SPEC),
+    "pipeline": lambda step: dist.predict(on_two(step, dist.Pipeline("data", 2, state="stages")), args=SPEC),
+    "lowered": lambda step: on_two(step).lowered(*SPEC),
+    "suggest": lambda step: dist.suggest(step, 2, SPEC, micro=(2,)),
+    "a plan that is not possible": lambda step: refused(lambda: on_two(step).lowered(wg.spec((7, 16)))),
+    "an error in the step": lambda step: refused(lambda: on_two(lambda x: (step(x), x.numpy())).lowered(*SPEC)),
+}
+
+
+def on_two(step: Any, pipeline: Any = None) -> Any:
+    specs = (None if pipeline else "data",)
+    return dist.jit(step, mesh=dist.Mesh(data=2), in_specs=specs, pipeline=pipeline)
+
+
+def refused(look: Any) -> None:
+    with pytest.raises(wg.WengertError):
+        look()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_looking_at_a_step_leaves_model_and_optimiser_as_they_were(look: str) -> None:
+    results = []
+    for looks in (False, True):
+        model, opt, step = adam()
+        step_on_two = on_two(step)
+        if looks:
+            LOOKS[look](step)
+            assert opt.state_dict()["state"] == {}
+            assert all(p.grad is None for p in model.parameters())
+            assert int(model[1].num_batches_tracked) == 0
+        losses = []
+        for _ in range(2):
+            losses.append(float(step_on_two(X)))
+            if looks:
+                before = repr(opt.state_dict())
+                LOOKS[look](step)
+                assert repr(opt.state_dict()) == before
+        names = list(model.state_dict()), [list(s) for s in opt.state_dict()["state"].values()]
+        results.append((losses, names, [t.tolist() for t in model.state_dict().values()], repr(opt.state_dict())))
+    assert results[0] == results[1]

@@ -24,6 +24,7 @@ from ..core.spec import DType, category, float32, float64, real_dtype
 from ..core.standins import present, weak
 from ..core.state.capture import get_capture
 from ..core.state.cells import ArrayCell, Cell, TensorCell
+from ..core.state.looking import after_look, is_look
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
 from ..core.tensor import Tensor, asarray, like, wrap
@@ -37,7 +38,7 @@ Params = Iterable[Tensor] | Iterable[Group]
 _Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 
 # The attributes that are no part of an optimiser's state, but there for compiled functions.
-_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together", "_unless")
+_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together", "_unless", "_unused", "_looks")
 
 # Elements that a rule works on at a time: its dozen passes then run in the cache.
 BLOCK = 1 << 16
@@ -110,6 +111,9 @@ class Optimizer:
         self._seen: list[Any] = []
         self._together: list[list[State]] = []
         self._unless: Tensor | None = None
+        # The states that looks at functions have made, without buffers: programs know them by what they are.
+        self._unused: dict[Tensor, State] = {}
+        self._looks = 0
 
     def _no_state(self) -> dict[Tensor, State]:
         """Return the mapping of parameters to their buffers, empty."""
@@ -357,7 +361,7 @@ class Optimizer:
         """Return the parameter's state, with all buffers that these options need."""
         state = self.state.get(p)
         if state is None:
-            state = self.state[p] = {"step": 0}
+            state = self.state[p] = self._unused.pop(p, {"step": 0})
         for name in self._names_of(p, group):
             if name not in state:
                 state[name] = self._new_buffer(name, p, group)
@@ -434,6 +438,9 @@ class Optimizer:
         state[name] = value
 
     def __jit_cells__(self) -> Iterable[Cell]:
+        if is_look():
+            known = {p: tuple(state) for p, state in self.state.items()}
+            after_look(lambda: self._put_away(known))
         cells: list[Cell] = []
         for group in self.param_groups:
             for name in self.numbers:
@@ -445,6 +452,22 @@ class Optimizer:
                     cells += self._buffer_cells(self._state_of(p, group), self._names_of(p, group))
         self._seen = []
         return [*cells, *(CountCell(states, self._counts) for states in self._by_count())]
+
+    def _put_away(self, known: Mapping[Tensor, Sequence[str]]) -> None:
+        """Remove the states and buffers that are not `known` and no step has used."""
+        for p, state in list(self.state.items()):
+            if p in known:
+                for name in [name for name in state if name not in known[p]]:
+                    del state[name]
+            elif not state.get("step"):
+                self._unused[p] = self._without_buffers(self.state.pop(p))
+        self._looks += 1
+
+    def _without_buffers(self, state: State) -> State:
+        """Return the state of a parameter, the same object, as it is kept until the first step."""
+        for name in [name for name in state if name != "step"]:
+            del state[name]
+        return state
 
     def _option_cells(self, group: Group, name: str) -> Iterable[Cell]:
         if isinstance(group[name], tuple):
@@ -471,7 +494,7 @@ class Optimizer:
 
     def _signs(self) -> list[Any]:
         """Return what tells, by being what it was, that :meth:`_fixed` is so too."""
-        seen = [id(self.state), len(self.state)]
+        seen = [id(self.state), len(self.state), self._looks]
         for group in self.param_groups:
             seen += id(group), changes_of(group)
         return seen
@@ -496,14 +519,15 @@ class Optimizer:
         return True
 
     def _fixed(self) -> tuple[Any, ...]:
-        """Return all that a trace takes for granted: parameters, options, and which step counts are equal."""
+        """Return all that a trace takes for granted: parameters, options, which step counts are equal, and buffers."""
         groups = []
         for group in self.param_groups:
             options = tuple(
                 (name, self._enters(name, group) if name in self.numbers else group[name]) for name in self.defaults
             )
             groups.append((id(group), tuple(map(id, group["params"])), options))
-        return tuple(groups), tuple(tuple(map(id, states)) for states in self._together)
+        states = self.state.values()
+        return tuple(groups), tuple(tuple(map(id, s)) for s in self._together), frozenset(map(tuple, states))
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in _FOR_COMPILED}

@@ -12,17 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from ...core.dims import Dim
 from ...core.elsewhere import CPU
 from ...core.errors import DTypeError, GradientError, GraphError, WengertError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
-from ...core.ops.op import LEAF
 from ...core.references import Apart
-from ...core.spec import Spec, spec_of
+from ...core.spec import Spec
 from ...core.state.capture import get_capture
 from ...core.state.collector import seldom
+from ...core.state.looking import after_look, looking
 from ...core.state.observer import observer, observers
 from ...core.state.turns import holding, turns_of
 from ...core.tensor import Tensor
@@ -57,11 +55,10 @@ from .signature import (
     Statics,
     argument_numbers,
     arrangement,
-    as_array,
     as_tuple,
     take_apart,
 )
-from .tracing import TRACING, Argument, Traced, run_trace
+from .tracing import TRACING, Argument, Traced, argument_of, run_trace
 from .variants import Program, Programs
 from .verify import verified
 
@@ -503,7 +500,8 @@ class Jit(Inspected, Native):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace for arguments of these kinds, without running: specs (`wg.spec`) stand for tensors to come.
 
-        Decisions on values that depend on a spec are an error: there is nothing to take them by.
+        Decisions on values that depend on a spec are an error: there is nothing to take them by. What the function's
+        Python code changes outside is as it was before, and so are modules and optimisers.
 
         >>> import wengert as wg
         >>> compiled = wg.jit(lambda x: x * 2 + 1).lower(wg.spec((3,))).compile()
@@ -511,10 +509,11 @@ class Jit(Inspected, Native):
         tensor([3., 3., 3.])
         """
         try:
-            call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
-            with TRACING:
-                found = self._find(call)
-            traced, _ = self._trace(call, found)
+            with looking():
+                call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
+                with TRACING:
+                    found = self._find(call)
+                traced, _ = self._trace(call, found)
         except Raised as raised:
             raise raised.error from None
         except CallAgain:
@@ -528,8 +527,11 @@ class Jit(Inspected, Native):
                     f"{self._name} was lowered for an open size, {unknown[0]}, and is compiled for known ones",
                     "Give lower() specs with sizes; a call compiles for those that it brings.",
                 )
-            path = self._path(traced, call, found.captures)
-            self._add(found.program, path)
+            with looking():
+                self._captures(call, found.guest, found.program.reads)
+                path = self._path(traced, call, found.captures)
+            if traced.is_repeatable:
+                self._add(found.program, path)
             return Compiled(self, path, self._prepared, call, found.captures)
 
         return Lowered(traced.graph, compile)
@@ -540,6 +542,10 @@ class Jit(Inspected, Native):
         return self._last
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
+        with looking():
+            return self._looked_up(args, kwargs)
+
+    def _looked_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
         call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
         if any(isinstance(leaf, Spec) or (isinstance(leaf, Tensor) and leaf.is_abstract) for leaf in call.leaves):
             fail(GraphError, f"a trace of {self._name} for arguments without values", "Give it what a call is given.")
@@ -552,7 +558,7 @@ class Jit(Inspected, Native):
         except Raised as raised:
             raise raised.error from None
         except CallAgain:
-            return self._prepared(args, kwargs)
+            return self._looked_up(args, kwargs)
         with TRACING:
             return path, path.feeds(call.leaves, call.positions, captures)
 
@@ -591,8 +597,9 @@ class Jit(Inspected, Native):
         program, captures, _ = found
         with TRACING:
             outside = Outside(captures)
+            after_look(outside.undo)
             names = list(leaf_names(self._fn, call.structure))
-            arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
+            arguments = [argument_of(i, names[i], call.leaves[i]) for i in call.positions]
             is_watched = self._watches and (program.reads is not None or self._may_be_idle(call, captures))
             try:
                 with recording() if is_watched else nullcontext() as ran:
@@ -781,19 +788,6 @@ def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[
 
 def _alive(refs: Sequence[weakref.ref[Tensor]]) -> list[Tensor]:
     return [t for ref in refs if (t := ref()) is not None]
-
-
-def _argument(index: int, name: str, leaf: Any) -> Argument:
-    if isinstance(leaf, Spec):
-        return Argument(index, name, None, leaf, Tensor)
-    if isinstance(leaf, Tensor):
-        collects = leaf.node is not None and leaf.node.op is LEAF
-        tracked = leaf.requires_grad and not collects
-        value = leaf._data
-        return Argument(index, name, value, leaf.spec, type(leaf), collects, tracked, False, leaf.grad, leaf)
-    value = as_array(leaf)
-    weakly = not isinstance(leaf, (np.ndarray, np.generic))
-    return Argument(index, name, value, spec_of(value.shape, value.dtype), Tensor, weakly=weakly)
 
 
 def jit(

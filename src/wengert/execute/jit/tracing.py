@@ -45,7 +45,7 @@ from .capture.captured import Captures
 from .capture.outside import Outside, PlaceWrite
 from .capture.ties import Place, Tie, ways_of
 from .recorded import ended, freed_at
-from .signature import Fix, Raised
+from .signature import Fix, Raised, as_array
 from .values import Unknown, Values
 
 # Tracing puts abstract tensors into objects that every thread can see.
@@ -72,6 +72,20 @@ class Argument(NamedTuple):
     weakly: bool = False
     grad: Any = None
     owner: Any = None
+
+
+def argument_of(index: int, name: str, leaf: Any) -> Argument:
+    """Return a leaf of the arguments as an input."""
+    if isinstance(leaf, Spec):
+        return Argument(index, name, None, leaf, Tensor)
+    if isinstance(leaf, Tensor):
+        collects = leaf.node is not None and leaf.node.op is LEAF
+        tracked = leaf.requires_grad and not collects
+        value = leaf._data
+        return Argument(index, name, value, leaf.spec, type(leaf), collects, tracked, False, leaf.grad, leaf)
+    value = as_array(leaf)
+    weakly = not isinstance(leaf, (np.ndarray, np.generic))
+    return Argument(index, name, value, spec_of(value.shape, value.dtype), Tensor, weakly=weakly)
 
 
 class Decision(NamedTuple):

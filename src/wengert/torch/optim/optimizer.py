@@ -260,6 +260,8 @@ class Optimizer(plain.Optimizer):
         names = self._names_of(p, group)
         if not names and not self.counts:
             return {}
+        if p not in self.state and p in self._unused:
+            self.state[p] = self._unused.pop(p)
         state = self.state[p]
         if self.counts and not _is_ours(state.get("step")):
             state["step"] = _tensor(np.asarray(_plain_number(state.get("step", 0)), _count_dtype()))
@@ -272,6 +274,9 @@ class Optimizer(plain.Optimizer):
             if p._data is not None and name not in self.scalars and place_of(state[name]) != place_of(p):
                 move_(state[name], place_of(p))
         return state
+
+    def _without_buffers(self, state: State) -> State:
+        return state  # programs know the tensors, too
 
     def _new_buffer(self, name: str, p: Plain, group: Group) -> Any:
         made = super()._new_buffer(name, p, group)
