@@ -123,7 +123,6 @@ CALLS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
             "engine": (None,),
         }.items()
     },
-    "arguments by name": (lambda v: dist.partition(total, MESH, ("data",))(x=v), ()),
     **{
         f"{name} of Pipeline": (lambda v, name=name: piped(**{name: v}), taken)
         for name, taken in {

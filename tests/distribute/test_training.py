@@ -228,7 +228,7 @@ def test_what_is_refused() -> None:
         dist.shard(model, mesh, {"weight": "data"})
     with pytest.raises(wg.GraphError, match="an axis 'model' of Mesh"):
         dist.jit(lambda: None, mesh=mesh, zero="model")
-    with pytest.raises(wg.GraphError, match="in_specs has 2 entries for 1 positional and 0 keyword") as caught:
+    with pytest.raises(wg.GraphError, match="in_specs has 2 entries for 1 arguments") as caught:
         trained(model, mesh, ("data", "data"))
     assert os.path.basename(__file__) in str(caught.value).splitlines()[0]
     with pytest.raises(wg.DTypeError):

@@ -20,7 +20,7 @@ from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
-from .arguments import as_function
+from .arguments import Parameters, as_function
 from .engines.engine import Engines, engine_for, one_thread, run_placed
 from .mesh import Mesh, as_mesh, for_all_ranks
 from .pipeline.program import Pipeline, Pipelined, as_pipeline, pipelined
@@ -92,6 +92,7 @@ class Program:
         self._given = fn, mesh, in_specs, out_specs, gather, pipeline, engine, blocks
         self._engine = None if engine is None else named(engine)
         self._fn, self.mesh, self._pipeline = fn, mesh, pipeline
+        self._parameters = Parameters(fn)
         self._in_specs, self._out_specs, self._gather = in_specs, out_specs, gather
         self._blocks = dict(blocks or {})
         self._name = str(getattr(fn, "__name__", type(fn).__name__))
@@ -102,12 +103,15 @@ class Program:
         named = self.__dict__.get("__qualname__", "")
         return named if is_found_by_name(self, self.__dict__.get("__module__"), named) else (type(self), self._given)
 
-    def lower(self, *args: Any) -> Partitioned | Pipelined:
+    def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        return self._parameters.by_position(args, kwargs, len(self._in_specs), f"a call on {self.mesh}")
+
+    def lower(self, *args: Any, **kwargs: Any) -> Partitioned | Pipelined:
         """Return the program for arguments of these shapes: the graph that each rank runs, and all placements.
 
         With a pipeline it has the tasks of every place.
         """
-        return self._lowered(args).program
+        return self._lowered(self._by_position(args, kwargs)).program
 
     def _lowered(self, args: tuple[Any, ...]) -> Made:
         leaves, structure = tree.flatten(args)
@@ -182,14 +186,12 @@ class Program:
         with for_all_ranks(self.mesh):
             return self._fn(*whole(args))
 
-    def __call__(self, *args: Any, **named_args: Any) -> Any:
-        """Run the program: whole values are cut, parts (`Sharded`) are taken as they are."""
-        if named_args:
-            fail(
-                GraphError,
-                f"{self._name} on {self.mesh} with arguments by name: {', '.join(named_args)}",
-                "Pass all arguments by position: in_specs has an entry for each.",
-            )
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program: whole values are cut, parts (`Sharded`) are taken as they are.
+
+        Arguments by name have the entry of `in_specs` at their position.
+        """
+        args = self._by_position(args, kwargs)
         tensors = [x for x in tree.leaves(args) if isinstance(x, Tensor)]
         if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in tensors):
             return self._inside(args)

@@ -20,6 +20,7 @@ from ..execute.engines import XLA, named
 from ..execute.engines import Engine as Chosen
 from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.outside import Outside
+from ..execute.jit.compiled import Lowered
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.executor import on_xla as on_one_device
 from ..execute.jit.jit import Jit
@@ -31,6 +32,7 @@ from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
 from ..execute.native.run.spilling import folder_of
 from ..passes.cse import cse
+from .arguments import Parameters
 from .engines.engine import Engines, engine_for, one_thread, run_placed
 from .engines.xla import OnDevices
 from .mesh import Mesh, as_mesh, for_all_ranks
@@ -152,13 +154,14 @@ class StepOnMesh(Jit):
         # The latest partitions, the last one last: what each rank runs, and where everything is.
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
         self.time = CallTime()
+        self._parameters = Parameters(fn)
         # Where a tensor of the step's surroundings is, and along which axis it is gathered.
         self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = known
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the step on the ranks of its mesh."""
+        """Run the step on the ranks of its mesh. Arguments by name have the entry of `in_specs` at their position."""
         before, start = self.time.within, perf_counter()
-        found = super().__call__(*args, **kwargs)
+        found = super().__call__(*self._by_position(args, kwargs))
         within = self.time.within - before
         if within:  # else it ran as it is written, or for the first time
             self.time.outside = min(self.time.outside, perf_counter() - start - within)
@@ -167,9 +170,19 @@ class StepOnMesh(Jit):
     def _made_of(self) -> tuple[Any, ...]:
         return self._given
 
-    def lowered(self, *args: Any) -> Partitioned | Pipelined:
+    def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        return self._parameters.by_position(args, kwargs, len(self.in_specs), f"a call on {self.mesh}")
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace for arguments like these, or specs of them, without running."""
+        return super().lower(*self._by_position(args, kwargs))
+
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
+        return super()._prepared(self._by_position(args, kwargs), {})
+
+    def lowered(self, *args: Any, **kwargs: Any) -> Partitioned | Pipelined:
         """Return the program for arguments like these, or specs of them, without running it."""
-        self.lower(*args).compile()
+        self.lower(*args, **kwargs).compile()
         return self.partitions[-1]
 
     def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
@@ -237,13 +250,12 @@ class StepOnMesh(Jit):
         What a step leaves in parts between calls is an output by itself; what it returns is whole.
         """
         mesh, graph = self.mesh, traced.graph
-        args, kwargs = tree.unflatten(call.structure, call.leaves)
-        if kwargs or len(args) != len(self.in_specs):
+        args, _ = tree.unflatten(call.structure, call.leaves)
+        if len(args) != len(self.in_specs):
             fail(
                 GraphError,
-                f"{self._name} on {mesh}: in_specs has {len(self.in_specs)} entries for {len(args)} positional and "
-                f"{len(kwargs)} keyword arguments",
-                "Pass all arguments by position, and give a placement for each.",
+                f"{self._name} on {mesh}: in_specs has {len(self.in_specs)} entries for {len(args)} arguments",
+                "Give a placement for each.",
             )
         given = [s for e, a in zip(self.in_specs, args, strict=True) for s in spread_specs(e, a, "in_specs")]
         specs: list[PartitionSpec | None] = []
@@ -386,7 +398,8 @@ def jit(
     ----------
     fn: a step as :func:`wengert.jit` takes it, written for one process: modules, an optimiser, `loss.backward()`.
     mesh: the ranks.
-    in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say.
+    in_specs: a placement for each argument, as for :func:`partition`; the batch is split over "data", say. Arguments
+        may be given by name: the entry is that of their position in the function's signature.
     zero: a mesh axis over which gradients and optimiser state are split, each rank updating its part of the parameters
         (ZeRO, stage 2). What has the parts of a parameter that :func:`shard` splits over it stays as it is.
     sequence: a mesh axis of tensor parallelism along which what blocks hand on is in parts too, of examples or
