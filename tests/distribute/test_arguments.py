@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -234,15 +235,36 @@ def scaled(x: Any, by: float = 2.0, *, plus: float = 0.0) -> Any:
 def test_keywords_of_a_run_are_those_of_its_function() -> None:
     for found in (
         dist.run(scaled, 2, X, by=3.0, plus=1.0, engine="simulate"),
-        dist.run(scaled, n=2, x=X, by=3.0, plus=1.0, engine="simulate"),
+        dist.run(scaled, 2, x=X, by=3.0, plus=1.0, engine="simulate"),
+        dist.simulate(2).run(scaled, X, by=3.0, plus=1.0),
     ):
         assert [x.tolist() for x in found] == [(X * 3 + 1).tolist()] * 2
+
+
+def named_alike(fn: int, n: int, ranks: int, self: int, mesh: int, engine: str = "its own") -> Any:
+    return fn, n, ranks, self, mesh, engine
+
+
+def test_keywords_of_a_function_are_called_what_they_are() -> None:
+    numbers = {"fn": 1, "n": 2, "ranks": 3, "self": 4, "mesh": 5}
+    wanted = [(1, 2, 3, 4, 5, "its own")] * 2
+    assert dist.run(named_alike, 2, **numbers, engine="simulate") == wanted
+    assert dist.simulate(2).run(named_alike, **numbers) == wanted
+    given = functools.partial(named_alike, engine="given")
+    assert dist.run(given, 2, **numbers, engine="simulate") == [(1, 2, 3, 4, 5, "given")] * 2
+    with pytest.raises(wg.GraphError, match=r"(?s)engine='fast'.*own: functools.partial\(named_alike, engine="):
+        dist.run(named_alike, 2, **numbers, engine="fast")
+    with pytest.raises(wg.GraphError, match=r"(?s)missing a required argument: 'engine'.*functools.partial\(<lambda>"):
+        dist.run(lambda engine: engine, 2, engine="simulate")
+    with pytest.raises(TypeError, match="'ranks'"):
+        dist.run(named_alike, n=2)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
         (lambda: dist.run(scaled, 2, X, enigne="mpi"), "run of scaled: got an unexpected keyword argument 'enigne'"),
+        (lambda: dist.run(scaled, 2, scale=1.0), "run of scaled: missing a required argument: 'x'"),
         (lambda: dist.run(scaled, 2), "run of scaled: missing a required argument: 'x'"),
         (
             lambda: dist.predict(dist.jit(scaled, mesh=MESH, in_specs=("data",)), args=(X, 2.0, 3.0)),

@@ -18,6 +18,7 @@ from ..core.errors import GraphError, WengertError, fail, is_own, trimmed
 from ..execute.engines import XLA
 from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
+from .engines.carrying import IMPORTED, read, result_of
 from .engines.jax_job import ProcessTransport
 from .engines.job import rank
 from .engines.mpi import MPITransport
@@ -49,13 +50,21 @@ def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: 
             text = "".join(traceback.format_exception(shown))
             sys.stdout.flush()
             if told is not None and not told.exists():
-                first = str(e).partition("\n")[0]
-                told.write_text(f"rank {transport.rank} raised {type(e).__name__}: {first}")
+                told.write_text(f"rank {transport.rank} raised {_text(e)}")
             transport.tell(f"rank {transport.rank} of {transport.size}:\n{text}")
         else:
             time.sleep(5.0)  # the first one ends the job
     sys.stdout.flush()
     transport.abort(status)
+
+
+def _text(e: BaseException) -> str:
+    """Return an exception's type and first line; of errors of Wengert's, and what to write instead."""
+    try:
+        text = str(e)
+    except Exception:
+        text = "its text cannot be made"
+    return f"{type(e).__name__}: {text if isinstance(e, WengertError) else text.partition(chr(10))[0]}"
 
 
 def _from_the_user_on(tb: TracebackType | None) -> TracebackType | None:
@@ -83,11 +92,11 @@ def main(arguments: list[str]) -> None:
     def call() -> None:
         sys.path[:] = payload["path"]
         if payload["main"]:  # as multiprocessing has it: the script's functions, without what it runs as a program
-            module = types.ModuleType("__mp_main__")
-            module.__dict__.update(runpy.run_path(payload["main"], run_name="__mp_main__"))
-            sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+            module = types.ModuleType(IMPORTED)
+            module.__dict__.update(runpy.run_path(payload["main"], run_name=IMPORTED))
+            sys.modules["__main__"] = sys.modules[IMPORTED] = module
         try:
-            fn, args, kwargs = pickle.loads(payload["call"])
+            fn, args, kwargs = read(payload["call"])
         except AttributeError as e:
             fail(
                 GraphError,
@@ -95,8 +104,13 @@ def main(arguments: list[str]) -> None:
                 "A rank imports the script, and finds by their names what stands at its top, not what is defined under "
                 '`if __name__ == "__main__":`.',
             )
-        result = pickle.dumps(fn(*args, **kwargs))
-        (folder / f"result-{rank()}").write_bytes(result)
+        except Exception as e:
+            fail(
+                GraphError,
+                f"run of what rank {rank()} cannot read: {type(e).__name__}: {e}",
+                "Functions and arguments are pickled. Make in the function what cannot be.",
+            )
+        (folder / f"result-{rank()}").write_bytes(result_of(fn, fn(*args, **kwargs), rank()))
 
     on_this_rank(engine, call, Mesh(payload["mesh"]), folder / "error")
 

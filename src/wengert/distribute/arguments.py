@@ -45,14 +45,18 @@ class Parameters:
         except (TypeError, ValueError):
             return None
 
-    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> None:
+    def takes(self, name: str) -> bool:
+        """Return whether the function has a parameter of this name."""
+        return self._signature is not None and name in self._signature.parameters
+
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any], what: str, more: str = "") -> None:
         """Raise GraphError where the function does not take these arguments; one that tells no signature may."""
         if self._signature is None:
             return
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as e:
-            fail(GraphError, f"{what} of {self._name}: {e}", f"It is {self._name}{self._signature}.")
+            fail(GraphError, f"{what} of {self._name}: {e}", f"It is {self._name}{self._signature}.{more}")
 
     def by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], count: int, what: str) -> tuple[Any, ...]:
         """Return the arguments of a call by their positions: those by name too, and defaults before them.

@@ -101,7 +101,11 @@ class Program:
     def __reduce__(self) -> Any:
         """Pickle by name where it is found under that, else by what it is made of; programs are made anew."""
         named = self.__dict__.get("__qualname__", "")
-        return named if is_found_by_name(self, self.__dict__.get("__module__"), named) else (type(self), self._given)
+        return named if is_found_by_name(self, self.__dict__.get("__module__"), named) else self.parts()
+
+    def parts(self) -> tuple[Any, tuple[Any, ...]]:
+        """Return what makes another of it, and what that is given: how it is pickled where no name leads to it."""
+        return type(self), self._given
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         return self._parameters.by_position(args, kwargs, len(self._in_specs), f"a call on {self.mesh}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import os
 import pickle
 import shutil
@@ -17,11 +16,11 @@ from typing import Any
 
 from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
-from ...execute.jit.jit import Jit
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
-from ..arguments import as_function, check_call, whole_number
+from ..arguments import Parameters, as_function, whole_number
 from ..mesh import Mesh, OnMesh, written_for
+from .carrying import Uncarried, called, carried, kind_of, read, script, with_all
 from .jax_job import FOLDER, STOPPED, Processes, not_ended
 from .mpi import ENDING, watchdog_seconds
 from .simulation import simulate
@@ -87,6 +86,7 @@ def _mpiexec() -> str | None:
     return shutil.which("mpiexec", path=own) or shutil.which("mpiexec")
 
 
+_OWN = "The keyword is run's own: functools.partial({}, engine=...) gives the function's."
 _SETTINGS = {
     # Open MPI asks before it runs as root, or more ranks than cores: in containers and on laptops both are usual.
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -176,20 +176,24 @@ def _stop(job: subprocess.Popen[bytes] | Processes) -> None:
         job.wait()
 
 
-def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = None, **kwargs: Any) -> list[Any]:
-    """Run a function on each of `n` ranks, and return what it returns on each, in order.
+def run(
+    fn: Callable[..., Any], ranks: int | Mesh, /, *args: Any, engine: str | None = None, **kwargs: Any
+) -> list[Any]:
+    """Run a function on each of so many ranks, and return what it returns on each, in order.
 
     Parameters
     ----------
     fn: called as `fn(*args, **kwargs)` on every rank. For processes of their own it, its arguments and its results are
-        pickled. A keyword that `run` has itself is its own: `functools.partial` gives it to `fn`.
-    n: the number of ranks, along an axis called "ranks", or the mesh that they stand on.
+        pickled, with functions and classes that no module has a name for.
+    ranks: their number, along an axis called "ranks", or the mesh that they stand on. It and `fn` are given by position
+        alone: all keywords but `engine` are those of `fn`.
+    args, kwargs: what `fn` is given. Its own `engine`, where it has one, `functools.partial(fn, engine=...)` gives it.
     engine: "mpi" for a process each, "simulate" for all ranks in this process; None for "mpi" where mpi4py and mpiexec
         are there. Both give the same bits. "xla" for processes of JAX's, each with a device, where what names no
         engine runs on XLA.
 
-    The first exception ends all ranks. Raises GraphError where a rank raised, with what it printed above, and for
-    arguments that `fn` does not take, before a rank is started.
+    The first exception ends all ranks. Raises GraphError where a rank raised, with what it printed above, for results
+    that cannot be sent, and for arguments that cannot be or that `fn` does not take, before a rank is started.
 
     >>> import wengert as wg
     >>> def work(x):
@@ -198,66 +202,75 @@ def run(fn: Callable[..., Any], n: int | Mesh, *args: Any, engine: str | None = 
     [[2.0, 2.0], [2.0, 2.0]]
     """
     as_function(fn, "run")
-    mesh = n if isinstance(n, Mesh) else Mesh(ranks=n)
+    mesh = ranks if isinstance(ranks, Mesh) else Mesh(ranks=ranks)
+    known = Parameters(fn)
+    own = f" {_OWN.format(called(fn))}" if known.takes("engine") else ""
     if engine not in (None, "mpi", "simulate", "xla"):
-        fail(GraphError, f"run with engine={engine!r}", 'It is "mpi", "xla", "simulate" or None.')
-    check_call(fn, args, kwargs, "run")
+        fail(GraphError, f"run with engine={engine!r}", f'It is "mpi", "xla", "simulate" or None.{own}')
+    known.check(args, kwargs, "run", own if engine is not None else "")
     if engine == "simulate" or (engine is None and lack()):
         return simulate(mesh).run(fn, *args, **kwargs)
     if isinstance(current(), OnMesh):
         fail(
             GraphError,
-            f"run of {_called(fn)} on {mesh} inside of a job, whose ranks would each start another one",
+            f"run of {called(fn)} on {mesh} inside of a job, whose ranks would each start another one",
             "Where a script starts ranks, each of them imports it: write what starts them under "
             '`if __name__ == "__main__":`.',
         )
     with tempfile.TemporaryDirectory(prefix="wengert-job-") as folder:
-        call, main = _pickled((fn, args, kwargs))
+        call, main = _carried(fn, args, kwargs)
         payload = {"mesh": mesh.axes, "path": sys.path, "main": main, "call": call}
         (Path(folder) / "job").write_bytes(pickle.dumps(payload))
         status = _ended(mesh.size, ["call", folder], engine or "mpi")
         if status:
             told = Path(folder) / "error"
             found = told.read_text() if told.exists() else f"a rank ended with status {status}"
-            fail(GraphError, f"run of {_called(fn)} on {mesh}: {found}")
-        return [pickle.loads((Path(folder) / f"result-{i}").read_bytes()) for i in range(mesh.size)]
+            what, _, mend = found.partition("\n")
+            fail(GraphError, f"run of {called(fn)} on {mesh}: {what}", mend)
+        return [_result(fn, i, (Path(folder) / f"result-{i}").read_bytes()) for i in range(mesh.size)]
 
 
-def _called(fn: Callable[..., Any]) -> str:
-    return str(getattr(fn, "__name__", fn))
+def _result(fn: Callable[..., Any], rank: int, data: bytes) -> Any:
+    try:
+        return read(data)
+    except Exception as e:
+        fail(
+            GraphError,
+            f"the result of {called(fn)} on rank {rank} cannot be read here: {type(e).__name__}: {e}",
+            "Return what it holds: tensors, arrays, numbers, texts, and containers of them.",
+        )
 
 
-def _pickled(call: Any) -> tuple[bytes, str | None]:
+def _carried(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str | None]:
     """Return a call as bytes, and the script that ranks import before they read it, where it names what is there.
 
-    What a session or another function has made has no name that a rank could find it by: it is taken along, by
-    cloudpickle.
+    What a session or another function has made has no name that a rank could find it by: it is taken along.
+    Raises GraphError for what cannot be.
     """
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    problem = "it was defined in a session"
+    call, found = (fn, args, kwargs), script()
     try:
         dumped = pickle.dumps(call)
         names_main = b"__main__" in dumped
-        if not names_main or (script is not None and Path(script).is_file()):
-            return dumped, script if names_main else None
-    except Exception as e:
-        problem = str(e)
+        if not names_main or found is not None:
+            return dumped, found if names_main else None
+    except Exception:  # what cannot be pickled may be taken along
+        pass
     try:
-        import cloudpickle
-
-        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-            """Takes compiled functions of the session along, too: by what they were made of."""
-
-            def reducer_override(self, obj: Any) -> Any:
-                if isinstance(obj, Jit) and obj.__module__ == "__main__":
-                    return obj.parts()
-                return super().reducer_override(obj)
-
-        out = io.BytesIO()
-        Pickler(out).dump(call)
-        return out.getvalue(), None
-    except ImportError:
-        mend = "pip install cloudpickle, which takes it along; or define it at the top of a module"
-    except Exception as e:
-        problem, mend = str(e), "Define it at the top of a module"
-    fail(GraphError, f"run of a function that cannot be pickled: {problem}", f'{mend}; or use engine="simulate".')
+        return with_all(call), None
+    except Uncarried as e:
+        why, mend = e.why, e.mend
+    given = [*((f"argument {i}", x) for i, x in enumerate(args)), *((f"{k}=", x) for k, x in kwargs.items())]
+    for name, x in given:
+        try:
+            carried(x)
+        except Uncarried as e:
+            fail(
+                GraphError,
+                f"run of {called(fn)}: {name}, {kind_of(x)}, cannot be sent to the ranks: {e.why}",
+                f'{e.mend or "Make it in the function"}; or use engine="simulate".',
+            )
+    fail(
+        GraphError,
+        f"run of a function that cannot be pickled: {why}",
+        f'{mend or "Define it at the top of a module"}; or use engine="simulate".',
+    )

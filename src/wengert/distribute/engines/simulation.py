@@ -227,7 +227,7 @@ class Simulation:
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
 
-    def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+    def run(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> list[Any]:
         """Return what `fn(*args, **kwargs)` returns on each rank, in order.
 
         Each rank has copies of the arguments, as a process would, and draws the random numbers that it would draw in a
