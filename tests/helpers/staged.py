@@ -60,3 +60,34 @@ def gone_on(folder: str, mesh: Any, steps: int) -> list[float]:
     model, optimizer, _, losses = trainer(dist.Mesh(mesh) if mesh else None)
     dist.load_checkpoint(folder, model=model, optimizer=optimizer)
     return losses(steps)
+
+
+def trained_in_turns(mesh: Any, turns: list[tuple[str, int]]) -> list[float]:
+    """The losses of a model that several plans train one after the other, each so many steps."""
+    wg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4)).to(wg.float64)
+    optimizer = wg.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(False)
+        return loss
+
+    steps: dict[str, Any] = {"alone": step}
+    if mesh is not None:
+        grid = dist.Mesh(mesh)
+        pipeline = dist.Pipeline("pipe", 2, state="stages")
+        steps["data"] = dist.jit(step, mesh=grid, in_specs=("data",))
+        steps["zero"] = dist.jit(step, mesh=grid, in_specs=("data",), zero="data")
+        steps["pipeline"] = dist.jit(step, mesh=grid, in_specs=("data",), pipeline=pipeline)
+    found = []
+    for plan, count in turns:
+        if plan == "fsdp" and mesh is not None:
+            dist.shard(model, dist.Mesh(mesh), fsdp="data")
+        elif plan == "whole" and mesh is not None:
+            dist.shard(model, dist.Mesh(mesh))
+        run = steps["alone" if mesh is None else {"fsdp": "data", "whole": "data"}.get(plan, plan)]
+        found += [float(run(wg.sin(wg.arange(32.0, dtype=wg.float64).reshape(8, 4)))) for _ in range(count)]
+    return found

@@ -64,6 +64,10 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
         """Return another whole value, an array of this shape and dtype, in the same places."""
         raise NotImplementedError
 
+    def cast(self, dtype: DType) -> Elsewhere:
+        """Return the value in another dtype, in the same places."""
+        return self.taken(self.fetched(f"to({dtype})").astype(dtype))
+
     def fetched(self, what: str) -> Any:
         """Return the whole value as an array of the host's, for what is asked for."""
         self.refuse(what)
@@ -252,6 +256,14 @@ def moved(data: Any, place: str) -> Any:
     """Return a value, an array or one on a device, on another device, by its one name."""
     value = here(data, f"to({place!r})")
     return value if place == CPU else placing().put(value, place)
+
+
+def check_move(x: Any, place: str) -> None:
+    """Raise where a tensor's value, or its gradient's, cannot go to a device: it is not in one place."""
+    if x._data is not None and isinstance(x._data, Elsewhere) and x._data.place is None and place != CPU:
+        x._data.refuse(f"to({place!r})")
+    if x.grad is not None:
+        check_move(x.grad, place)
 
 
 def move_(x: Any, place: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.references import Apart
+from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..nn.module import Module
 from .mesh import Mesh, as_mesh
@@ -17,6 +18,7 @@ from .placing.sharded import Sharded, in_parts
 
 # By the identity of a parameter: the parameter, where it is split, and the axis along which it is gathered for use.
 _placed: dict[int, tuple[weakref.ref[Tensor], PartitionSpec, str | None]] = {}
+_count = 0
 
 
 def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *, fsdp: str | None = None) -> Module:
@@ -35,8 +37,9 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
 
     Optimiser state and gradients have the parts of their parameter. Steps on the mesh compute with them; anything else
     that needs a value is refused, and :func:`whole` makes a module of whole ones. What is assigned to a parameter
-    (`load_state_dict`) is cut. All ranks call it with equal values. Raises GraphError for a pattern that fits no
-    parameter, ShapeError for a split without equal parts.
+    (`load_state_dict`) is cut. What a pipeline has left at its stages, or another call in other parts, is joined first.
+    All ranks call it with equal values. Raises GraphError for a pattern that fits no parameter, ShapeError for a split
+    without equal parts; then nothing is split.
 
     >>> import wengert as wg
     >>> mesh = wg.distribute.Mesh(model=2)
@@ -77,12 +80,33 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
     if unused:
         names = ", ".join(n for n, _ in module.named_parameters())
         fail(GraphError, f"shard: {unused[0]!r} fits no parameter", f"The parameters are {names}.")
-    for tensor, name, spec, gathered in chosen:
+    # What may raise comes before anything changes.
+    made = [
+        (held, _split(held._data, spec, mesh, name if held is tensor else f"the gradient of {name}"))
+        for tensor, name, spec, _ in chosen
+        for held in (tensor, tensor.grad)
+        if held is not None
+    ]
+    for tensor, _, spec, gathered in chosen:
         _placed[id(tensor)] = Apart(tensor), spec, gathered
-        value = tensor._data.whole()._data if isinstance(tensor._data, Sharded) else tensor._data
-        placement = placement_of(spec, tensor.spec, mesh, name)
-        tensor._data = in_parts(value, placement, mesh, name) if spec.names else value
+    for held, data in made:
+        held._data = data
+    global _count
+    _count += 1
     return module
+
+
+def _split(data: Any, spec: PartitionSpec, mesh: Mesh, name: str) -> Any:
+    """Return a value in the parts of a placement; whole where there is nothing to split."""
+    value = data.whole()._data if isinstance(data, Sharded) else data
+    if not spec.names:
+        return value
+    return in_parts(value, placement_of(spec, spec_of(value.shape, value.dtype), mesh, name), mesh, name)
+
+
+def count() -> int:
+    """Return how often models were split: what was compiled before knows their parts of then."""
+    return _count
 
 
 def split_over(axis: str, spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec | None:

@@ -27,7 +27,7 @@ from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options, nbytes_of
 from ..execute.jit.program import Path
 from ..execute.jit.signature import Call
-from ..execute.jit.tracing import Argument, Traced, output_of
+from ..execute.jit.tracing import Argument, Source, Traced, output_of
 from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
 from ..execute.native.run.spilling import folder_of
@@ -43,7 +43,7 @@ from .placing.partition import Partitioned, partition_graph
 from .placing.placement import PartitionSpec, Placement, placement_of, spec_of_placement
 from .placing.sharded import Sharded
 from .program import checked_in_specs, spread_specs
-from .sharding import known, split_over
+from .sharding import count, known, split_over
 
 _NATIVE_ONLY = "A budget of memory is an option of native code: leave it out."
 
@@ -69,6 +69,7 @@ class OnMeshExecutor:
         names: Sequence[str],
         wholes: Sequence[Spec],
         kept: Mapping[int, str],
+        state: Collection[int],
         engines: Engines,
         time: CallTime,
     ) -> None:
@@ -77,6 +78,7 @@ class OnMeshExecutor:
         self.names = names  # of the inputs, as errors call them
         self.wholes = wholes  # the whole outputs' specs
         self.kept = kept  # of outputs in parts, as errors call them
+        self.state = state  # the numbers of inputs that follow the parameters' parts
         # What is told to those who ask for what native code has, and what they may ask for instead.
         self.how_it_runs = f"is run by the ranks of {program.mesh}", "What each of them runs: f.partitions[-1].graph."
 
@@ -86,7 +88,7 @@ class OnMeshExecutor:
         with one_thread():
             engine = self.engines.here()
             engine.check(self.names, arrays)
-            found = run_placed(engine, self.program, arrays, self.names, self.wholes, self.kept)
+            found = run_placed(engine, self.program, arrays, self.names, self.wholes, self.kept, self.state)
         # The call that a program is made for takes most of its time to trace and to compile: it tells of no other one.
         if self.has_run:
             self.time.within += perf_counter() - start
@@ -155,6 +157,7 @@ class StepOnMesh(Jit):
         self.partitions: deque[Partitioned | Pipelined] = deque(maxlen=16)
         self.time = CallTime()
         self._parameters = Parameters(fn)
+        self._splits = count()
         # Where a tensor of the step's surroundings is, and along which axis it is gathered.
         self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = known
 
@@ -171,6 +174,10 @@ class StepOnMesh(Jit):
         return self._given
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments by position, and forget programs that were made before a model was split."""
+        if self._splits != count():
+            self._splits = count()
+            self.clear_cache()
         return self._parameters.by_position(args, kwargs, len(self.in_specs), f"a call on {self.mesh}")
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -238,7 +245,8 @@ class StepOnMesh(Jit):
             engines = Engines(functools.partial(engine_for, made, self.limit, on_xla, donated, replaced))
             of_engine = OnDevicesExecutor if isinstance(engines.here(), OnDevices) else OnMeshExecutor
             wholes = [n.spec for n in graph.outputs]
-            return of_engine(made, names, wholes, kept if placed else {}, engines, self.time)
+            state = [i for i, source in enumerate(traced.sources) if self._follows(source, captures)]
+            return of_engine(made, names, wholes, kept if placed else {}, state, engines, self.time)
 
         return compile
 
@@ -307,6 +315,13 @@ class StepOnMesh(Jit):
         if isinstance(data, Sharded):  # a value that was given to it in parts
             return spec_of_placement(data.placement, data.mesh), None
         return None, None
+
+    def _follows(self, source: Source, captures: Captures) -> bool:
+        """Return whether an input is a gradient, or state that has a parameter's parts: nobody says where it is."""
+        cell = captures.cells[source.number] if source.kind == "cell" else None
+        return source.kind == "cell gradient" or (
+            cell is not None and not (isinstance(cell, TensorCell) and self.placed(cell.tensor) is not None)
+        )
 
     def _split_of_gradient(self, cell: Cell) -> PartitionSpec | None:
         """Return where a tensor's gradient is split: as it is, and over `zero` where its update is."""

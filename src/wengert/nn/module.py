@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..core import tree
-from ..core.elsewhere import device_name, move_, names_device
+from ..core.elsewhere import check_move, device_name, move_, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
@@ -479,6 +479,8 @@ class Module:
         """
         if names_device(target):
             place = device_name(target)
+            for x in (*self.parameters(), *self.buffers()):
+                check_move(x, place)
             for x in (*self.parameters(), *self.buffers()):
                 move_(x, place)
             return self

@@ -595,7 +595,9 @@ class Optimizer:
             if array.shape != self._shape(key, p):
                 wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
                 continue
-            made[key] = array if array.dtype == dtype else array.astype(dtype)
+            if array.dtype != dtype:
+                array = array.cast(dtype) if isinstance(array, Elsewhere) else array.astype(dtype)
+            made[key] = array
             if isinstance(p._data, Elsewhere) and not isinstance(array, Elsewhere) and array.shape == p.shape:
                 made[key] = p._data.taken(made[key])
         made.setdefault("step", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from ..mesh import Mesh, OnMesh, Transport
 from ..pipeline.program import Pipelined
 from ..placing.partition import Partitioned
 from ..placing.placement import At, Placement, is_whole
-from ..placing.sharded import Sharded, of_tensor, parts_of
+from ..placing.sharded import Sharded, fits, of_tensor, parts_of
 from .agreement import Agreement
 from .lockstep import run_lockstep
 from .simulation import Simulation
@@ -167,18 +167,23 @@ def run_placed(
     names: Sequence[str],
     wholes: Sequence[Spec],
     kept: Mapping[int, str] | None = None,
+    state: Collection[int] = (),
 ) -> list[Any]:
     """Return a program's outputs for its inputs: whole values are arrays, values in parts are `Sharded`.
 
     `names` are those of the inputs, `kept` those of outputs, as errors call them; `wholes` are the specs of the
-    outputs' whole values. Raises ShapeError for parts by another placement.
+    outputs' whole values, `state` the numbers of inputs that other steps may have left in other parts: they are joined.
+    Raises ShapeError for other parts by another placement.
     """
     mesh = program.mesh
     if isinstance(program, Pipelined):
-        values = [_brought(x, at) for x, at in zip(values, program.inputs_at, strict=True)]
         inputs_at, outputs_at = program.inputs_at, program.outputs_at
     else:
         inputs_at, outputs_at = [None] * len(values), [None] * len(wholes)
+    values = [
+        _brought(x, p, mesh, at, i in state)
+        for i, (x, p, at) in enumerate(zip(values, program.inputs, inputs_at, strict=True))
+    ]
     if isinstance(engine, OnXLA):
         given = [
             _on_devices(x, p, mesh, engine.ranks, name, at)
@@ -210,10 +215,11 @@ def run_placed(
     ]
 
 
-def _brought(x: Any, at: At | None) -> Any:
-    """Return a value of a pipeline's step; a whole one where another pipeline has left it at another of its stages."""
+def _brought(x: Any, placement: Placement, mesh: Mesh, at: At | None, is_state: bool) -> Any:
+    """Return a value of a step; a whole one where a pipeline has left it at a stage, or another step in other parts."""
     x = of_tensor(x)
-    return x.whole() if isinstance(x, Sharded) and x.at not in (None, at) else x
+    is_apart = isinstance(x, Sharded) and (x.at not in (None, at) or (is_state and not fits(x, placement, mesh)))
+    return x.whole() if is_apart else x
 
 
 def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str, at: At | None) -> Any:

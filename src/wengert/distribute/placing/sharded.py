@@ -80,6 +80,11 @@ class Sharded(Elsewhere):
         parts = {rank: np.full(part.shape, number, dtype) for rank, part in self.parts.items()}
         return Sharded(spec_of(self.spec.shape, dtype), self.placement, self.mesh, parts, at=self.at)
 
+    def cast(self, dtype: DType) -> Sharded:
+        """Return the value in another dtype, in the same parts."""
+        parts = {rank: part.astype(dtype) for rank, part in self.parts.items()}
+        return Sharded(spec_of(self.spec.shape, dtype), self.placement, self.mesh, parts, self.name, self.at)
+
     def taken(self, array: Any) -> Sharded:
         """Return another whole value, which all ranks have, in the same parts: each keeps its own."""
         parts = {rank: np.array(local_part(array, self.placement, self.mesh, rank)) for rank in self.parts}
@@ -139,6 +144,13 @@ def is_at(at: At | None, mesh: Mesh, rank: int) -> bool:
     return at is None or mesh.place(at[0], rank) == at[1]
 
 
+def fits(x: Sharded, placement: Placement, mesh: Mesh) -> bool:
+    """Return whether a value's parts are those of a placement, or are cut once more for it."""
+    if x.mesh != mesh:
+        return False
+    return all(now in (None, wanted) for now, wanted in zip(x.placement, placement, strict=True))
+
+
 def parts_of(
     x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], name: str, at: At | None = None
 ) -> list[Any]:
@@ -159,27 +171,19 @@ def parts_of(
             mine = x if not isinstance(x, Sharded) else Sharded(x.spec, x.placement, x.mesh, x.parts)
             found |= dict(zip(there, parts_of(mine, placement, mesh, there, name), strict=True))
             return list(found.values())
-    if isinstance(x, Sharded) and x.at is not None:
-        fail(
-            GraphError,
-            f"{name} is at place {x.at[1]} along {x.at[0]!r} of {x.mesh} alone, and the program takes it on all ranks",
-            "Pipelines take what a pipeline has left at its stages. Join it: wg.distribute.whole(x), of a value, a "
-            "tensor, a module or a state dict.",
-        )
     if not isinstance(x, Sharded):
         whole = x._data if isinstance(x, Tensor) else np.asarray(x)
         if is_whole(placement):
             return [whole] * len(ranks)
         return [local_part(whole, placement, mesh, rank) for rank in ranks]
-    pairs = list(zip(x.placement, placement, strict=False))
-    if x.mesh != mesh or any(now not in (None, wanted) for now, wanted in pairs):
+    if not fits(x, placement, mesh):
         fail(
             ShapeError,
             f"{name} is split as {spec_of_placement(x.placement, x.mesh)} on {x.mesh} where the program takes "
             f"{spec_of_placement(placement, mesh)} on {mesh}",
             "Give it placed as in_specs says, or whole: wg.distribute.whole(x).",
         )
-    more = tuple(None if now is not None else wanted for now, wanted in pairs)
+    more = tuple(None if now is not None else wanted for now, wanted in zip(x.placement, placement, strict=True))
     missing = [rank for rank in ranks if rank not in x.parts]
     if missing:
         fail(GraphError, f"{name} on rank {missing[0]}: its part is in another process", "Place it on this job's mesh.")

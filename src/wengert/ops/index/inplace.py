@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import CPU, here, in_place_of
+from ...core.elsewhere import CPU, Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
 from ...core.ops.declare import METHODS, public
@@ -381,7 +381,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     note_write(x, False)
     data = source._data
     if data.dtype != x.dtype:
-        data = cast.forward(here(data, "another dtype"), dtype=x.dtype)
+        data = data.cast(x.dtype) if isinstance(data, Elsewhere) else cast.forward(data, dtype=x.dtype)
     x._data = in_place_of(x._data, data)
     if x.node is not None and x.node.op is not LEAF and x.writes_through is None:
         x.node = None  # elsewhere the value changes, not the way that its gradients take
@@ -394,14 +394,19 @@ def recast_(x: Tensor, dtype: DType) -> None:
         return
     tracked, grad = x.requires_grad, x.grad
     # What may raise comes before anything changes.
-    made = wrap(in_place_of(x._data, x.detach().numpy().astype(dtype)))
-    of_gradient = None if grad is None else wrap(in_place_of(grad._data, grad.detach().numpy().astype(dtype)))
+    made = wrap(_recast(x, dtype))
+    of_gradient = None if grad is None else wrap(_recast(grad, dtype))
     x.requires_grad_(False)
     x._data, x._spec = made._data, made._spec
     if tracked:
         x.requires_grad_()
     if of_gradient is not None:
         x.grad = of_gradient
+
+
+def _recast(x: Tensor, dtype: DType) -> Any:
+    """Return what stands for a tensor's value in another dtype, where that is."""
+    return x._data.cast(dtype) if isinstance(x._data, Elsewhere) else x.detach().numpy().astype(dtype)
 
 
 # -- augmented assignment
