@@ -13,7 +13,7 @@ import pytest
 
 import wengert as wg
 from wengert import distribute as dist
-from wengert.distribute.engines import carrying
+from wengert.distribute import carrying
 from wengert.distribute.engines.job import lack
 
 pytest.importorskip("cloudpickle", reason="it takes along what has no name")

@@ -15,6 +15,8 @@ import numpy as np
 from .errors import GraphError, WengertError, error, fail
 from .spec import DType, Shape, Spec, spec_of
 
+# What a value is asked for by who writes it to a file.
+SAVING = "saving"
 # What arrays are asked first, by compiled calls and optimisers: the flags of a contiguous array.
 _FLAGS = SimpleNamespace(num=0x0501, writeable=True, c_contiguous=True)
 
@@ -133,6 +135,11 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
 
     def __bool__(self) -> NoReturn:
         self.refuse("the truth")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self.refuse("format()")
+        return str(self)
 
 
 def here(x: Any, what: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import os
+import pickle
 import sys
 import threading
 import traceback
@@ -25,11 +27,13 @@ COMMAND = os.path.join(PACKAGE_DIR, "cli", "__init__.py")
 FROZEN = "<frozen "
 # Folders of the standard library and of installed packages.
 LIBRARY = os.path.dirname(os.__file__) + os.sep
-# What stands between a user's code and Wengert's and is neither: decorators, cached properties, NumPy's functions, and
-# libraries that call Wengert (see `stands_between`).
+# What stands between a user's code and Wengert's and is neither: decorators, cached properties, copies and pickles,
+# NumPy's functions, and libraries that call Wengert (see `stands_between`).
 _between: tuple[str, ...] = (
     contextlib.__file__,
+    copy.__file__,
     functools.__file__,
+    pickle.__file__,
     os.path.dirname(os.path.abspath(np.__file__)) + os.sep,
 )
 PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)

@@ -496,18 +496,18 @@ class Tensor(Methods):
         return format_tensor(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        return self._reduced("pickling")
+
+    def _reduced(self, what: str) -> tuple[Any, ...]:
+        """Return what makes another of it, and what that is given, for what is asked for."""
         if not self.is_leaf:
-            fail(
-                GradientError,
-                f"a tensor with history cannot be pickled or deep-copied, {self.spec}",
-                "Only leaves can: use t.detach().",
-            )
-        value, place = self._value("pickling"), place_of(self)
+            mend = "Only leaves can: use t.detach()."
+            fail(GradientError, f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend)
+        value, place = self._value(what), place_of(self)
         return _rebuild, (type(self), value, self.requires_grad, self.grad, *(() if place == CPU else (place,)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        kind, args = self.__reduce__()
-        cls, value, requires_grad, grad, *place = args
+        kind, (cls, value, requires_grad, grad, *place) = self._reduced("deepcopy()")
         copied = grad.__deepcopy__(memo) if grad is not None else None
         out: Tensor = kind(cls, value.copy(), requires_grad, copied, *place)
         memo[id(self)] = out
@@ -597,8 +597,8 @@ class DataView(Tensor):
             )
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.detach().__reduce__()
+    def _reduced(self, what: str) -> tuple[Any, ...]:
+        return self.detach()._reduced(what)
 
 
 Tensor.data_class = DataView

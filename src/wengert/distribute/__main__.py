@@ -18,7 +18,7 @@ from ..core.errors import GraphError, WengertError, fail, is_own, trimmed
 from ..execute.engines import XLA
 from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
-from .engines.carrying import IMPORTED, read, result_of
+from .carrying import IMPORTED, read, result_of
 from .engines.jax_job import ProcessTransport
 from .engines.job import rank
 from .engines.mpi import MPITransport

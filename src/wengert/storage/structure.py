@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.elsewhere import SAVING
 from ..core.errors import DataError, fail
 from ..core.spec import is_bfloat16
 from ..core.tensor import Tensor, asarray
@@ -58,7 +59,7 @@ class Packed:
         if isinstance(value, (bytes, bytearray)):
             return {"bytes": base64.b64encode(value).decode()}
         if isinstance(value, Tensor):
-            return {"tensor": self._array(np.asarray(value.detach().numpy()), path)}
+            return {"tensor": self._array(np.asarray(value.detach()._value(SAVING)), path)}
         if isinstance(value, np.ndarray):
             return {"array": self._array(value, path)}
         if isinstance(value, np.generic):

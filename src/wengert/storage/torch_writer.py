@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..core.elsewhere import SAVING
 from ..core.errors import DataError, fail
 from ..core.spec import is_bfloat16
 from ..core.tensor import Tensor
@@ -141,7 +142,7 @@ class Pickler(_Base):  # type: ignore[misc]
 
     def tensor(self, x: Tensor) -> Any:
         """Return how a tensor is rebuilt."""
-        array = np.asarray(x.detach().numpy())
+        array = np.asarray(x.detach()._value(SAVING))
         name = dtype_name(array.dtype)
         shape = tuple(array.shape)
         strides, step = [], 1

@@ -6,13 +6,13 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NoReturn
 from weakref import ref
 
 import numpy as np
 
 from ..dims import has_dims
-from ..elsewhere import PlacedSpec, as_data
+from ..elsewhere import Elsewhere, PlacedSpec, as_data
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
 from ..mode import get_mode
 from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node
@@ -168,7 +168,7 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
         raise_of_observer(e)
         if has_dims(tuple(attrs.values())):
             return bind_abstract(op, (x,), attrs)
-        raise
+        refuse_value(op, (x._data,), e)
     except Exception as e:
         raise_of_observer(e)
         data = instead(op, (x,), [x._data], attrs, e)
@@ -224,10 +224,18 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
         if observers or op.by_kernel:
             return kernels.compute(op, values, attrs)
         return op.forward(*values, **attrs)
-    except WengertError:
-        raise
+    except WengertError as e:
+        refuse_value(op, values, e)
     except Exception as e:
         return instead(op, args, values, attrs, e)
+
+
+def refuse_value(op: Op, values: Sequence[Any], raised: WengertError) -> NoReturn:
+    """Raise what an op's forward raised: of a value that is not here as a whole, by the op that it was given to."""
+    for value in values if raised.is_elsewhere and TABLE.get(op.name) is op else ():
+        if isinstance(value, Elsewhere):
+            value.refuse(op.name)
+    raise raised
 
 
 def instead(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any], raised: Exception) -> Any:
@@ -235,6 +243,8 @@ def instead(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, 
     if "calls_user" in op.facets:
         raise_of_observer(raised)
         raise raised
+    if isinstance(raised, WengertError):
+        refuse_value(op, values, raised)
     if isinstance(raised, RuntimeWarning):
         raise_of_observer(raised)
         # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.

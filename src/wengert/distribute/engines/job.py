@@ -19,8 +19,8 @@ from ...core.state.capture import get_capture
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
 from ..arguments import Parameters, as_function, whole_number
+from ..carrying import Uncarried, called, carried, kind_of, read, script, with_all
 from ..mesh import Mesh, OnMesh, written_for
-from .carrying import Uncarried, called, carried, kind_of, read, script, with_all
 from .jax_job import FOLDER, STOPPED, Processes, not_ended
 from .mpi import ENDING, watchdog_seconds
 from .simulation import simulate

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.elsewhere import Elsewhere, refuse_here
+from ...core.elsewhere import SAVING, Elsewhere, refuse_here
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.spec import DType, Spec, spec_of
 from ...core.tensor import Tensor, wrap
@@ -68,11 +68,12 @@ class Sharded(Elsewhere):
         """Raise DTypeError: what is asked for needs the whole value."""
         of = f"{self.name}, {self.spec}, which is" if self.name else f"{self!r},"
         where = "in parts over the ranks" if self.at is None else f"at place {self.at[1]} along {self.at[0]!r} alone"
+        saves = "wg.distribute.save_checkpoint saves parts, too. " if what == SAVING else ""
         refuse_here(
             DTypeError,
             f"{what} of {of} {where} of {self.mesh}",
-            "Steps of wg.distribute.jit and functions of wg.distribute.partition compute with parts. All ranks join "
-            "them by wg.distribute.whole(x), of a value, a tensor, a module or a state dict.",
+            f"{saves}Steps of wg.distribute.jit and functions of wg.distribute.partition compute with parts. All ranks "
+            "join them by wg.distribute.whole(x), of a value, a tensor, a module or a state dict.",
         )
 
     def full(self, number: Any, dtype: DType) -> Sharded:

@@ -663,8 +663,10 @@ METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
 
 
 def _copied(x: Any) -> Any:
-    # Of what is in parts, a step on its mesh makes copies: here it refuses.
-    return x.copy() if isinstance(x, Elsewhere) and x.place is not None else np.array(x)
+    if not isinstance(x, Elsewhere):
+        return np.array(x)
+    # Of what is in parts, a step on its mesh makes copies.
+    return x.copy() if x.place is not None else x.refuse("clone()")
 
 
 copy = elementwise(

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...core.dims import Dim
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, ShapeError, WengertError, fail
 from ...core.ops.autocast import casts
 from ...core.ops.op import Call, Op
-from ...core.ops.record import bind, record_one
+from ...core.ops.record import bind, record_one, refuse_value
 from ...core.spec import (
     DType,
     Shape,
@@ -209,6 +209,9 @@ def over_all(op: Op, x: Tensor) -> Tensor | None:
             return None
         data = op.forward(x._data, **attrs) if not observers else op.told((x._data,), attrs)
         return record_one(op, x, data, attrs)
+    except WengertError as e:
+        raise_of_observer(e)
+        refuse_value(op, (x._data,), e)
     except (AttributeError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None  # abstract, or to be run again without NumPy's warnings

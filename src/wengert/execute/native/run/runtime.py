@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....core.elsewhere import here
 from ....core.errors import GraphError, fail
 from ....core.ops.op import find_op
 from ....core.spec import as_dtype, show
@@ -420,7 +421,7 @@ class Program:
         """Return the inputs as arrays of the kinds that the plan was made for. Raises GraphError where they differ."""
         found = []
         for i, (view, given) in enumerate(zip(self.plan.inputs, inputs, strict=True)):
-            a, strides = np.asarray(given), _byte_strides(view)
+            a, strides = np.asarray(here(given, "a compiled function")), _byte_strides(view)
             if a.shape != view.shape or a.dtype != view.dtype or (strides is not None and a.strides != strides):
                 fail(
                     GraphError,

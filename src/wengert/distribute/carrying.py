@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...core import tree
-from ...core.errors import GraphError, fail
-from ...execute.jit.compiled import is_found_by_name
-from ...execute.jit.jit import Jit
-from ..program import Program
+from ..core import tree
+from ..core.errors import GraphError, fail
+from ..execute.jit.compiled import is_found_by_name
+from ..execute.jit.jit import Jit
+from .program import Program
 
 # What a rank calls the script whose functions it has imported.
 IMPORTED = "__mp_main__"
