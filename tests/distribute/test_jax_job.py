@@ -13,6 +13,7 @@ import pytest
 
 import diverging
 import meshes
+import staged
 import wengert as wg
 from wengert import distribute as dist
 
@@ -123,3 +124,17 @@ def test_what_is_refused(tmp_path: Path) -> None:
         dist.launch(2, str(script), engine="tcp")
     with pytest.raises(wg.GraphError, match="a job of 0 ranks"):
         dist.launch(0, str(script), engine="xla")
+
+
+@pytest.mark.parametrize("goes_on", [True, slow(False)])
+def test_an_error_that_is_caught_in_a_pipeline_ends_the_job(goes_on: bool, tmp_path: Path) -> None:
+    """The other rank waits in a program for what does not come: who left it cannot go on, or end."""
+    script = tmp_path / "script.py"
+    script.write_text(staged.CAUGHT if goes_on else staged.CAUGHT.removesuffix("run(x, good)\n"))
+    command = [sys.executable, "-m", "wengert", "launch", "--engine", "xla", "-n", "2", str(script)]
+    env = {**os.environ, "WENGERT_WATCHDOG": "600"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode
+    assert "caught" in done.stderr
+    assert "rank 1 has left a step that other ranks are still in" in done.stderr
+    assert done.stderr.count("Traceback") == 1

@@ -14,6 +14,7 @@ import pytest
 
 import diverging
 import meshes
+import staged
 import wengert as wg
 from wengert import distribute as dist
 from wengert.distribute.engines.job import lack
@@ -250,42 +251,10 @@ def test_threads_of_a_rank_take_turns(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr
 
 
-CAUGHT = """
-import sys
-
-import numpy as np
-
-import wengert as wg
-
-wg.manual_seed(0)
-model = wg.nn.Sequential(*(wg.nn.Sequential(wg.nn.Linear(4, 4), wg.nn.Tanh()) for _ in range(2)))
-optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
-
-
-def step(x, y):
-    loss = wg.nn.functional.cross_entropy(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss
-
-
-pipeline = wg.distribute.Pipeline("pipe", micro=2)
-run = wg.distribute.jit(step, mesh=wg.distribute.Mesh(pipe=2), in_specs=(None, None), pipeline=pipeline)
-x, good = wg.ones(4, 4), wg.asarray(np.zeros(4, np.int64))
-run(x, good)
-try:
-    run(x, good + 9)
-except wg.RangeError:
-    print("caught", file=sys.stderr)
-run(x, good)
-"""
-
-
 def test_an_error_that_is_caught_in_a_pipeline_ends_the_job(tmp_path: Path) -> None:
     """The other rank waits for messages that do not come: who left the step cannot go on."""
     script = tmp_path / "script.py"
-    script.write_text(CAUGHT)
+    script.write_text(staged.CAUGHT)
     done = subprocess.run(
         [sys.executable, "-m", "wengert", "launch", "-n", "2", str(script)],
         env={**os.environ, "WENGERT_WATCHDOG": "600"},

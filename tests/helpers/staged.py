@@ -8,6 +8,38 @@ import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
 
+# A script whose last rank catches an error in the middle of a pipeline's step, and goes on.
+CAUGHT = """
+import sys
+
+import numpy as np
+
+import wengert as wg
+
+wg.manual_seed(0)
+model = wg.nn.Sequential(*(wg.nn.Sequential(wg.nn.Linear(4, 4), wg.nn.Tanh()) for _ in range(2)))
+optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+
+
+def step(x, y):
+    loss = wg.nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+pipeline = wg.distribute.Pipeline("pipe", micro=2)
+run = wg.distribute.jit(step, mesh=wg.distribute.Mesh(pipe=2), in_specs=(None, None), pipeline=pipeline)
+x, good = wg.ones(4, 4), wg.asarray(np.zeros(4, np.int64))
+run(x, good)
+try:
+    run(x, good + 9)
+except wg.RangeError:
+    print("caught", file=sys.stderr)
+run(x, good)
+"""
+
 
 def trainer(mesh: dist.Mesh | None, state: str = "stages", reads: str = "", **options: Any) -> Any:
     """A model of five parts, its optimiser, a step of it and its losses; `reads` says what else the step looks at."""

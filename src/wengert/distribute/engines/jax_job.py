@@ -28,7 +28,7 @@ from ...execute.xla.api import jax
 from ...execute.xla.devices import join_processes
 from ...execute.xla.ranks import Gathering
 from ...ops.collective import definitions as c
-from .meeting import DIGEST, PROGRAM, called, differ, shake_hands
+from .meeting import DIGEST, PROGRAM, called, differ, refuse_left, shake_hands
 from .mpi import watchdog_seconds
 from .xla import JaxTransport
 
@@ -44,7 +44,7 @@ STOPPED = 75
 class ProcessTransport(JaxTransport):
     """The ranks of a job, each a process with one of JAX's devices."""
 
-    __slots__ = ("trusted", "gathering", "_lines", "_watch")
+    __slots__ = ("trusted", "has_left", "_lines", "_watch")
 
     def __init__(self) -> None:
         address, ranks, rank = (os.environ.get(name) for name in (ADDRESS, RANKS, RANK))
@@ -52,6 +52,8 @@ class ProcessTransport(JaxTransport):
         self.devices, self.rank = join_processes(known, watchdog_seconds())
         self.size = len(self.devices)
         self.trusted = False
+        # True once this rank has given up a step in which others wait for it, in programs of XLA's that none ends.
+        self.has_left = False
         self._lines: dict[tuple[int, ...], Gathering] = {}
         self._watch = _Watch(self.rank)
 
@@ -93,9 +95,15 @@ class ProcessTransport(JaxTransport):
         finally:
             self.trusted = before
 
+    def leave(self) -> None:
+        """Note that this rank has left a step in its middle, in which others wait for it: it meets them no more."""
+        self.has_left = True
+
     @contextmanager
     def _waiting(self, what: str | Callable[[], str]) -> Iterator[None]:
         """Return a block in which this rank waits for others. Raises GraphError where one of them has gone."""
+        if self.has_left:
+            refuse_left(self.rank)
         try:
             with self._watch.waiting(what):
                 yield

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.errors import GraphError, error
+from ...core.errors import GraphError, error, fail
 from ...core.ops.op import Op
 from ...core.spec import show
 
@@ -19,6 +19,15 @@ PROGRAM = "the program "
 
 # From an array of bytes to those of all ranks that meet, stacked.
 Gather = Callable[[Any], Any]
+
+
+def refuse_left(rank: int) -> NoReturn:
+    """Raise GraphError: a rank that has left a step in its middle is to meet others, which are still in it."""
+    fail(
+        GraphError,
+        f"rank {rank} has left a step that other ranks are still in",
+        "What it was sent, and what it sends, is lost: start the job again, from its last checkpoint.",
+    )
 
 
 def differ(gather: Gather, members: Sequence[int], digest: bytes, what: Callable[[], str]) -> bool:

@@ -31,7 +31,7 @@ from ...core.state import locks
 from ...execute.native.overlap import Exchanges
 from ...ops.collective import definitions as c
 from ..mesh import Mesh, Transport
-from .meeting import PROGRAM, TEXT, differ, shake_hands
+from .meeting import PROGRAM, TEXT, differ, refuse_left, shake_hands
 from .mpi_native import IDLE, Active, Flight, Flights, Layout, NativeLine, Stopped, layout, native_line, told
 from .mpi_native import SMALL as SMALL
 
@@ -206,11 +206,7 @@ class MPITransport(Transport):
     def _refuse_broken(self) -> None:
         """Raise GraphError where a wait was given up before: what was on its way may still come."""
         if self.broken:
-            fail(
-                GraphError,
-                f"rank {self.rank} has left a step that other ranks are still in",
-                "What it was sent, and what it sends, is lost: start the job again, from its last checkpoint.",
-            )
+            refuse_left(self.rank)
 
     def leave(self) -> None:
         """Note that this rank has left a step in its middle, in which others wait for it."""
