@@ -152,10 +152,22 @@ def main() -> None:
     if args.ranks > 1:
         train = wg.distribute.jit(step, mesh=wg.distribute.Mesh(data=args.ranks), in_specs=("data", "data"))
     rng = np.random.default_rng(args.seed)
-    state = {"model": model, "optimizer": optimizer, "schedule": schedule, "shifts": rng}
+    state = {"model": model, "optimizer": optimizer, "shifts": rng}
+    settings = {"model": args.model, "batch": args.batch}
+    made_of = {"settings": settings, "images": len(x)}
     # All ranks save and load together, after each epoch; a process alone does so too.
-    found = wg.distribute.load_checkpoint(args.resume, **state) if args.resume else None
+    found = wg.distribute.load_checkpoint(args.resume) if args.resume else None
+    if found:
+        other = [f"--{name} {value}" for name, value in found["settings"].items() if value != settings[name]]
+        other += ["other images"] * (found["images"] != len(x))
+        if other:
+            parser.exit(1, f"mnist: {args.resume} has a run with {', '.join(other)}: name another folder\n")
+        wg.distribute.load_checkpoint(args.resume, **state)
     curve: list[float] = list(found["curve"]) if found else []
+    # The rates go by --epochs, which may be others than before.
+    schedule.restart()
+    for _ in curve[:steps]:
+        schedule.step()
     begun = len(curve)
     started = time.perf_counter()
     batches = (
@@ -169,18 +181,18 @@ def main() -> None:
         writer = stack.enter_context(SummaryWriter(args.tensorboard)) if args.tensorboard else None
         if writer:
             writer.add_graph(model, wg.spec((args.batch, 1, 28, 28)))
-        for xb, yb in (bar := wg.train.progress(batches, "training", total=steps - begun)):
+        for xb, yb in (bar := wg.train.progress(batches, "training", total=max(0, steps - begun))):
             curve.append(train(xb, yb).item())
             schedule.step()
             bar.note(f"loss {curve[-1]:.3f}")
             if args.resume and len(curve) % every == 0:
-                wg.distribute.save_checkpoint(args.resume, step=len(curve), keep=2, curve=curve, **state)
+                wg.distribute.save_checkpoint(args.resume, step=len(curve), keep=2, curve=curve, **made_of, **state)
             if writer:
                 watch(writer, model, curve, every=every)
     seconds = time.perf_counter() - started
 
     print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")
-    print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / max(1, steps - begun) * 1e3:.2f} ms a step")
+    print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / max(1, len(curve) - begun) * 1e3:.2f} ms a step")
     if args.jit and args.ranks == 1:
         one = next(wg.data.batches(x, y, size=args.batch))
         eager, compiled = (

@@ -169,22 +169,35 @@ def main() -> None:
     run = wg.jit(step) if args.jit else step
     if args.ranks > 1:
         run = on_ranks(step, model, args.ranks, args.shard)
-    state = {"model": model, "optimizer": optimizer, "schedule": schedule, "draws": rng}
+    state = {"model": model, "optimizer": optimizer, "draws": rng}
+    settings = {name: getattr(args, name) for name in ("length", "width", "heads", "depth")}
+    made_of = {"settings": settings, "letters": letters}
     # All ranks save and load together; a process alone does so too.
-    found = wg.distribute.load_checkpoint(args.resume, **state) if args.resume else None
+    found = wg.distribute.load_checkpoint(args.resume) if args.resume else None
+    if found:
+        other = [f"--{name} {value}" for name, value in found["settings"].items() if value != settings[name]]
+        other += ["another text"] * (found["letters"] != letters)
+        if other:
+            parser.exit(1, f"shakespeare: {args.resume} has a run with {', '.join(other)}: name another folder\n")
+        wg.distribute.load_checkpoint(args.resume, **state)
     curve: list[float] = list(found["curve"]) if found else []
+    # The rates go by --steps, which may be others than before.
+    schedule.restart()
+    for _ in curve[: args.steps]:
+        schedule.step()
+    begun = len(curve)
     started = time.perf_counter()
     for i in (bar := wg.train.progress(range(len(curve), args.steps), "training")):
         curve.append(run(draw()).item())
         schedule.step()
         bar.note(f"loss {curve[-1]:.3f}")
         if args.resume and ((i + 1) % 100 == 0 or i + 1 == args.steps):
-            wg.distribute.save_checkpoint(args.resume, step=i + 1, keep=2, curve=curve, **state)
+            wg.distribute.save_checkpoint(args.resume, step=i + 1, keep=2, curve=curve, **made_of, **state)
     seconds = time.perf_counter() - started
 
     trained = wg.distribute.whole(model)
     print(f"last loss {curve[-1]:.4f}; held-out loss {held_out_loss(trained):.3f} nats a character")
-    print(f"{seconds:.0f} s, {seconds / args.steps * 1e3:.1f} ms a step\n")
+    print(f"{seconds:.0f} s, {seconds / max(1, len(curve) - begun) * 1e3:.1f} ms a step\n")
     start = np.searchsorted(letters, list("\n")) if "\n" in letters else train[:1]
     print("".join(letters[i] for i in sample(trained, start, args.sample, 0.8, rng)).strip())
     picture = wg.train.line_chart({"loss": curve}, title="Characters", y_label="nats a character")

@@ -203,3 +203,13 @@ def test_a_rank_that_freezes_while_it_ends(delay: float, tmp_path: Path) -> None
     status, _ = job(tmp_path / "run", "", f"0:exit:0:STOP:{delay}")
     assert status
     assert not left(tmp_path / "run")
+
+
+def test_what_does_not_fit_is_told_in_full(tmp_path: Path) -> None:
+    dist.save_checkpoint(tmp_path, model=nn.Linear(2, 3))
+    with pytest.raises(wg.DataError) as caught:
+        dist.load_checkpoint(tmp_path, model=nn.Linear(2, 4))
+    text = str(caught.value)
+    assert "rank 0: state dict does not fit Linear" in text
+    assert "weight: (3, 2) in the state dict, (4, 2) in the module" in text
+    assert "What was saved" not in text

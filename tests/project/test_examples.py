@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wengert as wg
 from wengert.distribute.engines.job import lack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,6 +142,33 @@ def test_shakespeare_goes_on_from_where_it_was(tmp_path: Path) -> None:
     shutil.rmtree(kept / (kept / "latest").read_text().strip())
     assert [p.name for p in kept.glob("checkpoint-*")]
     assert last_loss(run("shakespeare", *args, "--resume", kept)) == expected
+
+
+def test_runs_that_are_resumed_otherwise(tmp_path: Path) -> None:
+    """More steps go on; another model, another text or other images are told."""
+    text, kept = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text("the quick brown fox jumps over the lazy dog.\n" * 100)
+    args = ("--batch", 4, "--depth", 1, "--sample", 5, "--out", tmp_path / "loss.svg", "--resume", kept)
+    small = ("--data", text, *args, "--length", 16, "--width", 16)
+    run("shakespeare", *small, "--steps", 20)
+    more = last_loss(run("shakespeare", *small, "--steps", 40))
+    found = wg.train.load_checkpoint(kept)
+    assert found is not None
+    assert found.step == 40
+    assert last_loss(run("shakespeare", *small, "--steps", 30)) == more  # nothing is left to do
+    told = run("shakespeare", *small, "--width", 32, "--heads", 2, "--steps", 50, status=1)
+    assert f"{kept} has a run with --width 16, --heads 4: name another folder" in told
+    text.write_text("THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG.\n" * 100)
+    assert "has a run with another text" in run("shakespeare", *small, "--steps", 50, status=1)
+
+    write_idx(tmp_path / "t10k-images-idx3-ubyte.gz", np.random.default_rng(0).integers(0, 255, (200, 28, 28)))
+    write_idx(tmp_path / "t10k-labels-idx1-ubyte.gz", np.arange(200) % 10)
+    digits = ("--data", tmp_path, "--out", tmp_path / "loss.svg", "--resume", tmp_path / "digits")
+    run("mnist", *digits, "--epochs", 1)
+    more = last_loss(run("mnist", *digits, "--epochs", 2))
+    assert last_loss(run("mnist", *digits, "--epochs", 1)) == more
+    told = run("mnist", *digits, "--model", "cnn", "--batch", 32, status=1)
+    assert "has a run with --model mlp, --batch 64: name another folder" in told
 
 
 @pytest.mark.slow

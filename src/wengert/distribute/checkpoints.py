@@ -24,6 +24,8 @@ from .placing.placement import local_shape, placement_of
 from .placing.sharded import Sharded, of_tensor
 from .program import place, spread_specs
 
+_LEFT = "What was saved before is there still."
+
 
 def _told(value: Any) -> list[Any]:
     """Return what every rank tells, in order: values of JSON."""
@@ -39,16 +41,18 @@ def _told(value: Any) -> list[Any]:
     return [json.loads(bytes(row)) for row in rows]
 
 
-def _attempt(what: str, work: Any) -> Any:
-    """Do a rank's work. Raises DataError on all ranks where it fails on one."""
-    found, problem = None, ""
+def _attempt(what: str, work: Any, left: str = "") -> Any:
+    """Do a rank's work. Raises DataError on all ranks where it fails on one; `left` says what is there then."""
+    found, problem = None, ("", "")
     try:
         found = work()
-    except (WengertError, OSError) as e:
-        problem = first_line(e) if isinstance(e, WengertError) else f"{type(e).__name__}: {e}"
-    for rank, told in enumerate(_told(problem)):
+    except WengertError as e:
+        problem = first_line(e), str(e).partition("\n")[2]
+    except OSError as e:
+        problem = f"{type(e).__name__}: {e}", ""
+    for rank, (told, more) in enumerate(_told(problem)):
         if told:
-            fail(DataError, f"{what}: rank {rank}: {told}", "What was saved before is there still.")
+            fail(DataError, f"{what}: rank {rank}: {told}", "\n".join(filter(None, (more, left))))
     return found
 
 
@@ -104,7 +108,7 @@ def save_checkpoint(
             nbytes, crc = single.checksum(path)
             return {**writing.index, "files": {writing.file: {"bytes": nbytes, "crc32": f"{crc:08x}"}}}
 
-        index = _attempt(f"{where} has no new checkpoint", written)
+        index = _attempt(f"{where} has no new checkpoint", written, _LEFT)
         indices = _told(index)
 
         def committed() -> str | None:
@@ -114,7 +118,7 @@ def save_checkpoint(
                 return None
             return single.commit(where, staged, {"step": step, "files": files, **whole}, keep, marker)
 
-        path: str = _told(_attempt(f"{where} has no new checkpoint", committed))[0]
+        path: str = _told(_attempt(f"{where} has no new checkpoint", committed, _LEFT))[0]
     except BaseException:
         if rank == 0:
             shutil.rmtree(staged, ignore_errors=True)
