@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import meshes
+import networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert.core.errors import GraphError, ShapeError
@@ -166,17 +167,12 @@ def test_checkpoints_go_on_with_other_ranks(tmp_path: Any) -> None:
 
     def train(ranks: int, stop: int, folder: str) -> list[float]:
         wg.manual_seed(0)
-        model = wg.nn.Sequential(wg.nn.Linear(6, 8), wg.nn.Tanh(), wg.nn.Linear(8, 4))
+        model = networks.chain(6, 8, 4)
         opt = wg.optim.Adam(model.parameters(), lr=0.1)
         mesh = dist.Mesh(data=ranks)
         dist.shard(model, mesh, fsdp="data")
 
-        def step(x: Any) -> Any:
-            loss = (model(x) ** 2).mean()
-            opt.zero_grad()
-            loss.backward()
-            opt.step()
-            return loss
+        step = networks.training(model, opt)
 
         compiled = dist.jit(step, mesh=mesh, in_specs=("data",), blocks={"data": 4})
         found = dist.load_checkpoint(folder, model=model, optimizer=opt)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import networks
 import staged
 import wengert as wg
 from wengert import distribute as dist
-from wengert import nn
 from wengert.distribute.engines.job import lack
 from wengert.distribute.placing.sharded import Sharded
 
@@ -54,16 +54,11 @@ def test_plans_in_turns(engine: str, mesh: dict[str, int], turns: Any) -> None:
 def at_stages() -> Any:
     """Return a model of float32 whose state is at stages but for what is frozen, and its optimiser."""
     wg.manual_seed(0)
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(4)))
+    model = networks.tower(4, 4)
     model[0][0].weight.requires_grad_(False)
     opt = wg.optim.Adam(model.parameters(), lr=0.1)
 
-    def step(x: Any) -> Any:
-        loss = (model(x) ** 2).mean()
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-        return loss
+    step = networks.training(model, opt)
 
     run = dist.jit(step, mesh=PIPES, in_specs=(None,), pipeline=dist.Pipeline("pipe", 2, state="stages"))
     run(wg.ones(4, 4))
@@ -108,15 +103,10 @@ def test_other_dtypes(parts: str) -> None:
         model, opt, run = at_stages()
     else:
         wg.manual_seed(0)
-        model = dist.shard(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)), PIPES, fsdp="pipe")
+        model = dist.shard(networks.chain(4, 4, 2), PIPES, fsdp="pipe")
         opt = wg.optim.Adam(model.parameters(), lr=0.1)
 
-        def step(x: Any) -> Any:
-            loss = (model(x) ** 2).mean()
-            opt.zero_grad()
-            loss.backward()
-            opt.step()
-            return loss
+        step = networks.training(model, opt)
 
         run = dist.jit(step, mesh=PIPES, in_specs=(None,))
         run(wg.ones(4, 4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import meshes
+import networks
 import staged
 import wengert as wg
 from wengert import distribute as dist
@@ -80,18 +80,13 @@ def test_bubbles_and_what_is_kept_are_those_of_the_schedule(places: int, micro: 
 def trained(model: nn.Module, mesh: dist.Mesh, pipeline: dist.Pipeline, in_specs: Any = (None,)) -> Any:
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-    def step(x: Any) -> Any:
-        loss = (model(x) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+    step = networks.training(model, optimizer)
 
     return dist.jit(step, mesh=mesh, in_specs=in_specs, pipeline=pipeline)
 
 
 def chain() -> nn.Module:
-    return nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(4)))
+    return networks.tower(4, 16)
 
 
 def places_of(program: Pipelined) -> dict[str, set[int]]:
@@ -450,21 +445,16 @@ def test_what_is_refused() -> None:
         trained(chain(), mesh, dist.Pipeline("pipe", 2, stages=["0", "blocks.*"]))(x)
     with pytest.raises(wg.GraphError, match=r"in '1.0' is of stage 0, and takes what .* of stage 1 gives") as caught:
         trained(chain(), mesh, dist.Pipeline("pipe", 2, stages=["1", "0"]))(x)
-    assert os.path.basename(__file__) in str(caught.value)
+    assert "networks.py" in str(caught.value)
 
 
 @pytest.mark.parametrize("axes", [{"pipe": 2}, {"pipe": 2, "data": 2}], ids=["alone", "beside data"])
 def test_errors_name_ranks_of_the_whole_mesh(axes: dict[str, int]) -> None:
     wg.manual_seed(0)
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(2)))
+    model = networks.tower(2, 4)
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
-    def step(x: Any, y: Any) -> Any:
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+    step = networks.training(model, optimizer, nn.functional.cross_entropy)
 
     mesh = wg.distribute.Mesh(**axes)
     spec = "data" if "data" in axes else None
@@ -494,16 +484,11 @@ def test_budgets_of_memory(axes: dict[str, int], state: str, monkeypatch: pytest
 
     def work(memory: Any, spill: Any = False) -> list[float]:
         wg.manual_seed(0)
-        layers = (nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(6))) for _ in range(2))
+        layers = (networks.tower(6, 16) for _ in range(2))
         model = nn.Sequential(*layers)
         optimizer = wg.optim.AdamW(model.parameters(), lr=0.01)
 
-        def step(x: Any) -> Any:
-            loss = (model(x) ** 2).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            return loss
+        step = networks.training(model, optimizer)
 
         spec = "data" if "data" in axes else None
         pipeline = wg.distribute.Pipeline("pipe", micro=2, state=state)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -21,19 +22,14 @@ MESH = dist.Mesh(data=2)
 
 def network() -> nn.Module:
     wg.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+    return networks.chain(4, 8, 4)
 
 
 def trainer(model: nn.Module, mesh: Any = MESH, **options: Any) -> tuple[Any, Any]:
     """A step and its optimiser; without a mesh, of one process."""
     optimizer = wg.optim.Adam(model.parameters(), lr=0.05)
 
-    def step(x: Any) -> Any:
-        loss = (model(x) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+    step = networks.training(model, optimizer)
 
     made = wg.jit(step) if mesh is None else dist.jit(step, mesh=mesh, in_specs=("data",), **options)
     return made, optimizer

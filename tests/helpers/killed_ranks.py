@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+import networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert.train import checkpoints
@@ -61,16 +62,11 @@ def trained(folder: str, stop: int, plan: str) -> list[float]:
     wg.manual_seed(0)
     reached("start")
     mesh = dist.Mesh(data=dist.size())
-    model = wg.nn.Sequential(wg.nn.Linear(6, 8), wg.nn.Tanh(), wg.nn.Linear(8, 4))
+    model = networks.chain(6, 8, 4)
     optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
     dist.shard(model, mesh, fsdp="data" if plan in ("fsdp", "blocks") else None)
 
-    def step(x: Any) -> Any:
-        loss = (model(x) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+    step = networks.training(model, optimizer)
 
     compiled = dist.jit(
         step,
