@@ -95,7 +95,7 @@ def gone_on(folder: str, mesh: Any, steps: int) -> list[float]:
     return losses(steps)
 
 
-def trained_in_turns(mesh: Any, turns: list[tuple[str, int]]) -> list[float]:
+def trained_in_turns(mesh: Any, turns: list[tuple[str, int]], engine: str = "native") -> list[float]:
     """The losses of a model that several plans train one after the other, each so many steps."""
     wg.manual_seed(0)
     model = networks.chain(4, 8, 8, 4).to(wg.float64)
@@ -112,9 +112,8 @@ def trained_in_turns(mesh: Any, turns: list[tuple[str, int]]) -> list[float]:
     if mesh is not None:
         grid = dist.Mesh(mesh)
         pipeline = dist.Pipeline("pipe", 2, state="stages")
-        steps["data"] = dist.jit(step, mesh=grid, in_specs=("data",))
-        steps["zero"] = dist.jit(step, mesh=grid, in_specs=("data",), zero="data")
-        steps["pipeline"] = dist.jit(step, mesh=grid, in_specs=("data",), pipeline=pipeline)
+        steps["data"] = dist.jit(step, mesh=grid, in_specs=("data",), engine=engine)
+        steps["pipeline"] = dist.jit(step, mesh=grid, in_specs=("data",), pipeline=pipeline, engine=engine)
     found = []
     for plan, count in turns:
         if plan == "fsdp" and mesh is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.graph.evaluate import run as interpret
 from ...core.spec import Spec
-from ...execute.xla.memory import held_by, shown
+from ...execute.xla.memory import copied, held_by, shown
 from ...execute.xla.ranks import OWN, SAME, Devices, Exchange, OnRanks, Spread
 from ..mesh import Mesh, OnMesh
 from ..pipeline.program import Pipelined
@@ -137,6 +137,7 @@ class Tasks:
         one place has."""
         devices, program = self.devices, self.program
         found: list[Any] = []
+        seen = set(range(len(program.inputs)))
         for k, (v, placement, everywhere, at) in enumerate(
             zip(program.tasks.outputs, program.outputs, self.is_whole, program.outputs_at, strict=True)
         ):
@@ -151,6 +152,9 @@ class Tasks:
                 found.append(np.array(first) if everywhere else {rank: np.array(x) for rank, x in of_rank.items()})
             elif everywhere and v in self.same:
                 array = devices.joined(of_rank, SAME, spec.shape)
+                if v in seen:  # what is one value here are two results, which a program may update each
+                    array = copied(array)
+                seen.add(v)
                 found.append(shown(array, devices.sharding(SAME), devices.is_shared, True))
             else:
                 of_rank = {rank: np.asarray(x)[0] for rank, x in of_rank.items()}

@@ -96,6 +96,12 @@ def shown(array: Any, where: Any, is_shared: bool, is_replicated: bool = False) 
     return a if a.dtype == dtype else a.view(dtype)
 
 
+def copied(array: Any) -> Any:
+    """Return a JAX array's values in memory of its own, where they are."""
+    with jax.enable_x64(True):
+        return jnp.copy(array)
+
+
 def shower(shape: tuple[int, ...], dtype: Any, where: Any, is_shared: bool) -> Callable[[Any], Array]:
     """Return what shows arrays of this shape and dtype, all on one device, as :func:`shown` does."""
     if not is_shared or 0 in shape:
