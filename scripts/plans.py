@@ -39,8 +39,8 @@ HEAD = f"""# Plans, models, engines
 Losses of {STEPS} steps in float64 against those of one process: the greatest relative difference on any rank,
 dropout and batch norm included. Made by `python scripts/plans.py`, on one host. The ranks of *mpi* (Open MPI) and
 *mpich* are processes that run native code; those of *xla* are devices of one process, those of *xla job* processes
-with a device each. Plans with a budget and in blocks are native code's; the state of a pipeline is at its stages, but for
-*everywhere*.
+with a device each. Plans with a budget and in blocks are native code's; the state of a pipeline is at its stages, but
+for *everywhere*.
 
 """
 

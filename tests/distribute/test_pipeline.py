@@ -227,6 +227,55 @@ def test_tied_weights_and_inference() -> None:
     np.testing.assert_allclose(dist.whole(p.grad).numpy(), expected, rtol=1e-12)
 
 
+def all_end(program: Pipelined) -> bool:
+    """Whether all places come to the end of their lists where they can but meet, for messages and what all do."""
+    lists = [[act for act in acts if act.what != "send"] for acts in program.lists]
+    waiting = [0] * program.places
+
+    def act(place: int) -> Any:
+        return lists[place][waiting[place]] if waiting[place] < len(lists[place]) else None
+
+    def meets(place: int) -> tuple[int, ...]:
+        """The places that go on, as one of them can."""
+        a = act(place)
+        if a.what == "run" and program.tasks.tasks[a.value].place is None:
+            return (
+                tuple(range(program.places))
+                if all(act(p) is not None and act(p)[:2] == a[:2] for p in range(program.places))
+                else ()
+            )
+        if a.what == "run":
+            return (place,)
+        other, kind = act(a.other), {"hand": "receive", "receive": "hand"}[a.what]
+        return (place, a.other) if other is not None and other[:3] == (kind, a.value, place) else ()
+
+    while any(on := [p for place in range(program.places) if act(place) is not None for p in [meets(place)] if p]):
+        for place in on[0]:
+            waiting[place] += 1
+    return all(act(place) is None for place in range(program.places))
+
+
+@pytest.mark.parametrize("state", ["stages", "everywhere"])
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize(("kind", "places", "laps"), [("cnn", 4, 1), ("gpt", 4, 1), ("mlp", 2, 2), ("gpt", 3, 1)])
+def test_no_place_waits_for_one_that_waits_for_it(kind: str, places: int, laps: int, schedule: str, state: str) -> None:
+    wg.manual_seed(0)
+    model = meshes.MODELS[kind]()
+    optimizer = wg.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    pipeline = dist.Pipeline("pipe", 4, schedule, laps, state=state)
+    made = dist.jit(step, mesh=dist.Mesh(pipe=places), in_specs=(None, None), pipeline=pipeline)
+    assert all_end(made.lowered(*next(meshes.batches(kind))))
+
+
 PIPES = dist.Mesh(pipe=2)
 # Of XLA a rank is a device, of which conftest.py makes 8.
 ENGINES = ["native", pytest.param("xla", marks=pytest.mark.skipif(find_spec("jax") is None, reason="it needs jax"))]

@@ -2,7 +2,8 @@
 
 The order is found by playing the step through: each place turns to microbatches in the order of its schedule, and waits
 where one is not there yet. What microbatches wait for all together is done as soon as it can be. Where nobody could go
-on, a place does what comes later in its order: so there is an order for every program.
+on, a place does what comes later in its order: so there is an order for every program. What all places do together comes
+last, when each has nothing else to do: a place that waits for the others in the midst of its tasks may be waited for.
 
 Sources: GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019 (PipeDream) and 2021 (interleaved stages).
 """
@@ -58,9 +59,8 @@ class _Play:
         self.turns = [_turns(tasks, place, places, schedule) for place in range(places)]
 
     def run(self) -> list[Span]:
-        # A task that all places do has a part on each.
-        parts = [(i, p) for i, t in enumerate(self.tasks) for p in self._places(t)]
-        needs = {part: self._needs(*part) for part in parts}
+        parts = [(i, t.place) for i, t in enumerate(self.tasks) if t.place is not None]
+        needs = {part: self._needs(part[0]) for part in parts}
         users: dict[tuple[int, int], list[tuple[int, int]]] = {part: [] for part in parts}
         for user, row in needs.items():
             for maker in row:
@@ -101,23 +101,28 @@ class _Play:
                         at = max(ended[m] + self._late(m, user) for m in needs[user])
                         ready[user[1]][user] = at
                         heapq.heappush(events, at)
+        return spans + self._together(max(free))
+
+    def _together(self, start: float) -> list[Span]:
+        """Return what all places do together, from when the last one is there."""
+        spans = []
+        for i, task in enumerate(self.tasks):
+            if task.place is None:
+                end = start + self.seconds(task)
+                spans += [Span(i, place, start, end) for place in range(self.places)]
+                start = end
         return spans
 
-    def _places(self, task: Task) -> Sequence[int]:
-        return range(self.places) if task.place is None else (task.place,)
-
-    def _needs(self, i: int, place: int) -> list[tuple[int, int]]:
+    def _needs(self, i: int) -> list[tuple[int, int]]:
         found: dict[tuple[int, int], None] = {}
-        for value in self.tasks[i].inputs:
-            maker = self.makers.get(value)
-            if maker is not None:
-                at = self.tasks[maker].place
-                # Results are sent by a task that all places do together.
-                found[maker, place if at is None else at] = None
+        for maker in (self.makers[v] for v in self.tasks[i].inputs if v in self.makers):
+            place = self.tasks[maker].place
+            assert place is not None  # what all places do together makes results alone
+            found[maker, place] = None
         return list(found)
 
     def _late(self, maker: tuple[int, int], user: tuple[int, int]) -> float:
-        if maker[1] == user[1] or self.tasks[user[0]].place is None:
+        if maker[1] == user[1]:
             return 0.0
         values = set(self.tasks[maker[0]].outputs) & set(self.tasks[user[0]].inputs)
         return sum(self.delay(v, maker[1], user[1]) for v in values)
