@@ -19,7 +19,7 @@ _ = wg.scan  # control flow is declared where it is first asked for
     [
         ("abs", "Abs"),
         ("not_equal", "Equal, Not"),  # a form of its own: its declaration has no operator
-        ("repeat", "Gather"),
+        ("repeat", "Unsqueeze, Expand, Reshape"),
         ("scale_gradient", "Identity"),
         ("mse", "by its parts"),
         ("cumulative_prod", "Expand, Scan"),

@@ -18,6 +18,7 @@ _PROBE = 100_003
 _MOST_LENGTH = 1000
 _MOST_PRODUCTS = 256
 _MOST_BITS = 64
+_MOST_POWER = 8
 
 
 class Dim:
@@ -102,6 +103,23 @@ class Dim:
 
     def __mod__(self, other: Any) -> Any:
         return self - self // other * other if isinstance(other, _SIZES) else NotImplemented
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if isinstance(other, _SIZES) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if isinstance(other, _SIZES) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - other // self * self if isinstance(other, _SIZES) else NotImplemented
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is not int or not 0 <= other <= _MOST_POWER:
+            self._unknown()
+        return math.prod([self] * other)
+
+    def __rpow__(self, other: Any) -> Any:
+        self._unknown()
 
     def __truediv__(self, other: Any) -> Any:
         self._unknown()

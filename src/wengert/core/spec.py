@@ -327,7 +327,7 @@ def normalize_axes(axis: int | tuple[int, ...] | list[int] | None, ndim: int) ->
 
 def normalize_shape(shape: Any, what: str = "shape") -> Shape:
     """Return a shape given as an int or a sequence of ints, as a tuple of non-negative ints."""
-    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
+    if isinstance(shape, (int, np.integer, Dim)) and not isinstance(shape, bool):
         shape = (shape,)
     try:
         out: tuple[Any, ...] = tuple(n if isinstance(n, Dim) else n.__index__() for n in shape)

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
+from .dims import Dim
 from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
@@ -867,8 +868,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         own = NATIVE[data.dtype]
         return wrap(array if array.dtype is own else array.view(own))
     want = None if dtype is None else as_dtype(dtype)
-    if isinstance(data, Tensor):
-        given: Tensor = data
+    if isinstance(data, (Tensor, Dim)):
+        given: Tensor = data if isinstance(data, Tensor) else _table("size").front(dim=data)
         if given.is_weak:
             number: Any = given
             given = number.strong() if want is None else number.wide()

@@ -33,8 +33,10 @@ from .creation import JOINED as _JOINED
 from .creation import MADE as _MADE
 from .ndarray import FUNCTIONS as _BY_NAME
 from .ndarray import ndarray as ndarray
+from .open_sizes import of_open_sizes as _of_open_sizes
 
 _FUNCTIONS = _namespace.functions_of(_numpy) | _MADE
+_FUNCTIONS |= _of_open_sizes(_FUNCTIONS)
 _BY_NAME.update(_FUNCTIONS)
 globals().update(_FUNCTIONS | _JOINED)
 _MODULES = frozenset({"fft", "linalg", "random"})

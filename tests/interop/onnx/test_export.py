@@ -481,7 +481,6 @@ def test_what_has_no_elements_is_left_out() -> None:
         (lambda x: x >> 1, wg.spec((3,), "int32"), "bitwise_right_shift"),
         (lambda x: wg.var(x, axis=0, correction=1), wg.spec(("n", 3)), "var"),
         (lambda x: wg.diagonal(x), wg.spec(("n", 3)), "diagonal"),
-        (lambda x: wg.repeat(x, 2, axis=0), wg.spec(("n", 3)), "repeat"),
     ],
 )
 def test_refusals_name_the_op_and_its_line(f: Any, spec: Any, op: str) -> None:

@@ -596,8 +596,8 @@ SIZE = op(
     infer=lambda dim: spec_of((), default_int),
     kind="source",
     onnx="Size",
-    doc="A size as a number: of an axis whose size is known only when the graph is fed.",
-    samples=lambda rng: [Call((), {"dim": 3})],
+    doc="A size, or a formula of sizes, as a number: of axes whose sizes are known only when the graph is fed.",
+    samples=lambda rng: [Call((), {"dim": 3}), Call((), {"dim": -2})],
     reference=lambda dim: np.full((), dim),
     cost=0,
 )

@@ -48,7 +48,7 @@ from .record import (
 
 
 def to_operand(value: Any, op: str) -> Any:
-    """Return a tensor, or a weak Python scalar as it is."""
+    """Return a tensor, or a weak Python scalar as it is. A size that is not known is one too, as a weak tensor."""
     if isinstance(value, Tensor):
         if type(value) is WeakTensor and value.node is None and value._data.shape == ():
             return value._data.item()  # the Python number itself: a literal of the graph
@@ -58,10 +58,7 @@ def to_operand(value: Any, op: str) -> Any:
     if isinstance(value, int):  # of a class of its own, such as an IntEnum
         return int(value)
     if isinstance(value, Dim):
-        node = make_node(
-            TABLE["size"], (), {"dim": value}, (), spec_of((), default_int), *caller(), get_mode().scope, False
-        )
-        return abstract(node)
+        return weak(asarray(value))
     if isinstance(value, (np.ndarray, np.generic, list, tuple)) or hasattr(value, "__array__"):
         refuse_subclass(value, op)
         return asarray(value)

@@ -15,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.dims import Dim
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
@@ -61,6 +62,8 @@ def _item(e: Any, x: Tensor) -> Any:
         return e
     if isinstance(e, (int, np.integer)) and not isinstance(e, bool):
         return int(e)
+    if isinstance(e, Dim):
+        return asarray(e)
     if isinstance(e, (Tensor, bool, np.bool_, np.ndarray, list, tuple, range)) or hasattr(e, "__array__"):
         found = asarray(list(e) if isinstance(e, range) else e)
         if found.size == 0 and not isinstance(e, (Tensor, np.ndarray)):

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...core.dims import Dim
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.node import Node
 from ...core.ops.declare import linear, op, public
@@ -198,6 +199,13 @@ def split(x: Any, split_size: int | Sequence[int], axis: int = 0) -> tuple[Tenso
     if size < 1:
         fail(ShapeError, f"split into parts of size {size}", "Give a positive size.")
     whole, rest = divmod(total, size)
+    if isinstance(whole, Dim) or isinstance(rest, Dim):
+        fail(
+            GraphError,
+            f"split of {show(x.shape, x.dtype)} into parts of size {size}: how many there are is not known until the "
+            "graph is fed",
+            "Give the size of each part, or reshape to one axis more.",
+        )
     return _cut(x, (size,) * whole + (rest,) * (rest > 0 or total == 0), axis)
 
 

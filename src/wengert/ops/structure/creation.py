@@ -9,19 +9,32 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays import converted
-from ...core.dims import has_dims
+from ...core.dims import Dim, has_dims
 from ...core.elsewhere import Elsewhere
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import public
 from ...core.ops.op import TABLE
 from ...core.ops.record import filled
-from ...core.spec import DType, Shape, as_dtype, default_float, inexact_dtype, normalize_shape, show, spec_of
+from ...core.spec import (
+    DType,
+    Shape,
+    as_dtype,
+    complex128,
+    default_float,
+    default_int,
+    float64,
+    inexact_dtype,
+    normalize_shape,
+    show,
+    spec_of,
+)
 from ...core.standins import WeakTensor, weak
 from ...core.tensor import Tensor, asarray, wrap
 from ..aliases import alias
@@ -59,7 +72,7 @@ def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
         if sizes:
             fail(DTypeError, f"sizes {sizes} and shape={named!r} are both given", "Give one of them.")
         sizes = (named,)
-    if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer)):
+    if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer, Dim)):
         return normalize_shape(sizes[0].tolist() if isinstance(sizes[0], (Tensor, np.ndarray)) else sizes[0])
     return normalize_shape(sizes)
 
@@ -80,8 +93,10 @@ def _python_number(value: Any, what: str) -> Number:
 
 
 def _is_recorded(value: Any) -> bool:
-    """Return whether a value is a tensor that gradients flow to, or one without a value."""
-    return isinstance(value, Tensor) and (value.is_abstract or (value.requires_grad and get_mode().grad))
+    """Return whether a value is a tensor that gradients flow to, or one without a value; an open size is such."""
+    return isinstance(value, Dim) or (
+        isinstance(value, Tensor) and (value.is_abstract or (value.requires_grad and get_mode().grad))
+    )
 
 
 def _one_element(x: Tensor, what: str) -> Tensor:
@@ -158,7 +173,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, 
 
 def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool, device: Any) -> Tensor:
     if _is_recorded(fill_value):
-        one = _one_element(fill_value, "fill_value")
+        one = _one_element(as_operand(fill_value), "fill_value")
         return _made(broadcast_to(one if dtype is None else casted(one, as_dtype(dtype)), shape), requires_grad, device)
     number = _python_number(fill_value, "fill_value")
     wanted = _dtype(dtype, result_type(fill_value))
@@ -293,6 +308,8 @@ def arange(
     # Of a class of its own, such as an IntEnum, a whole number is one too.
     start, stop, step = (int(v) if isinstance(v, int) and type(v) is not bool else v for v in (start, stop, step))
     wanted = _dtype(dtype, result_type(start, stop, step))
+    if has_dims((start, stop, step)):
+        return _made(_open_range(start, stop, step, wanted), requires_grad, device)
     first, last, by = (_real(v, f"arange: {n}") for v, n in ((start, "start"), (stop, "stop"), (step, "step")))
     if by == 0 or not all(map(math.isfinite, (first, last, by))):
         fail(ShapeError, f"arange({first}, {last}, {by}) has no end", "Use finite numbers and a step other than 0.")
@@ -303,6 +320,48 @@ def arange(
     else:
         values = first + by * np.arange(count, dtype=np.float64)
     return _made(converted(values, wanted), requires_grad, device)
+
+
+def _places(count: Any) -> Tensor:
+    """Return the whole numbers from 0 on, as many as an open size says."""
+    ones = _allocate(np.ones, (count,), default_int)
+    out: Tensor = TABLE["cumulative_sum"].front(ones, axis=-1, reverse=False) - 1
+    return out
+
+
+# Numbers of parts this small have quotients that rounding takes to no other whole number.
+_SMALL = 1 << 20
+
+
+def _exact(value: Any, what: str) -> Any:
+    """Return a number as a fraction of small parts, an open size as it is."""
+    if isinstance(value, Dim):
+        return value
+    number = _real(value, f"arange: {what}")
+    found = Fraction(number) if math.isfinite(number) else None
+    if found is None or max(abs(found.numerator), found.denominator) > _SMALL:
+        fail(
+            GraphError,
+            f"arange: the {what} is {number} where a size is not known until the graph is fed",
+            "Use whole numbers, or scale a range of whole numbers: wg.arange(n) * 0.1.",
+        )
+    return found
+
+
+def _open_range(start: Any, stop: Any, step: Any, wanted: DType) -> Tensor:
+    """Return `arange` where a size that is not known is among its numbers."""
+    if isinstance(step, Dim):
+        fail(GraphError, f"arange in steps of {step}, a size that is not known until the graph is fed")
+    first, last, by = (_exact(v, n) for v, n in ((start, "start"), (stop, "stop"), (step, "step")))
+    if by == 0:
+        fail(ShapeError, f"arange({start}, {stop}, {step}) has no end", "Use a step other than 0.")
+    parts = math.lcm(*(v.denominator for v in (first, last, by) if isinstance(v, Fraction)))
+    begin, end, stride = (v * parts if isinstance(v, Dim) else int(v * parts) for v in (first, last, by))
+    count = -((begin - end) // stride) if stride > 0 else -((end - begin) // -stride)
+    places = _places(count)
+    if isinstance(start, float) or isinstance(step, float):
+        places = casted(places, float64)
+    return casted(places * step + start, wanted)
 
 
 def _real(value: Any, what: str) -> int | float:
@@ -342,6 +401,8 @@ def linspace(
     """
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
+    if isinstance(count, Dim):
+        return _made(casted(_open_between(start, stop, count, endpoint, wanted), wanted), requires_grad, device)
     if _is_recorded(start) or _is_recorded(stop):
         return _made(_between(start, stop, count, endpoint, wanted), requires_grad, device)
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
@@ -356,6 +417,19 @@ def _between(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType) ->
     share = np.arange(count, dtype=np.float64) / steps
     near, far = (asarray(w.astype(dtype), copy=False) for w in (1.0 - share, share))
     return first * near + last * far
+
+
+def _open_between(start: Any, stop: Any, count: Any, endpoint: bool, dtype: DType) -> Tensor:
+    """Return as many evenly spaced numbers as an open size says, in double precision; the last is the end exactly."""
+    wide = complex128 if dtype.kind == "c" else float64
+    first, last = (
+        casted(_one_element(as_operand(v), "start and stop"), wide) if _is_recorded(v) else _python_number(v, name)
+        for v, name in ((start, "start"), (stop, "stop"))
+    )
+    places = casted(_places(count), wide)
+    steps = TABLE["maximum"].front(count - 1 if endpoint else count, 1)
+    out = places * ((last - first) / casted(steps, wide)) + first
+    return TABLE["where"].front(places == steps, last, out) if endpoint else out  # type: ignore[no-any-return]
 
 
 @public
@@ -380,6 +454,9 @@ def logspace(
     """
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
+    if isinstance(count, Dim):
+        out = TABLE["pow"].front(base, _open_between(start, stop, count, True, wanted))
+        return _made(casted(out, wanted), requires_grad, device)
     if _is_recorded(start) or _is_recorded(stop) or _is_recorded(base):
         return _made(TABLE["pow"].front(base, _between(start, stop, count, True, wanted)), requires_grad, device)
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
@@ -415,6 +492,10 @@ def eye(
             [0., 1.]])
     """
     rows, columns = normalize_shape((n_rows, n_rows if n_cols is None else n_cols))
+    if has_dims((rows, columns)):
+        at, under = (_places(n) if isinstance(n, Dim) else arange(n) for n in (rows, columns))
+        matrix = (at.reshape(rows, 1) + operator.index(k)) == under
+        return _made(casted(matrix, _dtype(dtype)), requires_grad, device)
     return _made(np.eye(rows, columns, operator.index(k), _dtype(dtype)), requires_grad, device)
 
 

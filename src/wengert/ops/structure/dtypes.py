@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core import spec
+from ...core.dims import Dim
 from ...core.elsewhere import device_name
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import public
@@ -69,7 +70,10 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """
     if not arrays_and_dtypes:
         fail(DTypeError, "result_type of nothing", "Give at least one tensor, dtype or number.")
-    given = [EXAMPLES[category(v.dtype)] if type(v) is WeakTensor else v for v in arrays_and_dtypes]
+    given = [
+        EXAMPLES[category(v.dtype)] if type(v) is WeakTensor else 0 if isinstance(v, Dim) else v
+        for v in arrays_and_dtypes
+    ]
     numbers = [v for v in given if type(v) in SCALARS]
     dtypes = [_dtype_of(v) for v in given if type(v) not in SCALARS]
     out = dtypes[0] if dtypes else asarray(numbers[0]).dtype

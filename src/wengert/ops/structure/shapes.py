@@ -43,7 +43,7 @@ from ...core.spec import (
     spec_of,
 )
 from ...core.spec import broadcast_shapes as common_shape
-from ...core.standins import WeakTensor, weak_number
+from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.tensor import Tensor, asarray, like, new, wrap
@@ -56,6 +56,8 @@ def as_operand(x: Any) -> Tensor:
         return x
     if type(x) in _NUMBERS:
         return weak_number(x)
+    if isinstance(x, Dim):
+        return weak(asarray(x))
     refuse_subclass(x, "an operand")
     return asarray(x)
 

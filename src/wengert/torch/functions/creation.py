@@ -9,6 +9,7 @@ import numpy as np
 
 import wengert as wg
 
+from ...core.dims import Dim, has_dims
 from ...core.elsewhere import place_of
 from ...core.errors import DTypeError, fail
 from ...core.spec import default_float, default_int
@@ -198,7 +199,9 @@ def arange(
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (v.item() if isinstance(v, Plain) else v for v in (start, end, step))
     if dtype is None:
-        dtype = default_int if all(isinstance(v, (int, np.integer)) for v in (start, end, step)) else default_float()
+        dtype = (
+            default_int if all(isinstance(v, (int, np.integer, Dim)) for v in (start, end, step)) else default_float()
+        )
     made = finished(wg.arange(start, end, step, dtype=wanted(dtype)), requires_grad, device)
     if out is not None:
         out.assign_(made)
@@ -228,6 +231,8 @@ def linspace(
     """Return `steps` numbers evenly from `start` to `end`, which both belong to them."""
     start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
     want = wanted(dtype, default_float())
+    if has_dims((start, end, steps)):
+        return finished(wg.linspace(start, end, steps, dtype=want), requires_grad, device)
     values = np.linspace(start, end, int(steps))
     return finished(asarray(values.astype(want)), requires_grad, device)
 
@@ -245,6 +250,9 @@ def logspace(
 ) -> Tensor:
     """Return `base` to the powers that `linspace` gives."""
     start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
+    if has_dims((start, end, steps)):
+        made = wg.logspace(start, end, steps, base, dtype=wanted(dtype))
+        return finished(made, requires_grad, device)
     values = float(base) ** np.linspace(start, end, int(steps))
     return finished(asarray(values.astype(wanted(dtype, default_float()))), requires_grad, device)
 

@@ -63,7 +63,7 @@ def _split(g: Writer, n: Call, x: str) -> Any:
     sizes = n["sizes"]
     if not sizes:
         refuse("a split into no parts")
-    return g("Split", x, g.ints(sizes), results=len(sizes), axis=n["axis"] + len(n.specs[0].shape))
+    return g("Split", x, g.shape(sizes), results=len(sizes), axis=n["axis"] + len(n.specs[0].shape))
 
 
 @form("unstack")
@@ -77,13 +77,17 @@ def _unstack(g: Writer, n: Call, x: str) -> tuple[str, ...]:
 @form("tile")
 def _tile(g: Writer, n: Call, x: str) -> str:
     times = n["repetitions"]
-    return str(g("Tile", x, g.ints([1] * (len(n.shape) - len(times)) + list(times)))) if n.shape else x
+    return str(g("Tile", x, g.shape([1] * (len(n.shape) - len(times)) + list(times)))) if n.shape else x
 
 
 @form("repeat")
 def _repeat(g: Writer, n: Call, x: str) -> str:
-    size = _known(n.operand(0).shape[n["axis"]], "a repetition")
-    return _taken(g, x, np.repeat(np.arange(size), n["repeats"]), n["axis"], len(n.shape))
+    shape, axis, times = n.operand(0).shape, n["axis"] + len(n.shape), n["repeats"]
+    if not isinstance(times, tuple):
+        wide = g("Unsqueeze", x, g.ints([axis + 1]))
+        return g.reshape(g.expand(wide, (*shape[: axis + 1], times, *shape[axis + 1 :])), n.shape)
+    size = _known(shape[axis], "a repetition")
+    return _taken(g, x, np.repeat(np.arange(size), times), axis, len(n.shape))
 
 
 @form("flip")
@@ -375,25 +379,39 @@ def _gather_transpose(g: Writer, n: Call, ct: str, indices: str) -> str:
 @form("diagonal")
 def _diagonal(g: Writer, n: Call, x: str) -> str:
     shape = n.operand(0).shape
-    rows, columns = (_known(s, "a diagonal") for s in shape[-2:])
-    lead = shape[:-2]
-    at = np.arange(rows * columns).reshape(rows, columns).diagonal(n["offset"])
-    return _taken(g, g.reshape(x, (*lead, rows * columns)), at, -1, len(lead) + 1)
+    lead, (rows, columns) = shape[:-2], shape[-2:]
+    at = _on_diagonal(g, rows, columns, n["offset"])
+    return str(g("Gather", g.reshape(x, (*lead, rows * columns)), at, axis=len(lead)))
 
 
 @form("embed_diagonal", since=13)
 def _embed_diagonal(g: Writer, n: Call, x: str) -> str:
     shape = n.shape
-    rows, columns = (_known(s, "a diagonal") for s in shape[-2:])
-    places = np.arange(rows * columns).reshape(rows, columns).diagonal(n["offset"])
-    return _put(g, g.expand(g.like(0, n.dtype), shape), shape, len(shape) - 2, places, x)
+    lead, (rows, columns) = shape[:-2], shape[-2:]
+    at = g.expand(_on_diagonal(g, rows, columns, n["offset"]), n.operand(0).shape)
+    flat = g.expand(g.like(0, n.dtype), (*lead, rows * columns))
+    return g.reshape(g("ScatterElements", flat, at, x, axis=len(lead)), shape)
+
+
+def _on_diagonal(g: Writer, rows: Any, columns: Any, offset: int) -> str:
+    """Return the flat places of a diagonal of matrices; those of an open size are square."""
+    if is_whole((rows, columns)):
+        places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset)
+        return g.const(np.asarray(places, np.int64))
+    if rows != columns:
+        refuse(f"a diagonal of matrices of {rows} rows and {columns} columns", "Give the sizes in the spec.")
+    first = g.size(columns * -offset if offset < 0 else offset)
+    return str(g("Add", g("Mul", g.places(rows - abs(offset)), g.size(columns + 1)), first))
 
 
 @form("sum_runs")
 def _sum_runs(g: Writer, n: Call, x: str) -> str:
-    shape, axis = n.operand(0).shape, n["axis"]
-    size = _known(n.shape[axis], "a sum of runs")
-    places = np.repeat(np.arange(size), n["repeats"])
+    shape, axis, times = n.operand(0).shape, n["axis"], n["repeats"]
+    size = n.shape[axis]
+    if not isinstance(times, tuple) and n.dtype.kind != "b":
+        at = axis + len(shape)
+        return g.axes("ReduceSum", g.reshape(x, (*shape[:at], size, times, *shape[at + 1 :])), (at + 1,), False)
+    places = np.repeat(np.arange(_known(size, "a sum of runs")), times)
     index = g.expand(g.const(places.reshape((-1, *(1,) * (-axis - 1)))), shape)
     return added(g, n.shape, axis + len(shape), index, x, n.dtype)
 
@@ -402,7 +420,7 @@ def _sum_runs(g: Writer, n: Call, x: str) -> str:
 def _one_hot(g: Writer, n: Call, x: str) -> str:
     classes = n["num_classes"]
     at = g("Unsqueeze", g.cast(x, np.int64), g.ints([-1]))
-    return g.cast(g("Equal", at, g.const(np.arange(classes))), n.dtype)
+    return g.cast(g("Equal", at, g.places(classes)), n.dtype)
 
 
 # -- order

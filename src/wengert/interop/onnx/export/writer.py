@@ -237,10 +237,20 @@ class Writer:
         self.sized[key] = total
         return total
 
+    def places(self, count: Any) -> str:
+        """Return the whole numbers from 0 on, as many as a size says."""
+        if not isinstance(count, Dim):
+            return self.const(np.arange(count, dtype=np.int64))
+        end = self("Squeeze", self.size(count), self.ints([0]))
+        out: str = self("Range", self.const(0, np.int64), end, self.const(1, np.int64))
+        return out
+
     def _atom(self, atom: Any) -> str:
         if atom.parts is not None:
             above, below = (self.size(Dim(dict(p))) for p in atom.parts)
-            out: str = self("Div", above, below)
+            # ONNX's quotients of integers are rounded to 0, its remainders have the divisor's sign.
+            whole = self("Sub", above, self("Mod", above, below))
+            out: str = self("Div", whole, below)
             return out
         if atom.name in self.sized:
             return self.sized[atom.name]

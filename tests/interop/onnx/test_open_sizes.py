@@ -1,0 +1,151 @@
+"""Programs that make tensors by sizes which are not known while they are traced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.numpy as wnp
+import wengert.torch as torch
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+reference = pytest.importorskip("onnx.reference", reason="the package onnx is not installed")
+
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
+
+F = wg.nn.functional
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "arange": lambda x: x + wg.arange(x.shape[0]),
+    "arange from 1": lambda x: x + wg.arange(1, x.shape[0] + 1),
+    "arange by 2": lambda x: wg.arange(0, 2 * x.shape[0] - 1, 2),
+    "arange by 3": lambda x: wg.arange(2, 4 * x.shape[0], 3),
+    "arange down": lambda x: wg.arange(x.shape[0], 0, -1),
+    "arange down by 2": lambda x: wg.arange(x.shape[0] - 1, -1, -2),
+    "arange of floats": lambda x: wg.arange(0.5, x.shape[0], 1.5),
+    "arange of a dtype": lambda x: wg.arange(x.shape[0], dtype=wg.float64),
+    "zeros": lambda x: (wg.zeros(x.shape[0]), wg.zeros(shape=x.shape[0]), x.new_zeros(x.shape[0])),
+    "ones": lambda x: x + wg.ones((x.shape[0], 1)),
+    "full": lambda x: (wg.full(x.shape[0], 3.0), wg.full((2,), x.shape[0]), wg.full_like(x, x.shape[0])),
+    "eye": lambda x: (wg.eye(x.shape[0]) @ x, wg.eye(x.shape[0], 3, k=1), wg.eye(2, x.shape[0], k=-1)),
+    "linspace": lambda x: wg.linspace(0.5, 3.0, x.shape[0]),
+    "linspace without its end": lambda x: wg.linspace(0, 1, x.shape[0], endpoint=False),
+    "linspace to a size": lambda x: wg.linspace(0, x.shape[0], 5),
+    "linspace between tensors": lambda x: wg.linspace(x[0], x[-1], x.shape[0]),
+    "logspace": lambda x: wg.logspace(0, 2, x.shape[0]),
+    "numpy": lambda x: (
+        wnp.arange(x.shape[0]) * 2,
+        wnp.arange(1.0, x.shape[0]),
+        wnp.zeros(x.shape),
+        wnp.ones((x.shape[0], 2)),
+        wnp.full(x.shape, 2.0),
+        wnp.eye(x.shape[0], k=1),
+        wnp.identity(x.shape[0]),
+        wnp.tri(x.shape[0]),
+        wnp.linspace(0, 1, x.shape[0]),
+        wnp.logspace(0, 1, x.shape[0]),
+    ),
+    "torch": lambda x: (
+        torch.arange(x.shape[0]),
+        torch.zeros(x.shape[0]),
+        torch.full((x.shape[0],), 2.0),
+        torch.eye(x.shape[0]),
+        torch.linspace(0, 1, x.shape[0]),
+        torch.logspace(0, 1, x.shape[0]),
+    ),
+    "tile": lambda x: (wg.tile(x, 2), wg.tile(x, x.shape[0]), wg.tile(x, (x.shape[0], 1))),
+    "repeat": lambda x: (wg.repeat(x, 2), wg.repeat(x, x.shape[0]), wg.repeat(x[:, None] * x, 3, axis=0)),
+    "broadcast": lambda x: (wg.broadcast_to(x, (3, x.shape[0])), x[0].expand(x.shape[0])),
+    "reshape": lambda x: (x.reshape(x.shape[0], 1), wg.tile(x, 2).reshape(2, x.shape[0])),
+    "one_hot": lambda x: F.one_hot(wg.asarray([0, 1]), x.shape[0]),
+    "diagonals": lambda x: (wg.diagonal(x[:, None] * x), wg.diagonal(x[:, None] * x, 1), wg.trace(x[:, None] * x)),
+    "matrices of diagonals": lambda x: (wg.diag(x), wg.diag(x, -1)),
+    "split": lambda x: wg.split(wg.tile(x, 2), x.shape[0]),
+    "a size as an index": lambda x: x[x.shape[0] - 1],
+    "a size as a number": lambda x: (x * x.shape[0], x / wg.sqrt(x.shape[0]), wg.asarray(x.shape[0])),
+    "a size in int8": lambda x: x.astype(wg.int8) * x.shape[0],
+    "a size in float16": lambda x: x.astype(wg.float16) / x.shape[0],
+    "powers and remainders": lambda x: x * (x.shape[0] ** 2 + x.shape[0] % 3 + divmod(x.shape[0], 2)[0]),
+    "half, rounded up": lambda x: x[: -(-x.shape[0] // 2)],
+    "a negative quotient": lambda x: x * 0 + (x.shape[0] - 10) // 3,
+    "a negative remainder": lambda x: x * 0 + (1 - x.shape[0]) % 3,
+    "a mask": lambda x: wg.where(wg.arange(x.shape[0]) > 2, x, 0.0),
+    "a causal mask": lambda x: wg.tril(wg.ones(x.shape[0], x.shape[0])) @ x,
+    "gradients": lambda x: wg.grad(
+        lambda v: (
+            (wg.repeat(v, 2) * wg.arange(2 * v.shape[0])).sum()
+            + wg.diagonal(v[:, None] * wg.eye(v.shape[0])).sum()
+            + (wg.diag(v) ** 2).sum()
+        )
+    )(x),
+}
+
+
+def values(found: Any) -> list[Any]:
+    return [np.asarray(v.detach().numpy()) for v in wg.tree.leaves(found)]
+
+
+def same(want: list[Any], got: list[Any]) -> None:
+    assert len(want) == len(got)
+    for a, b in zip(want, got, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_static_functions(name: str) -> None:
+    x = wg.placeholder(("n",), name="x")
+    compiled = wg.function([x], PROGRAMS[name](x))
+    for n in (1, 4, 7) if name not in ("one_hot", "eye", "torch", "numpy") else (2, 4, 7):
+        given = wg.asarray(np.linspace(0.5, 2, n, dtype=np.float32))
+        same(values(PROGRAMS[name](given)), values(compiled(given)))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_onnx(name: str) -> None:
+    document = wg.interop.onnx.save(PROGRAMS[name], wg.spec(("n",)), None)
+    (key,) = (i.name for i in document.graph.input)
+    for n in (2, 4, 7):
+        given = np.linspace(0.5, 2, n, dtype=np.float32)
+        want = values(PROGRAMS[name](wg.asarray(given)))
+        same(want, values(wg.interop.onnx.load(document)(given)))
+        if name != "a size in float16":  # the evaluator has another rounding
+            same(want, reference.ReferenceEvaluator(document).run(None, {key: given}))
+        if onnxruntime is not None:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            session = onnxruntime.InferenceSession(document.SerializeToString(), options)
+            same(want, session.run(None, {key: given}))
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda x: wg.arange(0, x.shape[0], 0.1), "arange: the step is 0.1 where a size is not known"),
+        (lambda x: wg.arange(0, 9, x.shape[0]), "arange in steps of n"),
+        (lambda x: wg.arange(0, x.shape[0], 0), "has no end"),
+        (lambda x: wg.split(x, 2), "how many there are is not known"),
+        (lambda x: x.shape[0] ** 0.5, "the size n is not known"),
+        (lambda x: math.sqrt(x.shape[0]), "the size n is not known"),
+        (lambda x: wnp.geomspace(1, 2, x.shape[0]), "the size n is not known"),
+        (lambda x: torch.hann_window(x.shape[0]), "n is not known|n - 1 is not known"),
+    ],
+)
+def test_what_needs_the_number_is_refused(f: Any, text: str) -> None:
+    with pytest.raises(wg.WengertError, match=text):
+        wg.graph(f)(wg.spec(("n",)))
+
+
+def test_a_range_that_would_have_less_than_no_elements_is_refused() -> None:
+    x = wg.placeholder(("n",), name="x")
+    compiled = wg.function([x], wg.arange(x.shape[0] - 1))
+    with pytest.raises(wg.WengertError):
+        compiled(wg.zeros(0))
