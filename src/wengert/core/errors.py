@@ -173,6 +173,14 @@ def fail(kind: type[WengertError], what: str, mend: str = "", where: str | None 
     raise error(kind, what, mend, where) from None
 
 
+def moved(e: WengertError, where: str) -> None:
+    """Let an error name another place."""
+    text, place = str(e), e.place
+    if place and where:
+        e.args = (text.replace(f" ({place})", f" ({where})", 1),)
+        e.place = where
+
+
 def warn(text: str) -> None:
     """Warn of something that runs, but not as it should, at the user's line that led here."""
     frame = user_frame(2)

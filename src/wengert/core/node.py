@@ -8,6 +8,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from .errors import is_internal
+from .mode import RULE
 from .source import Source, resolve
 from .state.observer import blame_observer, observer, observers
 
@@ -105,6 +106,18 @@ class Unread:
         self.read = read
 
 
+def _place(code: Any, offset: int, scope: Scope | None) -> Source | None:
+    """Return the user's place: that of a code, or of the innermost scope that has one."""
+    while True:
+        if isinstance(code, Source):
+            return code
+        if code is not None and not is_internal(code.co_filename):
+            return resolve(code, offset)
+        if scope is None:
+            return None
+        code, offset, scope = scope.code, scope.offset, scope.parent
+
+
 class Node:
     """A recorded operation: the op, its inputs, and the user's line.
 
@@ -141,15 +154,17 @@ class Node:
     @property
     def source(self) -> Source | None:
         """The user's file, line and sub-expression, or None where no Python code made the node."""
-        code, offset, scope = self.code, self.offset, self.scope
-        while True:
-            if isinstance(code, Source):
-                return code
-            if code is not None and not is_internal(code.co_filename):
-                return resolve(code, offset)
-            if scope is None:
-                return None
-            code, offset, scope = scope.code, scope.offset, scope.parent
+        return _place(self.code, self.offset, self.scope)
+
+    @property
+    def differentiated(self) -> tuple[str, Source | None] | None:
+        """The name and the place of the operation whose derivative the node is a part of, of whatever order."""
+        found, scope = None, self.scope
+        while scope is not None:
+            if scope.kind == "gradient" and scope.name != RULE:
+                found = scope
+            scope = scope.parent
+        return None if found is None else (found.name, _place(found.code, found.offset, found.parent))
 
     @property
     def path(self) -> str:

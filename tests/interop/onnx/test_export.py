@@ -488,6 +488,34 @@ def test_refusals_name_the_op_and_its_line(f: Any, spec: Any, op: str) -> None:
         save(f, spec, None)
 
 
+def _digamma(x: Any) -> Any:
+    return wg.sum(wg.special.digamma(x) ** 2)
+
+
+def _unbounded(x: Any) -> Any:
+    return wg.sum(wg.while_loop(lambda s: wg.sum(s) < 10, lambda s: s * 2, x))
+
+
+def _rows(x: Any) -> Any:
+    return wg.scan(lambda c, r: (c + r, c), 0.0, x)[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "transform", "spec"),
+    [
+        (_digamma, wg.grad, (3,)),
+        (_digamma, wg.hessian, (3,)),
+        (_digamma, lambda f: lambda x: wg.jvp(f, (x,), (x,))[1], (3,)),
+        (_unbounded, wg.grad, (3,)),
+        (_rows, wg.grad, ("n",)),
+    ],
+)
+def test_refusals_of_derivatives_name_the_line_that_is_differentiated(f: Any, transform: Any, spec: Any) -> None:
+    with pytest.raises(wg.WengertError) as found:
+        save(transform(f), wg.spec(spec), None)
+    assert f"test_export.py:{f.__code__.co_firstlineno + 1}" in str(found.value).partition("\n")[0]
+
+
 def test_arguments_of_check_that_are_none() -> None:
     net = nn.Linear(3, 2)
     with pytest.raises(OnnxError, match="argument 0 is a Linear, and an ONNX model takes tensors"):

@@ -429,7 +429,7 @@ def _open_between(start: Any, stop: Any, count: Any, endpoint: bool, dtype: DTyp
     places = casted(_places(count), wide)
     steps = TABLE["maximum"].front(count - 1 if endpoint else count, 1)
     out = places * ((last - first) / casted(steps, wide)) + first
-    return TABLE["where"].front(places == steps, last, out) if endpoint else out  # type: ignore[no-any-return]
+    return TABLE["where"].front(places == steps, last, out) if endpoint else out
 
 
 @public

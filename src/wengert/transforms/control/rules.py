@@ -144,8 +144,8 @@ def _while_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
         fail(
             GradientError,
             "reverse mode through a traced while_loop whose number of steps is not bounded",
-            (f"It ran at {node.source}. " if node.source is not None else "")
-            + "Say at most how many steps it takes: wg.while_loop(..., max_steps=n); or use wg.scan, or forward mode.",
+            "Say at most how many steps it takes: wg.while_loop(..., max_steps=n); or use wg.scan, or forward mode.",
+            None if node.source is None else str(node.source),
         )
     n = len(carry)
     given = [i for i in range(n, len(body.outputs)) if body.outputs[i] in body.inputs[:n]]

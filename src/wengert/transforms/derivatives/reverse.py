@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import GradientError, GraphError, ShapeError, fail, user_location
+from ...core.errors import GradientError, GraphError, ShapeError, fail, moved, user_location
 from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
@@ -106,7 +106,13 @@ def _walk(
                     if lib.recording:
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
                         set_mode(mode.within(inside))
-                    pull(lib, node, saved, ct, mask, cts, masks, needed)
+                    try:
+                        pull(lib, node, saved, ct, mask, cts, masks, needed)
+                    except GraphError as e:
+                        # The rule cannot be recorded: not for what called for the derivative, but for this operation.
+                        if lib.recording and e.place == user_location() and node.source is not None:
+                            moved(e, str(node.source))
+                        raise
                     if freed is not None and saved:
                         if type(node.saved) is Hooked:
                             node.saved.saved = freed

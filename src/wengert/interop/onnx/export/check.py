@@ -17,6 +17,7 @@ from ..errors import refuse, shown
 from ..inputs import Wanted
 from ..values import package
 from .save import DEFAULT_OPSET, model_proto
+from .writer import place_of
 
 
 def check(
@@ -93,13 +94,13 @@ def check(
             continue
         off = differs(np.asarray(ours[node][i]), theirs[name], rtol, atol)
         if off is not None:
-            return Difference(shown(name), node.op.name, str(node.source or ""), off)
+            return Difference(shown(name), node.op.name, place_of(node), off)
     found = as_a_whole(proto, feeds, {n: theirs[n] for n in ends}, rtol, atol, runtime)
     if found is None:
         return None
     name, off = found
     last = graph.outputs[ends.index(name)]
-    return Difference(shown(name), last.op.name, str(last.source or ""), off, True)
+    return Difference(shown(name), last.op.name, place_of(last), off, True)
 
 
 def _ours(graph: Any, writer: Any, tensors: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:

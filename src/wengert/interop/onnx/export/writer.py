@@ -164,7 +164,7 @@ class Writer:
             given.pop()
         kept = {k: v for k, v in attributes.items() if v is not None}
         made = self.onnx.helper.make_node(op, given, list(names), name=self.name(f"/{op}"), **kept)
-        place = None if self.current is None else _place(self.current)
+        place = None if self.current is None else place_of(self.current)
         if place:
             made.metadata_props.add(key="wengert.source", value=place)
         self.nodes.append(made)
@@ -375,11 +375,10 @@ def value_info(onnx: Any, name: str, spec: Any) -> Any:
     return onnx.helper.make_tensor_value_info(name, element_type(np.dtype(spec.dtype)), shape)
 
 
-def _place(node: Node) -> str:
-    try:
-        found = node.source
-    except (AttributeError, ValueError):
-        return ""
+def place_of(node: Node) -> str:
+    """Return the line of the user's that led to a node: where that is in a derivative, of what was differentiated."""
+    forward = node.differentiated
+    found = node.source if forward is None or forward[1] is None else forward[1]
     return "" if found is None else str(found)
 
 
@@ -389,8 +388,9 @@ def _check_dtype(dtype: DType, node: Node) -> None:
 
 
 def _called(node: Node) -> str:
-    place = _place(node)
-    return f"op {node.op.name!r}" + (f" at {shown(place, 200)}" if place else "")
+    place, forward = place_of(node), node.differentiated
+    of = "" if forward is None else f", in the derivative of {forward[0]!r}"
+    return f"op {node.op.name!r}{of}" + (f" at {shown(place, 200)}" if place else "")
 
 
 def _no_form(node: Node, opset: int) -> Any:
