@@ -55,6 +55,8 @@ def check_write(x: Tensor, what: str) -> None:
 def check_reaches(x: Tensor, what: str) -> None:
     """Raise WriteError where `x` was taken from a tensor that still lives, which a write would not reach."""
     base = taken_from(x)
+    if base is None and x.writes_through is not None and x._data is not None and x.writes_through.is_apart(x):
+        return
     if base is None if x.writes_through is None else x.writes_through.reaches(x, what):
         return
     if base is None:
@@ -397,7 +399,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
     made = wrap(_recast(x, dtype))
     of_gradient = None if grad is None else wrap(_recast(grad, dtype))
     x.requires_grad_(False)
-    x._data, x._spec = made._data, made._spec
+    x._data, x._spec, x._base = made._data, made._spec, None
     if tracked:
         x.requires_grad_()
     if of_gradient is not None:

@@ -258,6 +258,11 @@ def _tracked(x: Tensor) -> bool:
     return x.node is not None and x.node.requires_grad
 
 
+def _carries(view: Tensor) -> bool:
+    """Return whether a view carries the gradients of its owner: a leaf that shares its memory collects its own."""
+    return _tracked(view) and view.node.op is not LEAF  # type: ignore[union-attr]
+
+
 def lie_in(out: Tensor, owner: Tensor, window: Callable[[Array], Array]) -> Tensor:
     """Make what ops gave for a window of `owner` a view of it, which lies in its memory where both have values."""
     if out._data is not None and owner._data is not None:
@@ -328,7 +333,7 @@ class Through:
         for part, whole in zip(chain, chain[1:]):
             if not shares(part._data, whole._data):
                 return False
-            if grad and _tracked(part) and _tracked(whole):
+            if grad and _carries(part) and _tracked(whole):
                 self._refuse_leaf(whole, what)
         return not grad or all(t.dtype == x.dtype for t in chain) or not any(map(_tracked, chain))
 
@@ -633,7 +638,7 @@ def _write_values(x: Tensor, new: Tensor, owners: list[Tensor], views: list[Tens
     if recording:
         written = {x: new}
         for part, whole in zip(chain, chain[1:]):
-            if _tracked(whole) and not _tracked(part):
+            if _tracked(whole) and not _carries(part):
                 break  # a detached part: the value changes, its gradient's way does not
             written[whole] = _put(old[whole], old[part]._data, written[part])
     _lay(x, new._data, owners, views)
@@ -643,7 +648,7 @@ def _write_values(x: Tensor, new: Tensor, owners: list[Tensor], views: list[Tens
         t.node = made.node if _tracked(made) else None
     for view in sorted(views, key=lambda v: len(_owners(v))):
         nearest = _owners(view)[0]
-        if view in written or nearest not in written or (_tracked(old[nearest]) and not _tracked(old[view])):
+        if view in written or nearest not in written or (_tracked(old[nearest]) and not _carries(view)):
             continue
         if old[view]._data is None:  # of a trace that is over
             continue

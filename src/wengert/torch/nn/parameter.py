@@ -7,7 +7,19 @@ from typing import Any
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import asarray, refuse_cut
 from ...nn.parameter import Parameter as PlainParameter
+from ...ops.index.memory import overlaps_itself
 from ..tensor import Tensor
+
+
+def _hold(x: Tensor, data: Any, what: str) -> None:
+    """Give a new tensor the memory of another one, so that a write to either reaches both; other data is copied."""
+    given = data.detach() if isinstance(data, PlainTensor) else data
+    if isinstance(given, Tensor) and given._data is not None and not overlaps_itself(given._data):
+        x._data, x._spec, x.node, x._base = given._data, given.spec, None, given._base
+        return
+    made = asarray([] if given is None else given, copy=True)
+    held = made._value(what) if made._data is None else made._data
+    x._data, x._spec, x.node, x._base = held, made.spec, None, None
 
 
 class Parameter(Tensor, PlainParameter):
@@ -24,10 +36,7 @@ class Parameter(Tensor, PlainParameter):
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         if isinstance(data, PlainTensor):
             refuse_cut(data, "a parameter, nn.Parameter(x),")
-            data = data.detach()
-        made = asarray([] if data is None else data, copy=True)
-        held = made._value("a parameter") if made._data is None else made._data
-        self._data, self._spec, self.node, self._base = held, made.spec, None, None
+        _hold(self, data, "a parameter")
         if requires_grad:
             self.requires_grad_()
 
@@ -48,7 +57,5 @@ class Buffer(Tensor):
     persistent: bool
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
-        made = asarray([] if data is None else data, copy=True)
-        held = made._value("a buffer") if made._data is None else made._data
-        self._data, self._spec, self.node, self._base = held, made.spec, None, None
+        _hold(self, data, "a buffer")
         self.persistent = persistent

@@ -35,7 +35,11 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     if tuple(source.shape) != (sum(sizes),):
         fail(ShapeError, f"a vector of shape {tuple(source.shape)} for parameters with {sum(sizes)} elements")
     for p, values in zip(held, wg.split(source, sizes)):
-        p.assign_(values.reshape(tuple(p.shape)))
+        value = values.reshape(tuple(p.shape))
+        if p.is_abstract:
+            p.assign_(value)
+        else:
+            p.data = value  # what shared the parameter's memory keeps its value, as in PyTorch
 
 
 def __dir__() -> list[str]:
