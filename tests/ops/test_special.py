@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import mpmath
@@ -82,6 +83,58 @@ def test_incomplete_beta_against_mpmath() -> None:
             for p, q, z in zip(a, b, x, strict=True)
         ]
     assert worst(wg.special.betainc(f64(a), f64(b), f64(x)), expected) < 1e-12
+
+
+def _lower_beta(a: float, b: float, x: float) -> float:
+    """Return I_x(a, b) by the continued fraction of DLMF 8.17.22, in 60 digits."""
+    with mpmath.workdps(60):
+        p, q, z = map(mpmath.mpf, (a, b, x))
+        above = z * (p + q) > p
+        if above:
+            p, q, z = q, p, 1 - z
+        logs = p * mpmath.log(z) + q * mpmath.log(1 - z)
+        front = mpmath.exp(logs - mpmath.loggamma(p) - mpmath.loggamma(q) + mpmath.loggamma(p + q)) / p
+        value, c, d = mpmath.mpf(1), mpmath.mpf(1), mpmath.mpf(0)
+        for m in itertools.count():
+            terms = [-(p + m) * (p + q + m) * z / ((p + 2 * m) * (p + 2 * m + 1))]
+            if m:
+                terms.insert(0, m * (q - m) * z / ((p + 2 * m - 1) * (p + 2 * m)))
+            for term in terms:
+                d, c = 1 / (1 + term * d), 1 + term / c
+                value *= c * d
+            if abs(c * d - 1) < mpmath.mpf(10) ** -40:
+                break
+        found = front / value
+        return float(1 - found if above else found)
+
+
+BETAS = {
+    "around 1": ((-1, 1), (-1, 1), None),
+    "around the mean": ((1, 3.3), (1, 3.3), "mean"),
+    "sharp peaks": ((3, 5), (3, 5), "mean"),
+    "a small": ((-1, 1), (3, 5), "mean"),
+    "b small": ((3, 5), (-1, 1), "mean"),
+    "both tiny": ((-8, 0), (-8, 0), None),
+    "next to 1": ((-3, 2), (-8, 2), "next to 1"),
+    "next to 0": ((-3, 1), (-8, 2), "next to 0"),
+}
+
+
+@pytest.mark.parametrize("name", BETAS)
+def test_incomplete_beta_everywhere(name: str) -> None:
+    (low, high), (least, most), where = BETAS[name]
+    rng = np.random.default_rng(5)
+    a, b = 10 ** rng.uniform(low, high, 24), 10 ** rng.uniform(least, most, 24)
+    x = rng.uniform(0, 1, 24)
+    if where == "mean":
+        x = np.clip(rng.beta(a, b), 1e-12, 1 - 1e-12)
+    elif where:
+        x = 10 ** rng.uniform(-12, 0, 24)
+        x = 1 - x if where == "next to 1" else x
+    expected = [_lower_beta(*t) for t in zip(a, b, x, strict=True)]
+    given = f64(a), f64(b), f64(x)
+    assert worst(wg.special.betainc(*given), expected, 1e-200) < 1e-13
+    assert worst(wg.jit(wg.special.betainc)(*given), expected, 1e-200) < 1e-13
 
 
 def test_incomplete_beta_edges() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import importlib
+import inspect
 import os
 import re
 import stat
@@ -293,6 +295,20 @@ def test_another_generator_makes_another_edition(tmp_path: Path) -> None:
     digests.append(cache.digest_of_sources(str(tmp_path)))
     assert len(set(digests)) == 3
     assert cache.digest_of_sources(str(tmp_path / "nowhere")) not in digests
+
+
+def test_an_edition_covers_all_that_generators_take_formulas_from() -> None:
+    """A formula of `ops/special` that changed is other code, too."""
+    formulas = {
+        module.__name__
+        for name in ("incomplete", "special", "bessel", "gamma")
+        for value in vars(importlib.import_module(f"wengert.execute.native.scalar.math.{name}")).values()
+        if (module := inspect.getmodule(value)) is not None and module.__name__.startswith("wengert.ops")
+    }
+    assert formulas
+    for module in formulas:
+        file = sys.modules[module].__file__
+        assert any(os.path.commonpath([file, place]) == place for place in cache.GENERATORS)
 
 
 # -- the command line

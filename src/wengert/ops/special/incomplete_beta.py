@@ -4,7 +4,9 @@ With h = x**a (1 - x)**b / B(a, b), I_x(a, b) = h W, where
 
     W = (1 + r) * integral over v > 0 of exp(-a v) (1 + r (1 - exp(-v)))**(b - 1),    r = x / (1 - x),
 
-used for x below the mean a / (a + b), and by symmetry above it. The integrand varies on scales that
+used for x below the mean a / (a + b), and by symmetry above it. W is a continued fraction, too (Didonato & Morris
+1992), which takes a few steps unless parameters are large and x near the mean, or b small and x near 1. There, and for
+derivatives in the parameters, the integral is used. Its integrand varies on scales that
 may lie far apart; the substitution v = c exp(t - exp(-t)) (Takahasi & Mori 1974) brings them all within
 reach of one trapezoidal rule. A derivative in `a` multiplies the integrand by -v, one in `b` by the
 logarithm of its base.
@@ -31,6 +33,8 @@ from .wide import Array, choose, horner, in_float64, log_remainder, summed
 
 # Of the trapezoidal rule: how many points, and the first one.
 POINTS, LOWEST = 160, -3.8
+# For the function itself, which is left to the rule where that has the most to do.
+FINE = 240
 _NO_ONNX = Missing("ONNX has no such operator")
 
 
@@ -99,14 +103,14 @@ betaln_op = elementwise(
 # -- the integral
 
 
-def _moments(a: Any, b: Any, r: Any, orders: Sequence[tuple[int, int]], xp: Any) -> list[Any]:
+def _moments(a: Any, b: Any, r: Any, orders: Sequence[tuple[int, int]], xp: Any, points: int) -> list[Any]:
     """Return W with the integrand multiplied by (-v)**i log(base)**j, for each (i, j)."""
     power = b - 1.0
     slope = xp.maximum(a - power * r, 0.0)
     scale = 1.0 / (slope + xp.sqrt(xp.abs(power) * r * (1.0 + r)) + xp.minimum(a, 1.0))
     end = (40.0 + xp.maximum(power, 0.0) * xp.log1p(r)) / a
     high = xp.maximum(xp.log(end / scale) + 0.1, 1.0)
-    step = (high - LOWEST) / (POINTS - 1)
+    step = (high - LOWEST) / (points - 1)
 
     def terms(number: Any) -> list[Any]:
         t = LOWEST + number * step
@@ -116,19 +120,36 @@ def _moments(a: Any, b: Any, r: Any, orders: Sequence[tuple[int, int]], xp: Any)
         term = v * (1.0 + bent) * xp.exp(power * base - a * v)
         return [term * (-v) ** i * base**j for i, j in orders]
 
-    return [(1.0 + r) * step * t for t in summed((np.arange(float(POINTS)),), terms, a, xp)]
+    return [(1.0 + r) * step * t for t in summed((np.arange(float(points)),), terms, a, xp)]
 
 
-def _log_front(a: Any, b: Any, x: Any, y: Any, log_beta: Any, xp: Any) -> Any:
+def _logs(x: Any, y: Any, xp: Any) -> tuple[Any, Any]:
+    """Return log(x) and log(y), where x + y = 1: by the one of both that is not rounded, the smaller."""
+    return (
+        xp.where(y < 0.5, xp.log1p(-y), xp.log(x)),
+        xp.where(x < 0.5, xp.log1p(-x), xp.log(y)),
+    )
+
+
+def log_front_by_gamma(a: Any, b: Any, x: Any, y: Any, log_beta: Any, xp: Any = np) -> Any:
     """Return log(x**a y**b / B(a, b)), y = 1 - x, by log B(a, b)."""
-    plain = a * xp.log(x) + b * xp.log(y) - log_beta
-    p, q = xp.maximum(a, 10.0), xp.maximum(b, 10.0)
-    total = p + q
+    log_x, log_y = _logs(x, y, xp)
+    return a * log_x + b * log_y - log_beta
+
+
+def log_front_by_stirling(a: Any, b: Any, x: Any, y: Any, xp: Any = np) -> Any:
+    """Return log(x**a y**b / B(a, b)), y = 1 - x, where both parameters are at least 10."""
+    total = a + b
     # Relative to the mean: the linear terms of the two logarithms cancel.
-    curved = p * _bent(x, (x * total - p) / p, p / total, xp) + q * _bent(y, (y * total - q) / q, q / total, xp)
-    corrections = stirling(total, xp) - stirling(p, xp) - stirling(q, xp)
-    by_stirling = curved + 0.5 * xp.log(p * (q / total) / (2.0 * math.pi)) + corrections
-    return xp.where(xp.minimum(a, b) >= 10.0, by_stirling, plain)
+    curved = a * _bent(x, (x * total - a) / a, a / total, xp) + b * _bent(y, (y * total - b) / b, b / total, xp)
+    corrections = stirling(total, xp) - stirling(a, xp) - stirling(b, xp)
+    return curved + 0.5 * xp.log(a * (b / total) / (2.0 * math.pi)) + corrections
+
+
+def log_front(a: Any, b: Any, x: Any, y: Any, log_beta: Any, xp: Any = np) -> Any:
+    """Return log(x**a y**b / B(a, b)), y = 1 - x, by log B(a, b) where a parameter is small."""
+    by_stirling = log_front_by_stirling(xp.maximum(a, 10.0), xp.maximum(b, 10.0), x, y, xp)
+    return xp.where(xp.minimum(a, b) >= 10.0, by_stirling, log_front_by_gamma(a, b, x, y, log_beta, xp))
 
 
 def _bent(x: Any, away: Any, mean: Any, xp: Any) -> Any:
@@ -136,14 +157,90 @@ def _bent(x: Any, away: Any, mean: Any, xp: Any) -> Any:
 
 
 def integrals_below_mean(
-    a: Any, b: Any, x: Any, y: Any, orders: Sequence[tuple[int, int]], log_beta: Any, xp: Any = np
+    a: Any,
+    b: Any,
+    x: Any,
+    y: Any,
+    orders: Sequence[tuple[int, int]],
+    log_front: Any,
+    xp: Any = np,
+    points: int = POINTS,
 ) -> list[Any]:
     """Return I_x(a, b) for x below the mean, y = 1 - x, its integrand times what `orders` say (see `_moments`).
 
-    The arrays are vectors, `log_beta` is log B(a, b), and `xp` has their functions.
+    The arrays are vectors, `log_front` is log(x**a y**b / B(a, b)), and `xp` has their functions.
     """
-    front = xp.exp(_log_front(a, b, x, y, log_beta, xp))
-    return [front * m for m in _moments(a, b, x / y, orders, xp)]
+    front = xp.exp(log_front)
+    return [front * m for m in _moments(a, b, x / y, orders, xp, points)]
+
+
+# -- the continued fraction
+
+# How many of its steps are taken at most. They are about as quick as the integral then.
+MOST_STEPS = 128
+_PRECISION = 4.5e-16
+
+
+def fraction_is_quick(a: Any, b: Any, x: Any, y: Any, xp: Any = np) -> Any:
+    """Return whether the fraction may take fewer steps than the integral has points.
+
+    It does not next to a sharp peak, nor next to 1 for a small b.
+    """
+    away, spread = _away(a, b, x, y, xp), a * (b / (a + b))
+    return ((spread < 10000.0) | (away * away > 4.0 * spread)) & ((y > 0.03) | (b > 0.5))
+
+
+def _away(a: Any, b: Any, x: Any, y: Any, xp: Any) -> Any:
+    """Return a - (a + b) x by the smaller of x and y, which is not rounded."""
+    return xp.where(a > b, (a + b) * y - b, a - (a + b) * x)
+
+
+def fraction_begins(a: Any, b: Any, x: Any, y: Any, xp: Any = np) -> list[Any]:
+    """Return what the fraction begins with: the last numerator and denominator but one, its value, its last change."""
+    value = (1.0 + 1.0 / a) / (1.0 + _away(a, b, x, y, xp))
+    return [0.0 * value, value, value, value]
+
+
+def fraction_step(k: Any, state: Sequence[Any], a: Any, b: Any, x: Any, y: Any, xp: Any = np) -> list[Any]:
+    """Return the state after the k-th step of the fraction whose value is W, for x below the mean.
+
+    It is the even part of the one of DLMF 8.17.22, whose terms have one sign below the mean. Numerators and
+    denominators are divided by the last denominator, which is 1 then.
+    """
+    above, below, value, _ = state
+    t = (k - 1.0) / a
+    inverse = 1.0 / (a + (2.0 * k - 1.0))
+    share = a * inverse
+    w = k * (b - k) * x
+    alpha = (1.0 + t) * (1.0 + t + b / a) * share * share * (w * x)
+    t = k / a
+    e = (1.0 + t) / (1.0 + 1.0 / a + 2.0 * t)
+    beta = k + w * inverse + e * (1.0 + _away(a, b, x, y, xp) + k * (y + 1.0))
+    scale = 1.0 / (alpha * below + beta)
+    after = (alpha * above + beta * value) * scale
+    return [value * scale, scale, after, after - value]
+
+
+def fraction_ends(state: Sequence[Any], xp: Any = np) -> Any:
+    """Return whether the fraction's last change is of no size; what overflows has no end."""
+    return (xp.abs(state[3]) <= _PRECISION * state[2]) & (state[2] < math.inf)
+
+
+def _by_fraction(a: Array, b: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Return W, and where the fraction came to an end; those that are not at an end go on alone."""
+    out, ended = np.empty_like(a), np.zeros(a.shape, np.bool_)
+    left = np.arange(a.size)
+    state = fraction_begins(a, b, x, y)
+    for k in range(1, MOST_STEPS + 1):
+        state = fraction_step(float(k), state, a, b, x, y)
+        if k % 4 == 0:
+            done = fraction_ends(state)
+            out[left[done]], ended[left[done]] = state[2][done], True
+            going = ~done
+            if not going.any():
+                break
+            left, a, b, x, y, *state = (v[going] for v in (left, a, b, x, y, *state))
+    return out, ended
 
 
 def _betainc(a: Array, b: Array, x: Array) -> Array:
@@ -152,14 +249,31 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
         (~((a > 0.0) & (b > 0.0) & (x >= 0.0) & (x <= 1.0)), lambda a, b, x: np.full_like(a, np.nan)),
         (x == 0.0, lambda a, b, x: np.zeros_like(a)),
         (x == 1.0, lambda a, b, x: np.ones_like(a)),
-        (x * (a + b) <= a, lambda a, b, x: _below_mean(a, b, x, 1.0 - x)),
+        (is_below(a, b, x), lambda a, b, x: _below_mean(a, b, x, 1.0 - x)),
         (True, lambda a, b, x: 1.0 - _below_mean(b, a, 1.0 - x, x)),
     )
 
 
+def is_below(a: Any, b: Any, x: Any) -> Any:
+    """Return whether I_x(a, b) is computed itself, and not the rest of 1: below the mean, and where it is small above.
+
+    Where b is small much of the distribution lies next to 1.
+    """
+    return (x * (a + b) <= a) | ((b < 0.02) & (b <= a))
+
+
 def _below_mean(a: Array, b: Array, x: Array, y: Array) -> Array:
-    found: Array = integrals_below_mean(a, b, x, y, [(0, 0)], _betaln(a, b))[0]
-    return found
+    logarithm = log_front(a, b, x, y, _betaln(a, b))
+    out = np.exp(logarithm)
+    at = np.flatnonzero(fraction_is_quick(a, b, x, y))
+    found, ended = _by_fraction(a[at], b[at], x[at], y[at])
+    at = at[ended]
+    out[at] *= found[ended]
+    slow = np.ones(a.shape, np.bool_)
+    slow[at] = False
+    if slow.any():
+        (out[slow],) = integrals_below_mean(a[slow], b[slow], x[slow], y[slow], [(0, 0)], logarithm[slow], points=FINE)
+    return out
 
 
 betainc_op: Op = elementwise(
@@ -180,7 +294,7 @@ betainc_op: Op = elementwise(
     ],
     reference="scipy.special.betainc",
     onnx=_NO_ONNX,
-    source="DLMF 8.17.1; Takahasi & Mori 1974, Double exponential formulas for numerical integration",
+    source="Didonato & Morris 1992, Algorithm 708; Takahasi & Mori 1974, Double exponential formulas",
     sympy=lambda sp, a, b, x: sp.betainc_regularized(a, b, 0, x),
     autocast="float32",
 )
@@ -239,7 +353,7 @@ def slope_below_mean(ratios: Any, integrals: Callable[[Any], list[Any]], i: int,
 
 
 def _slope_below_mean(a: Array, b: Array, x: Array, y: Array, i: int, j: int) -> Array:
-    integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, _betaln(a, b))
+    integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, log_front(a, b, x, y, _betaln(a, b)))
     return np.asarray(slope_below_mean(_front_ratios(a, b, x, i, j), integrals, i, j))
 
 

@@ -422,11 +422,17 @@ class Builder:
 
     @contextmanager
     def loop(
-        self, start: Value | int, stop: Value | int, step: Value | int = 1, carried: Sequence[Value] = ()
+        self,
+        start: Value | int,
+        stop: Value | int,
+        step: Value | int = 1,
+        carried: Sequence[Value] = (),
+        going: Callable[[tuple[Value, ...]], Value] | None = None,
     ) -> Iterator[Loop]:
         """Write `for index in range(start, stop, step)`; after it `loop.results` are the carried values.
 
-        The body ends by `loop.carry(...)` where values are carried. `step` is positive.
+        The body ends by `loop.carry(...)` where values are carried. `step` is positive. The loop ends, too, where
+        `going` of the values that are carried is not true.
         """
         first, last, by = (x if isinstance(x, Value) else self.index(x) for x in (start, stop, step))
         head, body, done = (self._new_label(h) for h in ("head", "body", "done"))
@@ -443,6 +449,8 @@ class Builder:
             phis.append(Value(f"%v{self._count}", c.type))
             self._lines.append("")
         more = self.icmp("slt", index, last)
+        if going is not None:
+            more = self.and_(more, going(tuple(phis)))
         self.emit(f"br i1 {more.text}, label %{body}, label %{done}")
         self._start(body)
         loop = Loop(index, tuple(phis))

@@ -1,9 +1,9 @@
 """The cache on disk: object code of kernels, and plans, for later processes.
 
 A kernel is a file, `<folder>/code/<edition>/<name>.obj`. The name stands for the kernel's structure
-and the processor; the edition for everything else that decides the code: the generators' sources,
-the versions of llvmlite and LLVM. A plan is a file `<name>.plan` in the folder of another edition: on
-the sources of ops and passes a plan depends too, and on the NumPy that folds constants. So nothing is
+and the processor; the edition for everything else that decides the code: the sources of the generators and of
+ops, whose formulas they take, the versions of llvmlite and LLVM. A plan is a file `<name>.plan` in the folder of
+another edition: on the sources of passes a plan depends too, and on the NumPy that folds constants. So nothing is
 ever out of date, and what no version uses any more is the first to go when there is too much.
 
 A file is written under another name and then renamed, so nobody sees half of one. It begins with
@@ -220,10 +220,12 @@ def _head(name: str, kind: Kind, contents: bytes) -> bytes:
 
 # Read when this is loaded, beside the generators: later there might be other files, of another version.
 _here = os.path.dirname(os.path.dirname(__file__))
-_sources = digest_of_sources(_here)
 _package = os.path.dirname(os.path.dirname(_here))
+# Formulas of special functions are written once, in `ops`, for NumPy and for native code.
+GENERATORS = (_here, os.path.join(_package, "ops"))
+_sources = digest_of_sources(*GENERATORS)
 # The packages that `execute` may import: no plan depends on anything else.
-_plan_sources = digest_of_sources(*(os.path.join(_package, part) for part in ("core", "ops", "transforms", "passes")))
+_plan_sources = digest_of_sources(*(os.path.join(_package, part) for part in ("core", "transforms", "passes")))
 
 
 @cache

@@ -19,6 +19,7 @@ from ....ops.special.gamma import BERNOULLI, cot_derivative
 from ....ops.special.incomplete_beta import (
     front_ratios,
     integrals_below_mean,
+    log_front,
     slope_below_mean,
     slope_of_log_front,
     stirling,
@@ -186,7 +187,7 @@ def betaln(a: Any, b: Any) -> Any:
 def _slope_below_mean(a: Any, b: Any, x: Any, y: Any, i: int, j: int) -> Any:
     logs = (lambda: jnp.log(x)), (lambda: jnp.log1p(-x))
     ratios = front_ratios(lambda p, q: slope_of_log_front(_digamma_derivative, a, b, logs, p, q), i, j)
-    integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, betaln(a, b), jnp)
+    integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, log_front(a, b, x, y, betaln(a, b), jnp), jnp)
     return slope_below_mean(ratios, integrals, i, j)
 
 

@@ -12,10 +12,19 @@ from typing import Any
 
 from .....ops.special.gamma import BERNOULLI, cot_derivative
 from .....ops.special.incomplete_beta import (
+    FINE,
+    MOST_STEPS,
+    fraction_begins,
+    fraction_ends,
+    fraction_is_quick,
+    fraction_step,
     front_ratios,
     integrals_below_mean,
+    is_below,
     log_beta_both_large,
     log_beta_one_large,
+    log_front_by_gamma,
+    log_front_by_stirling,
     slope_below_mean,
     slope_of_log_front,
 )
@@ -206,6 +215,14 @@ def _betaln(xp: Functions, a: Number, b: Number) -> Number:
     )
 
 
+def _log_front(xp: Functions, a: Number, b: Number, x: Number, y: Number) -> Number:
+    """Return log(x**a y**b / B(a, b))."""
+    return xp.choose(
+        (xp.minimum(a, b) >= 10.0, lambda: log_front_by_stirling(a, b, x, y, xp)),
+        otherwise=lambda: log_front_by_gamma(a, b, x, y, _betaln(xp, a, b), xp),
+    )
+
+
 @one_by_one
 def betaln(xp: Functions, a: Number, b: Number) -> Number:
     """Return the logarithm of the beta function."""
@@ -230,10 +247,18 @@ def betainc(xp: Functions, a: Number, b: Number, x: Number) -> Number:
     """Return the regularised incomplete beta function."""
 
     def inside() -> Number:
-        below = x * (a + b) <= a
+        below = is_below(a, b, x)
         p, q = xp.where(below, a, b), xp.where(below, b, a)
         u, v = xp.where(below, x, 1.0 - x), xp.where(below, 1.0 - x, x)
-        (found,) = integrals_below_mean(p, q, u, v, [(0, 0)], _betaln(xp, a, b), xp)
+        step = lambda k, state: fraction_step(k, state, p, q, u, v, xp)
+        is_quick = fraction_is_quick(p, q, u, v, xp)
+        going = lambda state: is_quick & ~fraction_ends(state, xp)
+        state = xp.until(MOST_STEPS, fraction_begins(p, q, u, v, xp), step, going)
+        is_found = is_quick & fraction_ends(state, xp)
+        log_front = _log_front(xp, p, q, u, v)
+        by_fraction = lambda: xp.exp(log_front) * state[2]
+        by_integral = lambda: integrals_below_mean(p, q, u, v, [(0, 0)], log_front, xp, FINE)[0]
+        found = xp.choose((is_found, by_fraction), otherwise=by_integral)
         return xp.where(below, found, 1.0 - found)
 
     return _in_unit_interval(xp, a, b, x, inside, 1.0)
@@ -246,7 +271,7 @@ def betainc_slope(xp: Functions, a: Number, b: Number, x: Number, i: int, j: int
     def below(a: Number, b: Number, x: Number, y: Number, i: int, j: int) -> Number:
         logs = (lambda: xp.log(x)), (lambda: xp.log1p(-x))
         slope = lambda p, q: slope_of_log_front(lambda n, z: _slope_of_lgamma(xp, z, n), a, b, logs, p, q)
-        integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, _betaln(xp, a, b), xp)
+        integrals = lambda orders: integrals_below_mean(a, b, x, y, orders, _log_front(xp, a, b, x, y), xp)
         found: Number = slope_below_mean(front_ratios(slope, i, j), integrals, i, j)
         return found
 

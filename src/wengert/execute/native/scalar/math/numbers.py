@@ -217,6 +217,21 @@ class Functions:
             loop.carry(*(n.value for n in step(k, [Number(self.b, v) for v in loop.values])))
         return [Number(self.b, v) for v in loop.results]
 
+    def until(
+        self,
+        most: int,
+        begin: Sequence[Number],
+        step: Callable[[Number, list[Number]], Sequence[Number]],
+        going: Callable[[list[Number]], Truth],
+    ) -> list[Number]:
+        """Return what `step` makes of numbers, for k = 1, 2, ..., while `going` of them holds, `most` times at most."""
+        numbers = lambda values: [Number(self.b, v) for v in values]
+        first = [n.value for n in begin]
+        with self.b.loop(0, most, carried=first, going=lambda values: going(numbers(values)).value) as loop:
+            k = Number(self.b, self.b.cast("sitofp", loop.index, F64)) + 1.0
+            loop.carry(*(n.value for n in step(k, numbers(loop.values))))
+        return numbers(loop.results)
+
     def summed(self, columns: Sequence[Any], terms: Callable[..., Sequence[Number]]) -> list[Number]:
         """Return the sums over the nodes of a quadrature rule: in the lanes of a vector, and then of all lanes."""
         b, count = self.b, len(columns[0])
