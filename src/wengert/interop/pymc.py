@@ -40,7 +40,7 @@ from ..core.state.collector import seldom
 from ..passes.rewrite import rewrite
 from ..passes.safer import SAFER
 from .nutpie import Variable, model_of
-from .pytensor import MODE, Converted, NoRuleError, why_not
+from .pytensor import MODE, Converted, NoRuleError, models, why_not  # noqa: F401 (models: rules of PyMC's ops)
 from .pytensor.convert import tensor
 from .pytensor.scalars import scalar_function
 

@@ -12,7 +12,8 @@ import pytensor.scalar.math as pm
 
 import wengert as wg
 
-from .convert import NoRuleError, dtype_of, known, tensor
+from .called import by_element
+from .convert import dtype_of, tensor
 from .scalars import scalar_function
 
 _MOST = 4
@@ -73,9 +74,9 @@ scalar_function.register(pm.J1, _fixed(1))
 @scalar_function.register(pm.Jv)
 def _of_given_order(op: Any, node: Any) -> Callable[..., Any]:
     def run(order: Any, x: Any) -> Any:
-        given = np.unique(known(order, "the order of a Bessel function"))
-        if given.size != 1 or given[0] != np.rint(given[0]) or abs(given[0]) > _MOST:
-            raise NoRuleError(f"no rule for Bessel functions but those of one whole order, at most {_MOST}")
+        given = None if isinstance(order, wg.Tensor) else np.unique(order)
+        if given is None or given.size != 1 or given[0] != np.rint(given[0]) or abs(given[0]) > _MOST:
+            return by_element(op, node)(order, x)
         return _of_order(int(given[0]), tensor(x, dtype_of(node)))
 
     return run
@@ -120,14 +121,53 @@ def _modified(orders: Any, x: Any) -> Any:
 
 def _of_known_orders(op: Any, node: Any) -> Callable[..., Any]:
     def run(order: Any, x: Any) -> Any:
-        orders = known(order, "the order of a Bessel function").astype(np.float64)
+        orders = np.full((), math.nan) if isinstance(order, wg.Tensor) else np.asarray(order, np.float64)
         if not (np.abs(orders) <= _MOST_MODIFIED).all() or (orders != np.rint(orders)).any():
-            raise NoRuleError(
-                f"no rule for modified Bessel functions but those of known whole orders to {_MOST_MODIFIED}"
-            )
+            return by_element(op, node)(order, x)
         x = tensor(x, dtype_of(node))
         found = _modified(orders, tensor(x, np.float64))
         return found * wg.exp(wg.abs(x)) if isinstance(op, pm.Iv) else found
+
+    return run
+
+
+# -- of the second kind
+
+_POINTS, _REACH = 128, 40.0
+
+
+def _second_kind(order: Any, x: Any) -> Any:
+    """Return exp(x) K of a real order at x > 0: the integral of exp(-x (cosh t - 1)) cosh(order t) (DLMF 10.32.9).
+
+    The trapezoidal rule has all digits, for the integrand is analytic and falls off fast around its peak.
+    """
+    order = wg.abs(order)
+    size = wg.stop_gradient(wg.hypot(order, x))
+    peak = wg.stop_gradient(wg.asinh(order / x))
+    above = wg.acosh(1.0 + _REACH / size)
+    first = wg.maximum(peak - _REACH / size - wg.sqrt(2.0 * _REACH / size), 0.0)
+    step = (peak + above - first) / _POINTS
+    number = np.arange(_POINTS + 1.0)
+    t = wg.expand_dims(first, axis=-1) + wg.expand_dims(step, axis=-1) * number
+    # Of an even function, from its middle on, the first value counts half.
+    is_half = wg.expand_dims(first == 0.0, axis=-1) & (number == 0.0)
+    weight = wg.where(is_half, 0.5, 1.0) * wg.expand_dims(step, axis=-1)
+    x, order = wg.expand_dims(x, axis=-1), wg.expand_dims(order, axis=-1)
+    half = wg.sinh(0.5 * wg.expand_dims(peak, axis=-1))
+    top = wg.stop_gradient(order * wg.expand_dims(peak, axis=-1) - 2.0 * x * half * half)
+    bend = wg.sinh(0.5 * t)
+    terms = wg.exp(order * t - 2.0 * x * bend * bend - top) * (0.5 + 0.5 * wg.exp(-2.0 * order * t))
+    return wg.sum(weight * terms, axis=-1) * wg.exp(wg.squeeze(top, axis=-1))
+
+
+@scalar_function.register(pm.Kve)
+def _modified_of_second_kind(op: Any, node: Any) -> Callable[..., Any]:
+    def run(order: Any, x: Any) -> Any:
+        order, x = wg.broadcast_arrays(tensor(order, np.float64), tensor(x, np.float64))
+        inside = (x > 0.0) & (x < math.inf)
+        found = _second_kind(order, wg.where(inside, x, 1.0))
+        edge = wg.where(x == 0.0, math.inf, wg.where(x == math.inf, 0.0, math.nan))
+        return wg.where(inside, found, edge)
 
     return run
 

@@ -37,6 +37,7 @@ from pytensor.tensor.slinalg import (
 import wengert as wg
 
 from ...ops.linalg.lu import lu, pivoted_rows
+from .called import CALLED, solved_by_lapack
 from .convert import NoRuleError, Walk, dtype_of, funcify, tensor
 
 Run = Callable[..., Any]
@@ -119,7 +120,7 @@ def _triangular(op: Any, node: Any, walk: Walk) -> Run:
 def _solve(op: Any, node: Any, walk: Walk) -> Run:
     is_complex = dtype_of(node).kind == "c"
     if op.assume_a not in ("gen", "sym", "pos") and (op.assume_a != "her" or is_complex):
-        raise NoRuleError(f"no rule for PyTensor's Solve of matrices that are {op.assume_a!r}")
+        return solved_by_lapack(op, node, walk)
 
     def solve(a: Any, b: Any) -> Any:
         if op.assume_a == "gen":
@@ -325,6 +326,7 @@ def _tensor_solution(op: Any, node: Any, walk: Walk) -> Run:
 
 # Core ops whose rules take leading axes.
 STACKED = (
+    *CALLED,
     *(Cholesky, SolveTriangular, Solve, CholeskySolve, MatrixInverse, Det, SLogDet),
     *(QR, SVD, Eig, Eigh, EighGrad, MatrixPinv, BlockDiagonal, LU, LUFactor, PivotToPermutations, Expm),
 )
