@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytensor.scalar.math as pm
-from pytensor.graph.basic import Apply
 from pytensor.tensor._linalg.solve.tridiagonal import LUFactorTridiagonal, SolveLUFactorTridiagonal
 from pytensor.tensor.slinalg import QZ, Schur
 
@@ -54,7 +53,7 @@ def _of_shapes(shapes: Callable[..., list[Shape]]) -> Callable[..., Any]:
     Leading axes, which a stack of matrices has, belong to them.
     """
 
-    def rule(op: Any, node: Apply, walk: Walk) -> Callable[..., Any]:
+    def rule(op: Any, node: Any, walk: Walk) -> Callable[..., Any]:
         def called(*arrays: Any) -> list[Any]:
             storage: list[list[Any]] = [[None] for _ in node.outputs]
             # What is given may not be written to, as some ops do that work in place.
@@ -73,15 +72,15 @@ def _of_shapes(shapes: Callable[..., list[Shape]]) -> Callable[..., Any]:
     return rule
 
 
-def _of_matrices(node: Apply, x: Shape, *_: Shape) -> list[Shape]:
+def _of_matrices(node: Any, x: Shape, *_: Shape) -> list[Shape]:
     return [x if v.type.ndim == len(x) else x[:-1] for v in node.outputs]
 
 
-def _of_right_side(_: Apply, *shapes: Shape) -> list[Shape]:
+def _of_right_side(_: Any, *shapes: Shape) -> list[Shape]:
     return [shapes[-1]]
 
 
-def _of_factors(_: Apply, below: Shape, diagonal: Shape, above: Shape) -> list[Shape]:
+def _of_factors(_: Any, below: Shape, diagonal: Shape, above: Shape) -> list[Shape]:
     return [below, diagonal, above, (*diagonal[:-1], max(diagonal[-1] - 2, 0)), diagonal]
 
 

@@ -264,7 +264,7 @@ def is_below(a: Any, b: Any, x: Any) -> Any:
 
 def _below_mean(a: Array, b: Array, x: Array, y: Array) -> Array:
     logarithm = log_front(a, b, x, y, _betaln(a, b))
-    out = np.exp(logarithm)
+    out: Array = np.exp(logarithm)
     at = np.flatnonzero(fraction_is_quick(a, b, x, y))
     found, ended = _by_fraction(a[at], b[at], x[at], y[at])
     at = at[ended]
