@@ -244,6 +244,11 @@ def bind_dims(value: Any, sizes: Mapping[str, int]) -> Any:
     return value
 
 
+def is_undecided(difference: Any) -> bool:
+    """Return whether a difference of sizes, which is not 0 as a formula, may be 0: where a quotient may be whole."""
+    return isinstance(difference, Dim) and any(a.parts is not None for monomial in difference.terms for a in monomial)
+
+
 def has_dims(value: Any) -> bool:
     """Return whether an attribute or shape holds an unknown size."""
     if isinstance(value, tuple):

@@ -231,7 +231,7 @@ def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = tuple(replace[e] if isinstance(e, Node) else e for e in node.inputs)
-        attrs = {k: bind_dims(v, sizes) for k, v in node.attrs.items()}
+        attrs = {k: _bound(v, sizes) for k, v in node.attrs.items()}
         spec: Any = node.spec
         if isinstance(spec, tuple):
             spec = tuple(s.with_shape(bind_dims(s.shape, sizes)) for s in spec)
@@ -240,6 +240,13 @@ def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
         _check_sizes(node, inputs, attrs, spec, sizes)
         replace[node] = located(node.op, inputs, attrs, spec, node.code, node.offset, node.scope)
     return Graph([replace[n] for n in graph.outputs], [replace[n] for n in graph.inputs], graph.name)
+
+
+def _bound(value: Any, sizes: Mapping[str, int]) -> Any:
+    """Return an attribute, a graph among them, with its unknown sizes replaced by numbers."""
+    if isinstance(value, Graph):
+        return _with_sizes(value, sizes)
+    return tuple(_bound(v, sizes) for v in value) if isinstance(value, tuple) else bind_dims(value, sizes)
 
 
 def _check_sizes(

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import concat, permute_dims, stack, unstack, zeros
+from ... import concat, permute_dims, scan, stack, unstack, zeros
+from ...core.dims import Dim
 from ...core.errors import ShapeError, fail
 from ...core.tensor import Tensor
 from ...ops.neural.gates import gru_gates, lstm_gates
@@ -190,7 +191,16 @@ class _Recurrent(Module):
         step, _ = _STEPS[self.mode]
         weight, bias = held[f"weight_hh{suffix}"], held.get(f"bias_hh{suffix}")
         # One product projects the whole sequence.
-        projected = unstack(F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}")))
+        rows = F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}"))
+        if isinstance(x.shape[0], Dim):  # how many steps there are is not known yet
+
+            def following(state: State, x_t: Tensor) -> tuple[State, Tensor]:
+                state = step(x_t, state, weight, bias)
+                return state, _output(state)
+
+            last, out = scan(following, state, rows, reverse=reverse)
+            return out, last
+        projected = unstack(rows)
         outs = []
         for x_t in reversed(projected) if reverse else projected:
             state = step(x_t, state, weight, bias)

@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
-from ...core.dims import Dim
+from ...core.dims import Dim, is_undecided
 from ...core.elsewhere import CPU, Elsewhere, device_name, moved, names_device, place_of
 from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
@@ -80,7 +80,8 @@ def int_args(args: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
 
 
 def _infer_reshape(x: Spec, shape: Shape) -> Spec:
-    if math.prod(shape) != x.size:
+    size: Any = math.prod(shape)
+    if size != x.size and not is_undecided(size - x.size):
         fail(
             ShapeError,
             f"reshape of {show(x.shape, x.dtype)} to {shape}: {x.size} elements do not fill {math.prod(shape)}",
@@ -120,7 +121,8 @@ def _resolve_shape(x: Tensor, shape: tuple[int, ...]) -> Shape:
     known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) > 1:
         fail(ShapeError, f"reshape to {shape}: only one size can be -1", "Give all the others.")
-    if known <= 0 or x.size % known:
+    rest = x.size % known if known > 0 else 1
+    if rest and not is_undecided(rest):
         why = f"{x.size} elements are not a multiple of {known}" if known else "any size would fit -1"
         fail(ShapeError, f"reshape of {show(x.shape, x.dtype)} to {shape}: {why}", "Give every size as a number.")
     return normalize_shape(x.size // known if n == -1 else n for n in shape)

@@ -18,11 +18,11 @@ from ...core.graph.graph import Graph
 from ...core.mode import get_mode
 from ...core.node import Node
 from ...core.ops.op import TABLE
-from ...core.ops.record import bind, same_value
+from ...core.ops.record import bind, filled, same_value
 from ...core.spec import DType, Spec, bool_, category, int64, spec_of
 from ...core.standins import PYTHON_DTYPES, WeakTensor, weak
 from ...core.state.capture import Writes
-from ...core.tensor import Tensor, asarray, wrap
+from ...core.tensor import Tensor, asarray
 from ...core.tree import Structure
 from ...ops.random.draws import takes_position
 from ...ops.structure.dtypes import result_type
@@ -164,8 +164,8 @@ def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[l
 
     def arguments(found: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         rest = iter(found)
-        filled = [leaf if t is None else next(rest) for leaf, t in zip(leaves, tensors, strict=True)]
-        return tree.unflatten(structure, filled), {}
+        given = [leaf if t is None else next(rest) for leaf, t in zip(leaves, tensors, strict=True)]
+        return tree.unflatten(structure, given), {}
 
     specs, tracked = [t.spec for t in inputs], [t.requires_grad for t in inputs]
     numbers = [type(t) is WeakTensor for t in inputs]
@@ -340,7 +340,7 @@ def partial_scan(
 
 
 def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, iterations: Any) -> tuple[Any, Any]:
-    first = tree.map(lambda x: wrap(np.zeros(x.shape[1:], x.dtype)), rows)
+    first = tree.map(lambda x: filled(0, spec_of(x.shape[1:], x.dtype)), rows)
     carry, opened = _settled(fn, carry, (first,), 2)
     states = tree.leaves(carry)
     graph, captured = opened.close()

@@ -17,6 +17,9 @@ _LAST = 2**62
 
 @form("reshape")
 def _reshape(g: Writer, n: Call, x: str) -> str:
+    if product(n.shape) != product(n.operand(0).shape):
+        # Whether the elements fill the shape is seen when it is run: no size of it may be worked out.
+        return str(g("Reshape", x, g.shape(n.shape)))
     return g.reshape(x, n.shape)
 
 
