@@ -195,3 +195,90 @@ def test_a_range_that_would_have_less_than_no_elements_is_refused() -> None:
     compiled = wg.function([x], wg.arange(x.shape[0] - 1))
     with pytest.raises(wg.WengertError):
         compiled(wg.zeros(0))
+
+
+# -- documents that compute with sizes
+
+_ROWS = [("Shape", ["x"], ["s"], {}), ("Gather", ["s", "c0"], ["n"], {}), ("Gather", ["s", "c1"], ["m"], {})]
+_TIMES = [("Cast", ["r0"], ["r"], {"to": 1}), ("Mul", ["x", "r"], ["y"], {})]
+_COLUMN = [("Cast", ["q"], ["qf"], {"to": 1}), ("Unsqueeze", ["qf", "v1"], ["r"], {}), ("Mul", ["x", "r"], ["y"], {})]
+_SQUARE = [("Transpose", ["x"], ["t"], {"perm": [1, 0]}), ("MatMul", ["x", "t"], ["xx"], {})]
+DOCUMENTS: dict[str, list[Any]] = {
+    "ratio": [
+        *_ROWS,
+        ("Cast", ["n"], ["nf"], {"to": 1}),
+        ("Cast", ["m"], ["mf"], {"to": 1}),
+        ("Div", ["nf", "mf"], ["r0"], {}),
+        *_TIMES,
+    ],
+    "root": [*_ROWS, ("Cast", ["n"], ["nf"], {"to": 1}), ("Sqrt", ["nf"], ["r0"], {}), *_TIMES],
+    "negative quotient": [*_ROWS, ("Neg", ["n"], ["k"], {}), ("Div", ["k", "c2"], ["r0"], {}), *_TIMES],
+    "negative remainder": [*_ROWS, ("Neg", ["n"], ["k"], {}), ("Mod", ["k", "c2"], ["r0"], {}), *_TIMES],
+    "remainder": [*_ROWS, ("Mod", ["n", "c2"], ["r0"], {}), *_TIMES],
+    "comparison": [*_ROWS, ("Less", ["m", "n"], ["r0"], {}), *_TIMES],
+    "maximum": [*_ROWS, ("Max", ["m", "n"], ["r0"], {}), *_TIMES],
+    "int32": [*_ROWS, ("Cast", ["n"], ["r0"], {"to": 6}), *_TIMES],
+    "count": [("Size", ["x"], ["r0"], {}), *_TIMES],
+    "range": [*_ROWS, ("Range", ["c0", "n", "c1"], ["q"], {}), *_COLUMN],
+    "range of floats": [
+        *_ROWS,
+        ("Cast", ["n"], ["nf"], {"to": 1}),
+        ("Range", ["f0", "nf", "f1"], ["q"], {}),
+        *_COLUMN,
+    ],
+    "EyeLike": [*_SQUARE, ("EyeLike", ["xx"], ["e"], {}), ("MatMul", ["e", "x"], ["y"], {})],
+    "Trilu": [*_SQUARE, ("Trilu", ["xx"], ["e"], {}), ("MatMul", ["e", "x"], ["y"], {})],
+    "Resize of another axis": [
+        ("Unsqueeze", ["x", "v01"], ["w"], {}),
+        ("Resize", ["w", "", "scales"], ["z"], {"mode": "nearest"}),
+        ("ReduceSum", ["z", "v1"], ["u"], {"keepdims": 0}),
+        ("Squeeze", ["u", "v0"], ["y"], {}),
+    ],
+}
+_CONSTANTS: dict[str, Any] = {
+    **{f"c{i}": np.int64(i) for i in range(3)},
+    "f0": np.float32(0),
+    "f1": np.float32(1),
+    "v0": np.array([0]),
+    "v1": np.array([1]),
+    "v01": np.array([0, 1]),
+    "scales": np.array([1, 3, 1, 1], np.float32),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_that_compute_with_sizes(name: str) -> None:
+    helper = onnx.helper
+    read = {i for _, operands, _, _ in DOCUMENTS[name] for i in operands}
+    constants = [
+        helper.make_node("Constant", [], [key], value=onnx.numpy_helper.from_array(np.asarray(value)))
+        for key, value in _CONSTANTS.items()
+        if key in read
+    ]
+    nodes = [helper.make_node(op, given, made, **attrs) for op, given, made, attrs in DOCUMENTS[name]]
+    ends = [helper.make_tensor_value_info(v, onnx.TensorProto.FLOAT, ["n", "m"]) for v in ("x", "y")]
+    graph = helper.make_graph([*constants, *nodes], "sizes", ends[:1], ends[1:])
+    document = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = wg.interop.onnx.load(document)
+    x = wg.placeholder(("n", "m"), name="x")
+    compiled = wg.function([x], model(x))
+    for shape in ((5, 3), (2, 4), (3, 3)):
+        given = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        want = reference.ReferenceEvaluator(document).run(None, {"x": given})
+        same(want, values(model(given)))
+        same(want, values(compiled(given)))
+
+
+def test_an_open_axis_that_is_resized_is_refused() -> None:
+    helper = onnx.helper
+    ends = [helper.make_tensor_value_info(v, onnx.TensorProto.FLOAT, [1, 1, None, 3]) for v in ("x", "y")]
+    scales = onnx.numpy_helper.from_array(np.array([1, 1, 2, 1], np.float32))
+    nodes = [
+        helper.make_node("Constant", [], ["s"], value=scales),
+        helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear"),
+    ]
+    document = helper.make_model(
+        helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 18)], ir_version=9
+    )
+    with pytest.raises(wg.interop.onnx.OnnxError, match="axis 2, of the open size h, is resized"):
+        wg.graph(wg.interop.onnx.load(document))(wg.spec((1, 1, "h", 3)))

@@ -277,10 +277,13 @@ def _call(step: Step, operands: tuple[Any, ...], context: Context) -> Any:
             given.append(known(value, f"operand {i + 1}"))
         else:
             given.append(value)
+    if any(has_sizes(v) for v in given):  # beside sizes numbers that are known are sizes, too
+        given = [as_known(v) for v in given]
     call = rule.function
     sized = False
     all_known = not rule.draws and all(is_known(v) for v in given) and bool(given)
-    if (all_known or rule.static) and any(has_sizes(v) for v in given) and rule.symbolic is not None:
+    is_whole = not any(isinstance(v, np.ndarray) and v.dtype.kind not in "iubO" for v in given)
+    if (all_known or rule.static) and is_whole and any(has_sizes(v) for v in given) and rule.symbolic is not None:
         call, sized = rule.symbolic, True
     elif not rule.raw:
         given = [
@@ -296,7 +299,7 @@ def _call(step: Step, operands: tuple[Any, ...], context: Context) -> Any:
         _check_room(step, call, given, attributes, context.run)
     out = call(*given, **attributes)
     if sized:
-        return tuple(as_sizes(v) for v in out) if isinstance(out, tuple) else as_sizes(out)
+        return tuple(map(as_sizes, out)) if isinstance(out, tuple) else as_sizes(out)
     if all_known:
         return tuple(as_known(v) for v in out) if isinstance(out, tuple) else as_known(out)
     return out

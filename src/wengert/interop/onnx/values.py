@@ -11,6 +11,7 @@ import numpy as np
 import wengert as wg
 
 from ...core.dims import Dim
+from ...core.node import Node
 from ...core.spec import NATIVE, DType, is_bfloat16
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown
@@ -55,6 +56,9 @@ def tensor(value: Any) -> Tensor:
     """Return a value as a tensor; a known array is not copied."""
     if isinstance(value, Tensor):
         return value
+    if has_sizes(value):
+        rows = [wg.asarray(n) for n in value.ravel()]
+        return wg.stack(rows).reshape(value.shape) if value.ndim else rows[0]
     if isinstance(value, np.ndarray):
         if not holds(value.dtype):
             kind = "text" if value.dtype == object else value.dtype.name
@@ -75,6 +79,8 @@ def known(value: Any, what: str) -> Known:
         return np.asarray(value.detach().numpy())
     if value.ndim > 1 or value.size > 64:
         _not_known(what)
+    if (dim := _size_behind(value)) is not None:
+        return as_sizes(np.full(value.shape, dim, dtype=object))
     # A compiled function takes each number as a decision, which is part of the program from then on.
     number = {"b": bool, "f": float}.get(value.dtype.kind, int)
     try:
@@ -90,6 +96,18 @@ def _not_known(what: str) -> None:
         f"{what} is not known while this is traced, and a shape depends on it",
         "Give it as a constant of the model, or call the model on values.",
     )
+
+
+def _size_behind(value: Tensor) -> Any:
+    """Return the size without a number that one number is, perhaps in another dtype."""
+    node: Any = value.node
+    while value.size == 1 and isinstance(node, Node):
+        if node.op.name == "size":
+            return node.attrs["dim"]
+        if node.op.name not in ("cast", "reshape", "squeeze", "expand_dims", "stack") or len(node.inputs) != 1:
+            return None
+        node = node.inputs[0]
+    return None
 
 
 def is_known(value: Any) -> bool:
@@ -115,7 +133,7 @@ def has_sizes(value: Any) -> bool:
 
 def as_sizes(value: Any) -> Any:
     """Return what NumPy gave of sizes as an array: of objects where one has no number, else of integers."""
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+    if isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind != "O"):
         return value
     out = np.empty(np.shape(value), dtype=object)
     out[...] = value

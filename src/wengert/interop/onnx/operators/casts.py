@@ -125,7 +125,12 @@ def _from_text(x: Known, dtype: np.dtype[Any]) -> Known:
 
 
 def _cast_sizes(x: Known, *, to: int = 7, **_: Any) -> Any:
-    return x
+    return _sizes_in(x, numpy_dtype(to, "attribute 'to'"))
+
+
+def _sizes_in(x: Known, dtype: np.dtype[Any]) -> Any:
+    """Return sizes as sizes in a dtype of integers, as a tensor in any other."""
+    return x if dtype.kind in "iu" else cast_to(tensor(x), dtype, 1, "up")
 
 
 @operator("Cast", raw=True, symbolic=_cast_sizes)
@@ -140,7 +145,7 @@ def _widest(x: Any) -> Any:
 
 
 def _cast_like_sizes(x: Known, like: Any, **_: Any) -> Any:
-    return x
+    return x if has_sizes(like) else _sizes_in(x, like.dtype)
 
 
 @operator("CastLike", raw=True, symbolic=_cast_like_sizes)

@@ -51,7 +51,7 @@ for _name, _function in {
     def _unary(x: Any, *, consumed_inputs: Any = None, _function: Any = _function) -> Any:
         return _function(x)
 
-    operator(_name)(_unary)
+    operator(_name, symbolic=np.negative if _name == "Neg" else None)(_unary)
 
 
 @operator("Relu")
@@ -185,7 +185,19 @@ def _binary(name: str, function: Any, symbolic: Any = None) -> None:
 
 
 def _divide_sizes(x: Known, y: Known) -> Any:
-    return np.floor_divide(x, y)
+    return np.frompyfunc(_size_quotient, 2, 1)(x, y)
+
+
+def _size_quotient(x: Any, y: Any) -> Any:
+    """Return a quotient of sizes, rounded to 0 as ONNX has it."""
+    x, y = (-x, -y) if y < 0 else (x, y)
+    return -(-x // y) if x < 0 else x // y
+
+
+def _modulo_sizes(x: Known, y: Known, *, fmod: int = 0) -> Any:
+    if fmod:
+        refuse("the remainder of sizes with the sign of the dividend")
+    return np.mod(x, y)
 
 
 _binary("Add", wg.add, np.add)
@@ -249,7 +261,7 @@ def _nonnegative(y: Tensor) -> bool:
     return y.dtype.kind == "u" or (not y.is_abstract and bool((y.detach().numpy() >= 0).all()))
 
 
-@operator("Mod")
+@operator("Mod", symbolic=_modulo_sizes)
 def _modulo(x: Any, y: Any, *, fmod: int = 0) -> Any:
     same(x, y)
     if not fmod:

@@ -12,10 +12,11 @@ import numpy as np
 
 import wengert as wg
 
+from ....core.dims import Dim
 from ....core.spec import category
 from ..errors import refuse
 from ..registry import operator
-from ..values import Known
+from ..values import Known, ints
 from .casts import values_of
 from .contract import Windows
 from .structure import axes_of
@@ -108,6 +109,7 @@ def resized(
             continue
         if n == 0:
             refuse(f"axis {axis} is empty")
+        _whole(n, axis)
         at = _coordinates(coordinates, n, m, scale, rois[axis])
         if mode == "nearest":
             wide = wg.take(wide, wg.asarray(_nearest(at, n, rounding)), axis)
@@ -156,23 +158,26 @@ def _resize(
 ) -> Any:
     where = tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
     factors = _scales(scales)
-    wanted = None if sizes is None or not sizes.size else [int(v) for v in sizes.ravel()]
+    wanted = None if sizes is None or not sizes.size else list(ints(sizes))
     if (factors is None) == (wanted is None):
         refuse("either scales or sizes must be given")
     given = factors if factors is not None else wanted
     assert given is not None
-    if len(given) != len(where) or any(v <= 0 or not math.isfinite(v) for v in given):
+    if len(given) != len(where) or any(v <= 0 or (not isinstance(v, Dim) and not math.isfinite(v)) for v in given):
         refuse(f"scales or sizes {given[:8]} do not fit {len(where)} axes")
     out, by = list(x.shape), [1.0] * x.ndim
     if wanted is not None:
-        ratios = [w / x.shape[i] for i, w in zip(where, wanted)]
+        ratios = [_ratio(w, x.shape[i], i) for i, w in zip(where, wanted)]
         if keep_aspect_ratio_policy == "stretch":
             for i, w, ratio in zip(where, wanted, ratios):
                 out[i], by[i] = w, ratio
         elif keep_aspect_ratio_policy in ("not_larger", "not_smaller"):
             one = min(ratios) if keep_aspect_ratio_policy == "not_larger" else max(ratios)
             for i in where:
-                out[i], by[i] = math.floor(one * x.shape[i] + 0.5), one
+                if one != 1.0:
+                    _whole(x.shape[i], i)
+                    out[i] = math.floor(one * x.shape[i] + 0.5)
+                by[i] = one
         else:
             refuse(f"keep_aspect_ratio_policy is {keep_aspect_ratio_policy!r}")
     rois = [(0.0, 1.0)] * x.ndim
@@ -185,8 +190,8 @@ def _resize(
     if factors is not None:
         for i, f in zip(where, factors):
             # The region only moves the coordinates, as in other runtimes: the result is of the whole axis' size.
-            out[i], by[i] = math.floor(x.shape[i] * f), f
-    context.run.room(math.prod(out), x.dtype.itemsize)
+            out[i], by[i] = _scaled(x.shape[i], f, i), f
+    context.run.room(math.prod(n for n in out if not isinstance(n, Dim)), x.dtype.itemsize)
     return resized(
         x,
         out,
@@ -202,11 +207,32 @@ def _resize(
     )
 
 
+def _whole(n: Any, axis: int) -> None:
+    if isinstance(n, Dim):
+        refuse(f"axis {axis}, of the open size {n}, is resized", "Give the size in the spec.")
+
+
+def _scaled(n: Any, factor: float, axis: int) -> Any:
+    """Return an axis' size times a factor; a size that is open stays as it is."""
+    if factor == 1:
+        return n
+    _whole(n, axis)
+    return math.floor(n * factor)
+
+
+def _ratio(wanted: Any, n: Any, axis: int) -> float:
+    if isinstance(wanted, Dim) or isinstance(n, Dim):
+        if wanted != n:
+            _whole(wanted if isinstance(wanted, Dim) else n, axis)
+        return 1.0
+    return float(wanted / n)
+
+
 def _old_resize(x: Any, factors: Sequence[float] | None, mode: str, context: Any) -> Any:
     if factors is None or len(factors) != x.ndim or any(not 0 < f < 1e9 for f in factors):
         refuse(f"scales {factors} do not fit {x.ndim} axes")
-    out = [math.floor(n * f) for n, f in zip(x.shape, factors)]
-    context.run.room(math.prod(out), x.dtype.itemsize)
+    out = [_scaled(n, f, i) for i, (n, f) in enumerate(zip(x.shape, factors))]
+    context.run.room(math.prod(n for n in out if not isinstance(n, Dim)), x.dtype.itemsize)
     mode = {"bilinear": "linear"}.get(mode, mode)
     rois = [(0.0, 1.0)] * x.ndim
     return resized(x, out, factors, rois, mode, "asymmetric", "floor", -0.75, False, False, 0.0)

@@ -326,8 +326,9 @@ def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = 
 def _trilu(x: Any, k: Any = None, *, upper: int = 1) -> Any:
     diagonal = 0 if k is None else int(k.reshape(()))
     # Beyond the corners the result is the same however far.
-    reach = int(x.shape[-1]) + int(x.shape[-2])
-    diagonal = max(-reach, min(reach, diagonal))
+    if not _has_dims(x.shape[-2:]):
+        reach = int(x.shape[-1]) + int(x.shape[-2])
+        diagonal = max(-reach, min(reach, diagonal))
     return wg.triu(x, diagonal) if upper else wg.tril(x, diagonal)
 
 
@@ -388,6 +389,9 @@ def _constant_of_shape(shape: Any = None, *, value: Any = None, input: Any = Non
 @operator("Range", static=(0, 1, 2), raw=True)
 def _arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1, context: Any) -> Any:
     first, end, step = (v.reshape(()).item() for v in (start, limit, delta))
+    if any(isinstance(v, Dim) for v in (first, end, step)):
+        dtype = next((v.dtype for v in (start, limit, delta) if v.dtype != object), np.dtype(np.int64))
+        return wg.arange(first, end, step, dtype=dtype)
     if not step:
         refuse("the step is 0")
     if start.dtype.kind in "iu":
@@ -407,17 +411,20 @@ def _arange(start: Known, limit: Known, delta: Known, *, stash_type: int = 1, co
 
 @operator("EyeLike", spec_only=True)
 def _eye_like(x: Any, *, dtype: int | None = None, k: int = 0, context: Any) -> Any:
-    rows, columns = (int(n) for n in x.shape)
+    rows, columns = x.shape
     to = x.dtype if dtype is None else numpy_dtype(dtype, "attribute 'dtype'")
+    if _has_dims(x.shape):
+        return wg.eye(rows, columns, k=k, dtype=to)
     return wg.asarray(np.eye(rows, columns, max(-rows, min(columns, k)), dtype=to), copy=False)
 
 
 @operator("OneHot", static=(1,))
 def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, context: Any) -> Any:
-    count = int(depth.reshape(()))
+    (count,) = ints(depth)
     if count < 1:
         refuse(f"the depth is {count}")
-    context.run.room(count * max(1, int(indices.size)), values.dtype.itemsize)
+    if not _has_dims((count, *indices.shape)):
+        context.run.room(count * max(1, int(indices.size)), values.dtype.itemsize)
     rank = indices.ndim + 1
     place = axis_of(axis, rank)
     index = wg.trunc(indices).astype(wg.int64) if indices.dtype.kind == "f" else indices.astype(wg.int64)
