@@ -154,3 +154,41 @@ def test_largest_elements_of_regions_are_values() -> None:
     )
     (eager,), (compiled,) = both(document, x, boxes)
     np.testing.assert_array_equal(compiled, eager)
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize(
+    ("size", "cells", "scale"), [((7, 9), (2, 3), 1.0), ((11, 3), (4, 2), 0.25), ((1, 6), (3, 3), 1.0)]
+)
+def test_regions_of_as_many_samples_as_fit(coordinates: str, size: Any, cells: Any, scale: float) -> None:
+    """Regions that are computed, small and large, within the image and beyond it, with gradients."""
+    node = onnx.helper.make_node(
+        "RoiAlign",
+        ["x", "boxes", "of"],
+        ["y"],
+        output_height=cells[0],
+        output_width=cells[1],
+        sampling_ratio=0,
+        spatial_scale=scale,
+        coordinate_transformation_mode=coordinates,
+    )
+    info, kinds = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    ends = [info("x", kinds.FLOAT, [2, 3, *size]), info("boxes", kinds.FLOAT, [30, 4]), info("of", kinds.INT64, [30])]
+    graph = onnx.helper.make_graph([node], "g", ends, [info("y", kinds.FLOAT, None)])
+    m = load(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 16)], ir_version=8))
+    rng = np.random.default_rng(0)
+    x, of = rng.standard_normal((2, 3, *size)).astype(np.float32), rng.integers(0, 2, 30)
+    boxes = rng.uniform(-6, 30, (30, 4)).astype(np.float32)
+    boxes[:15, 2:] = np.maximum(boxes[:15, 2:], boxes[:15, :2] + 0.3)
+    boxes[:5] = np.round(boxes[:5])
+    compiled = wg.jit(lambda *args: m(*args))
+    given = [wg.asarray(a) for a in (x, boxes, of)]
+    np.testing.assert_allclose(compiled(*given), m(x, boxes, of), rtol=1e-5, atol=1e-6)
+    far = x.copy()
+    far[:, :, -1, -1] = np.inf
+    near = np.repeat(np.array([[0.2, 0.3, 1.4, 1.2]], np.float32) / np.float32(scale), 30, 0)
+    one = [wg.asarray(v) for v in (far, near, of)]
+    if size[0] > 3 and size[1] > 3:
+        np.testing.assert_allclose(compiled(*one), m(far, near, of), rtol=1e-5, atol=1e-6)
+    slopes = [wg.grad(lambda x, f=f: wg.sum(f(x, given[1], given[2]) ** 2))(given[0]) for f in (compiled, m)]
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-4, atol=1e-4)

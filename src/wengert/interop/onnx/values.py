@@ -80,7 +80,7 @@ def known(value: Any, what: str) -> Known:
     if value.ndim > 1 or value.size > 64:
         _not_known(what)
     if (dim := _size_behind(value)) is not None:
-        return as_sizes(np.full(value.shape, dim, dtype=object))
+        return np.full(value.shape, dim, dtype=object)
     # A compiled function takes each number as a decision, which is part of the program from then on.
     number = {"b": bool, "f": float}.get(value.dtype.kind, int)
     try:
@@ -98,10 +98,13 @@ def _not_known(what: str) -> None:
     )
 
 
+_HOLD_SIZES = {"int32", "int64", "uint32", "uint64", "float32", "float64"}
+
+
 def _size_behind(value: Tensor) -> Any:
-    """Return the size without a number that one number is, perhaps in another dtype."""
+    """Return the size without a number that one number is, perhaps in another dtype that holds all sizes."""
     node: Any = value.node
-    while value.size == 1 and isinstance(node, Node):
+    while value.size == 1 and isinstance(node, Node) and node.spec.dtype.name in _HOLD_SIZES:
         if node.op.name == "size":
             return node.attrs["dim"]
         if node.op.name not in ("cast", "reshape", "squeeze", "expand_dims", "stack") or len(node.inputs) != 1:

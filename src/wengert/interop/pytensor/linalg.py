@@ -120,7 +120,8 @@ def _triangular(op: Any, node: Any, walk: Walk) -> Run:
 def _solve(op: Any, node: Any, walk: Walk) -> Run:
     is_complex = dtype_of(node).kind == "c"
     if op.assume_a not in ("gen", "sym", "pos") and (op.assume_a != "her" or is_complex):
-        return solved_by_lapack(op, node, walk)
+        found: Run = solved_by_lapack(op, node, walk)
+        return found
 
     def solve(a: Any, b: Any) -> Any:
         if op.assume_a == "gen":

@@ -412,7 +412,7 @@ def _roi_align(
     if mode not in ("avg", "max") or output_height < 1 or output_width < 1 or sampling_ratio < 0 or rois.ndim != 2:
         refuse(f"mode is {mode!r} for {output_height} x {output_width}")
     if rois.is_abstract or batches.is_abstract:
-        if not sampling_ratio:
+        if not sampling_ratio and mode == "max":
             refuse(
                 "sampling_ratio is 0: how many samples a region has depends on its size, which is traced",
                 "Give a sampling_ratio, or the regions as constants.",
@@ -421,8 +421,14 @@ def _roi_align(
         def one(roi: Any, batch: Any) -> Any:
             corners = roi.astype(wg.float64) * spatial_scale - (0.5 if half else 0.0)
             left, top, right, bottom = (corners[i] for i in range(4))
+            axes = list(zip((top, left), (bottom, right), (output_height, output_width), x.shape[2:]))
+            if not sampling_ratio:
+                down, across = (_mean_of_samples(*axis, half).astype(x.dtype) for axis in axes)
+                picked = wg.take(x, batch, 0)
+                means = _weighed(wg.expand_dims(picked, 1), wg.expand_dims(down, 2), 2)
+                return _weighed(wg.expand_dims(means, 2), across, 3)
             taps = []
-            for start, end, count, n in zip((top, left), (bottom, right), (output_height, output_width), x.shape[2:]):
+            for start, end, count, n in axes:
                 extent = end - start if half else wg.maximum(end - start, 1.0)
                 steps = wg.asarray((np.arange(count * sampling_ratio) + 0.5) / (count * sampling_ratio))
                 taps.append(_region_taps(start + steps * extent, n))
@@ -447,6 +453,36 @@ def _roi_align(
     if not out:
         return wg.zeros((0, x.shape[1], output_height, output_width), dtype=x.dtype)
     return wg.stack(out, 0).astype(x.dtype)
+
+
+def _weighed(x: Any, weights: Any, axis: int) -> Any:
+    """Return sums of products with weights; what has no weight has no part in them, were it infinite."""
+    return wg.sum(wg.where(weights == 0, 0, x * weights), axis)
+
+
+# As many samples as may lie within a pixel of another one: they are more than half a pixel apart, or a bin has one.
+_NEAR = 6
+
+
+def _mean_of_samples(start: Any, end: Any, count: int, n: int, half: bool) -> Any:
+    """Return the weights of pixels in each bin's mean, a row for each bin, of as many samples as fit in a region.
+
+    The means of interpolated samples are sums over pixels, of each of which only so many samples are near.
+    """
+    extent = end - start if half else wg.maximum(end - start, 1.0)
+    each = wg.maximum(wg.ceil(extent / count), 0.0)
+    step = extent / (count * wg.maximum(each, 1.0))
+    begins = start + wg.asarray(np.arange(count, dtype=np.float64)) * each * step
+    pixels = wg.asarray(np.arange(n, dtype=np.float64))
+    before = wg.expand_dims(pixels - 1.0, 0) - wg.expand_dims(begins, 1)
+    safe = wg.where(step > 0.0, step, 1.0)
+    first = wg.maximum(wg.floor(before / safe - 0.5), 0.0)
+    number = wg.expand_dims(first, 2) + wg.asarray(np.arange(_NEAR, dtype=np.float64))
+    at = wg.expand_dims(wg.expand_dims(begins, 1), 2) + (number + 0.5) * step
+    seen = wg.logical_and(wg.logical_and(at >= -1, at <= n), number < each)
+    away = wg.abs(wg.clip(at, 0, n - 1) - wg.expand_dims(pixels, 1))
+    weights = wg.where(seen, wg.maximum(1.0 - away, 0.0), 0.0)
+    return wg.sum(weights, 2) / wg.maximum(each, 1.0)
 
 
 def _region_taps(at: Any, n: int) -> list[tuple[Any, Any]]:
