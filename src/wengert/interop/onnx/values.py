@@ -12,6 +12,9 @@ import wengert as wg
 
 from ...core.dims import Dim
 from ...core.node import Node
+from ...core.ops.declare import SIZE
+from ...core.ops.facets import Role
+from ...core.ops.op import TABLE
 from ...core.spec import NATIVE, DType, is_bfloat16
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown
@@ -105,9 +108,9 @@ def _size_behind(value: Tensor) -> Any:
     """Return the size without a number that one number is, perhaps in another dtype that holds all sizes."""
     node: Any = value.node
     while value.size == 1 and isinstance(node, Node) and node.spec.dtype.name in _HOLD_SIZES:
-        if node.op.name == "size":
+        if node.op is SIZE:
             return node.attrs["dim"]
-        if node.op.name not in ("cast", "reshape", "squeeze", "expand_dims", "stack") or len(node.inputs) != 1:
+        if node.op is not TABLE["cast"] and node.op.role is not Role.RESHAPE:
             return None
         node = node.inputs[0]
     return None
