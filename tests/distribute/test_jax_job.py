@@ -73,6 +73,13 @@ if kind == "index":
     f = dist.jit(lambda i: (table[i] ** 2).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
     f(wg.tensor([0, 1, 2, 4]))
     f(wg.tensor([0, 1, 2, 5]))
+if kind == "caught":
+    table = wg.tensor([[1.0, 2.0]] * 5)
+    f = dist.jit(lambda i: (table[i] ** 2).sum(), mesh=dist.Mesh(data=2), in_specs=("data",))
+    try:
+        f(wg.tensor([0, 1, 2, 5]))
+    except wg.RangeError:
+        f(wg.tensor([0, 1, 2, 4]))
 if kind == "exits":
     sys.exit(7 if rank else 0)
 """
@@ -89,6 +96,7 @@ def slow(*values: Any) -> Any:
         slow("ends", ["rank 0 calls its end, rank 1 calls all_reduce((4,) float32, over='ranks') at"]),
         ("raises", ["rank 1 of 2:", "ZeroDivisionError: on one"]),
         slow("index", ["rank 1 of 2:", "index 5 is out of range", "raised on rank 1 of Mesh(data=2)"]),
+        slow("caught", ["rank 0 calls all_reduce(() float32, over='data') at", "rank 1 calls the program"]),
         slow("program", ["rank 0 has a: f32[2] = sin[] x", "rank 1 has a: f32[2] = cos[] x", "script.py:"]),
         slow("stops", ["rank 0 has waited 4 s in all_reduce((4,) float32"]),
         slow("killed", []),

@@ -177,8 +177,11 @@ class Transport:
         """Return a block for one thread of this process at a time: a program's run, or a collective."""
         return nullcontext()
 
-    def trusting(self) -> AbstractContextManager[Any]:
-        """Return a block in which a program runs that all ranks have agreed on: what they call is known to be equal."""
+    def trusting(self, trusts: bool = True) -> AbstractContextManager[Any]:
+        """Return a block in which a program runs that all ranks have agreed on: what they call is known to be equal.
+
+        Where it is not any more, since one of them may have raised, they ask.
+        """
         return nullcontext()
 
 
