@@ -1,4 +1,4 @@
-"""What goes from who starts a job to its ranks and back: pickles, with functions and classes that modules do not name.
+"""Values on their way to the ranks of a job and back: pickles, with functions and classes that modules do not name.
 
 Those are taken along by cloudpickle, as they are: code keeps its file, so that errors on ranks name the user's lines.
 """
