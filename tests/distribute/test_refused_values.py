@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
 from collections.abc import Callable
@@ -72,7 +71,6 @@ ACTS: dict[str, tuple[Callable[[Any, Path], Any], str]] = {
     "vmap": (lambda x, _: wg.vmap(lambda y: y * 2)(x), "multiply"),
     "cast": (lambda x, _: x.to("float64"), "cast"),
     "clone": (lambda x, _: x.clone(), r"clone\(\)"),
-    "deepcopy": (lambda x, _: copy.deepcopy(x), r"deepcopy\(\)"),
     "pickle": (lambda x, _: pickle.dumps(x), "pickling"),
     "in": (lambda x, _: 1.0 in x, "`in`"),
     "a compiled function": (lambda x, _: wg.jit(lambda y: y * 2)(x), "a compiled function"),
@@ -126,7 +124,6 @@ def test_what_is_shown_or_known_without_the_value() -> None:
 def test_models_and_gradients_as_they_are_used() -> None:
     model = at_a_stage()
     for act, what in (
-        (lambda: copy.deepcopy(model), r"deepcopy\(\) of model.0.0.weight"),
         (lambda: pickle.dumps(model), "pickling of model.0.0.weight"),
         (lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0), "of the gradient of model.0.0.weight"),
         (lambda: model(wg.ones(2, 4)), "of model.0.0.weight"),

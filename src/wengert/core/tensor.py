@@ -497,18 +497,21 @@ class Tensor(Methods):
         return format_tensor(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._reduced("pickling")
+        return self._reduced(self._value("pickling") if self.is_leaf else None)
 
-    def _reduced(self, what: str) -> tuple[Any, ...]:
-        """Return what makes another of it, and what that is given, for what is asked for."""
+    def _reduced(self, value: Any) -> tuple[Any, ...]:
+        """Return what makes another of it, and what that is given: this value for its own."""
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
             fail(GradientError, f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend)
-        value, place = self._value(what), place_of(self)
+        place = place_of(self)
         return _rebuild, (type(self), value, self.requires_grad, self.grad, *(() if place == CPU else (place,)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        kind, (cls, value, requires_grad, grad, *place) = self._reduced("deepcopy()")
+        # A value in parts is copied by parts: each rank has a copy of its own.
+        is_apart = isinstance(self._data, Elsewhere) and self._data.place is None
+        value = self._data if is_apart or not self.is_leaf else self._value("deepcopy()")
+        kind, (cls, value, requires_grad, grad, *place) = self._reduced(value)
         copied = grad.__deepcopy__(memo) if grad is not None else None
         out: Tensor = kind(cls, value.copy(), requires_grad, copied, *place)
         memo[id(self)] = out
@@ -598,8 +601,8 @@ class DataView(Tensor):
             )
         return self
 
-    def _reduced(self, what: str) -> tuple[Any, ...]:
-        return self.detach()._reduced(what)
+    def _reduced(self, value: Any) -> tuple[Any, ...]:
+        return self.detach()._reduced(value)
 
 
 Tensor.data_class = DataView

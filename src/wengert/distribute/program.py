@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,8 +17,9 @@ from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..execute.engines import XLA, chosen, named
 from ..execute.jit.compiled import is_found_by_name
-from ..nn.module import Module
+from ..nn.module import Module, with_tensors
 from ..nn.parameter import Parameter
+from ..optim.optimizer import Optimizer
 from ..passes.cse import cse
 from ..transforms.tracing.trace import trace
 from .arguments import Parameters, as_function
@@ -311,7 +313,8 @@ def whole(x: Any) -> Any:
     """Return a pytree with its values in parts joined; a collective, for all ranks to call.
 
     Tensors that are in parts (of a model that :func:`shard` has split, of its state dict) become whole ones of the same
-    kind. Of a module it is another module: the one that is trained keeps its parts.
+    kind. Of a module it is another module, with tensors of its own that have no gradients: the one that is trained
+    keeps its parts. Raises GraphError for an optimiser, whose parameters a module has.
 
     >>> import wengert as wg
     >>> mesh = wg.distribute.Mesh(data=2)
@@ -319,14 +322,35 @@ def whole(x: Any) -> Any:
     >>> model.weight.shape, wg.distribute.whole(model)(wg.ones(2)).shape
     ((4, 2), (4,))
     """
-    if isinstance(x, Tensor):
-        return _joined(x)
-    leaves, structure = tree.flatten(x)
-    found = tree.unflatten(structure, [_joined(leaf) for leaf in leaves])
-    for module in found.modules() if isinstance(found, Module) else ():
-        for name, buffer in module.named_buffers(recurse=False):
-            if isinstance(of_tensor(buffer), Sharded):
-                setattr(module, name, _joined(buffer))
+    leaves, structure = tree.flatten(x, lambda leaf: isinstance(leaf, Module))
+    for leaf in leaves:
+        if isinstance(leaf, Optimizer):
+            fail(
+                GraphError,
+                f"whole of {type(leaf).__name__}, an optimiser",
+                "Join its state, wg.distribute.whole(optimizer.state_dict()), and the model, whose parameters another "
+                "optimiser takes with that state.",
+            )
+    known: dict[int, Any] = {}  # what stands in several places is joined once
+    return tree.unflatten(structure, [_joined_once(leaf, known) for leaf in leaves])
+
+
+def _joined_once(x: Any, known: dict[int, Any]) -> Any:
+    """Return a leaf of a pytree as a whole one, a module by its tensors; what was joined before as it was then."""
+    if id(x) not in known:
+        known[id(x)] = with_tensors(x, lambda t: _own(t, known)) if isinstance(x, Module) else _joined(x)
+    return known[id(x)]
+
+
+def _own(x: Tensor, known: dict[int, Any]) -> Tensor:
+    """Return a joined module's tensor: without a gradient, in memory of its own, unless it was computed."""
+    if isinstance(of_tensor(x), Sharded):
+        joined: Tensor = _joined_once(x, known)
+        return joined
+    if not x.is_leaf:
+        return x
+    found = copy.deepcopy(x)
+    found.grad = None
     return found
 
 

@@ -572,10 +572,36 @@ def _flatten(module: Module) -> tuple[list[Any], _Layout]:
 
 def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
     """Return a copy of the modules with other leaves; buffers and all other attributes are shared."""
-    originals = list(layout.module.modules())
-    replaced: dict[int, Any] = {id(m): type(m).__new__(type(m)) for m in originals}
     trainable = [p for p in layout.module.parameters() if _is_trainable(p)]
-    replaced.update(zip(map(id, trainable), leaves, strict=True))
+    return _with(layout.module, dict(zip(map(id, trainable), leaves, strict=True)))
+
+
+def with_tensors(module: Module, replace: Callable[[Tensor], Tensor]) -> Module:
+    """Return a copy of the modules with another tensor for each that they have, also inside plain containers.
+
+    Parameters, frozen ones too, buffers and other tensors are given to `replace`, each once.
+    """
+    replaced: dict[int, Any] = {}
+    for owner in module.modules():
+        for tensor in _tensors_in(list(owner.__dict__.values())):
+            if id(tensor) not in replaced:
+                replaced[id(tensor)] = replace(tensor)
+    return _with(module, replaced)
+
+
+def _tensors_in(value: Any, inside: tuple[int, ...] = ()) -> Iterator[Tensor]:
+    """Give the tensors that a value is, or has inside plain containers."""
+    if isinstance(value, Tensor):
+        yield value
+    elif type(value) in (list, tuple, dict) and id(value) not in inside:
+        for item in value.values() if type(value) is dict else value:
+            yield from _tensors_in(item, (*inside, id(value)))
+
+
+def _with(root: Module, replaced: dict[int, Any]) -> Module:
+    """Return a copy of the modules with other objects for some of theirs, by identity."""
+    originals = list(root.modules())
+    replaced |= {id(m): type(m).__new__(type(m)) for m in originals}
     for module in originals:
         copy: Module = replaced[id(module)]
         for name, value in module.__dict__.items():
@@ -583,7 +609,7 @@ def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
                 copy.__dict__[name] = dict(value)
             elif name not in ("_mode", "_compiled"):
                 copy.__dict__[name] = _substitute(value, replaced)
-    result: Module = replaced[id(layout.module)]
+    result: Module = replaced[id(root)]
     return result
 
 

@@ -2,8 +2,8 @@
 
 The order is found by playing the step through: each place turns to microbatches in the order of its schedule, and waits
 where one is not there yet. What microbatches wait for all together is done as soon as it can be. Where nobody could go
-on, a place does what comes later in its order: so there is an order for every program. What all places do together comes
-last, when each has nothing else to do: a place that waits for the others in the midst of its tasks may be waited for.
+on, a place does what comes later in its order: so there is an order for every program. What all places do together is
+last: a place that waits for all others in the midst of its tasks might be waited for.
 
 Sources: GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019 (PipeDream) and 2021 (interleaved stages).
 """

@@ -146,11 +146,13 @@ def _is_whole(a: Array) -> bool:
 
 
 def settled(t: Tensor) -> Array:
-    """Return a tensor's array, moved to the device for good where nothing but the tensor refers to it.
+    """Return a tensor's value, an array moved to the device for good where nothing but the tensor refers to it.
 
     What is fed again then need not be copied again: an example set that training goes through in turns, say.
     """
     a: Array = t._data
+    if type(a) is not np.ndarray:  # a value in parts, which steps on a mesh bring to their devices
+        return a
     if sys.getrefcount(a) != _TWICE or not a.ndim or not a.size or not _is_whole(a):
         return a
     if not a.flags.c_contiguous or not a.dtype.isnative or not getattr(sys, "_is_gil_enabled", lambda: True)():
