@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,22 @@ def test_state_at_the_stages_is_saved_by_who_has_it(engine: str, tmp_path: Any) 
         for found in dist.run(staged.gone_on, dist.Mesh(mesh).size, str(tmp_path), mesh, 3, engine=engine):
             np.testing.assert_allclose(found, expected[3:], rtol=1e-12)
     np.testing.assert_allclose(staged.gone_on(str(tmp_path), None, 3), expected[3:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["one process", "simulate", pytest.param("mpi", marks=BY_MPI), *ENGINES[1:]])
+@pytest.mark.parametrize("plan", ["data", "fsdp", "pipeline"])
+def test_decisions_by_values_of_parameters_in_parts(plan: str, engine: str) -> None:
+    """While a step is traced its decisions are computed from whole values, which all ranks join."""
+    expected = staged.deciding("")
+    assert any(a < 0.1 < b for a, b in itertools.pairwise(expected))
+    assert any(a > 0.1 > b for a, b in itertools.pairwise(expected))
+    if engine == "simulate" and plan != "data":  # of simulated ranks one traces at a time
+        with pytest.raises(wg.DTypeError, match="a decision of .*0.weight"):
+            dist.run(staged.deciding, 2, plan, engine=engine)
+        return
+    rows = [staged.deciding(plan)] if engine == "one process" else dist.run(staged.deciding, 2, plan, engine=engine)
+    for found in rows:
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_recomputed_activations_and_half_precision() -> None:

@@ -123,3 +123,29 @@ def trained_in_turns(mesh: Any, turns: list[tuple[str, int]], engine: str = "nat
         run = steps["alone" if mesh is None else {"fsdp": "data", "whole": "data"}.get(plan, plan)]
         found += [float(run(wg.sin(wg.arange(32.0, dtype=wg.float64).reshape(8, 4)))) for _ in range(count)]
     return found
+
+
+def deciding(plan: str, steps: int = 8) -> list[float]:
+    """The losses of steps that decide by theirs how often they update: another way to and fro."""
+    wg.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4))).to(wg.float64)
+    options: dict[str, Any] = {"mesh": dist.Mesh(pipe=2), "in_specs": (None,), "pipeline": dist.Pipeline("pipe", 4)}
+    if plan != "pipeline":
+        options = {"mesh": dist.Mesh(data=2), "in_specs": ("data",)}
+    if plan == "fsdp":
+        dist.shard(model, options["mesh"], fsdp="data")
+    optimizer = wg.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        if loss < 0.1:
+            optimizer.step()
+        else:
+            optimizer.step()
+            optimizer.step()
+        return loss
+
+    train = dist.jit(step, **options) if plan else step
+    return [float(train(wg.full((8, 4), 1.0 + 9.0 * (k % 3 == 1), dtype=wg.float64))) for k in range(steps)]

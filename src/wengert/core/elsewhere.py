@@ -74,6 +74,10 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
         """Return the whole value as an array of the host's, for what is asked for."""
         self.refuse(what)
 
+    def joined(self, what: str) -> Any:
+        """Return the same for what all ranks ask for at the same time, of a value in parts too."""
+        return self.fetched(what)
+
     def lent(self, is_alone: bool) -> Elsewhere:
         """Return the value for a program that may take its memory; `is_alone` says that nobody else refers to it."""
         return self

@@ -96,6 +96,16 @@ class Sharded(Elsewhere):
         parts = {rank: part.copy() for rank, part in self.parts.items()}
         return Sharded(self.spec, self.placement, self.mesh, parts, self.name, self.at)
 
+    def joined(self, what: str) -> Any:
+        """Return the whole value as an array: a collective, which all ranks call.
+
+        Raises DTypeError where ranks are simulated: of these one traces at a time, and the others would not come.
+        """
+        group = current()
+        if isinstance(group, OnMesh) and group.transport.shares_process:
+            self.refuse(what)
+        return self.whole()._data
+
     def whole(self) -> Tensor:
         """Return the whole value: a collective, which all ranks call."""
         split = [(name, d) for name, d in zip(self.mesh.names, self.placement, strict=True) if d is not None]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.elsewhere import here
+from ...core.elsewhere import Elsewhere
 from ...core.graph.evaluate import compute
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
@@ -24,6 +24,7 @@ class Values:
 
     def __init__(self) -> None:
         self.known: dict[Node, Any] = {}
+        self._brought: dict[int, tuple[Elsewhere, Any]] = {}
 
     def of(self, root: Node) -> Any:
         """Return the value of a node. Raises Unknown."""
@@ -79,7 +80,7 @@ class Values:
             owner = node.variable if node.op is LEAF else None
             if owner is None or owner._data is None:
                 raise Unknown
-            return here(owner._data, "a decision")
+            return self._here(owner._data)
         values = node.saved if type(node.saved) is Mixed else ()
         args = []
         for i, entry in enumerate(node.inputs):
@@ -92,7 +93,7 @@ class Values:
                 args.append(entry._data if entry.node is None else self.known[entry.node])
             else:
                 args.append(entry)
-        args = [here(a, "a decision") for a in args]
+        args = [self._here(a) for a in args]
         if node.op is ALIAS:
             return args[0]
         if node.op is OUTPUT:
@@ -104,6 +105,14 @@ class Values:
                 return compute(node, args)
         finally:
             reset_mode(token)
+
+    def _here(self, value: Any) -> Any:
+        """Return a value as an array of the host's; of one in parts the whole, which all ranks join, once."""
+        if not isinstance(value, Elsewhere):
+            return value
+        if id(value) not in self._brought:
+            self._brought[id(value)] = value, value.joined("a decision")
+        return self._brought[id(value)][1]
 
 
 def _needed(node: Node) -> list[Node]:
