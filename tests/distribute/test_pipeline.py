@@ -404,7 +404,7 @@ def test_decisions_by_values_of_parameters_in_parts(plan: str, engine: str) -> N
     assert any(a < 0.1 < b for a, b in itertools.pairwise(expected))
     assert any(a > 0.1 > b for a, b in itertools.pairwise(expected))
     if engine == "simulate" and plan != "data":  # of simulated ranks one traces at a time
-        with pytest.raises(wg.DTypeError, match="a decision of .*0.weight"):
+        with pytest.raises(wg.DTypeError, match=r"a decision of .*0\.weight"):
             dist.run(staged.deciding, 2, plan, engine=engine)
         return
     rows = [staged.deciding(plan)] if engine == "one process" else dist.run(staged.deciding, 2, plan, engine=engine)
