@@ -69,7 +69,7 @@ class OnMeshExecutor:
         names: Sequence[str],
         wholes: Sequence[Spec],
         kept: Mapping[int, str],
-        state: Collection[int],
+        state: frozenset[int],
         engines: Engines,
         time: CallTime,
     ) -> None:
@@ -245,7 +245,7 @@ class StepOnMesh(Jit):
             engines = Engines(functools.partial(engine_for, made, self.limit, on_xla, donated, replaced))
             of_engine = OnDevicesExecutor if isinstance(engines.here(), OnDevices) else OnMeshExecutor
             wholes = [n.spec for n in graph.outputs]
-            state = [i for i, source in enumerate(traced.sources) if self._follows(source, captures)]
+            state = frozenset(i for i, source in enumerate(traced.sources) if self._follows(source, captures))
             return of_engine(made, names, wholes, kept if placed else {}, state, engines, self.time)
 
         return compile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol
@@ -167,7 +167,7 @@ def run_placed(
     names: Sequence[str],
     wholes: Sequence[Spec],
     kept: Mapping[int, str] | None = None,
-    state: Collection[int] = (),
+    state: frozenset[int] = frozenset(),
 ) -> list[Any]:
     """Return a program's outputs for its inputs: whole values are arrays, values in parts are `Sharded`.
 
@@ -218,7 +218,9 @@ def run_placed(
 def _brought(x: Any, placement: Placement, mesh: Mesh, at: At | None, is_state: bool) -> Any:
     """Return a value of a step; a whole one where a pipeline has left it at a stage, or another step in other parts."""
     x = of_tensor(x)
-    is_apart = isinstance(x, Sharded) and (x.at not in (None, at) or (is_state and not fits(x, placement, mesh)))
+    if not isinstance(x, Sharded) or (x.at == at and x.placement == placement and x.mesh == mesh):
+        return x
+    is_apart = x.at not in (None, at) or (is_state and not fits(x, placement, mesh))
     return x.whole() if is_apart else x
 
 

@@ -173,7 +173,10 @@ def parts_of(
     x = of_tensor(x)
     if isinstance(x, Sharded) and x.at == at and x.placement == placement and x.mesh == mesh:
         parts = [x.parts.get(rank) for rank in ranks]
-        if all(part is not None or not is_at(at, mesh, rank) for part, rank in zip(parts, ranks, strict=True)):
+        for part, rank in zip(parts, ranks, strict=True):
+            if part is None and is_at(at, mesh, rank):
+                break
+        else:
             return parts
     if at is not None:
         found = dict.fromkeys(ranks)
