@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import diverging
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -40,7 +40,7 @@ def test_state_that_one_rank_writes_to_in_place(monkeypatch: pytest.MonkeyPatch)
         model = nn.Linear(8, 8)
         optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
-        step = networks.training(model, optimizer)
+        step = small_networks.training(model, optimizer)
 
         compiled = dist.jit(step, mesh=dist.Mesh(data=2), in_specs=("data",))
         for i in range(10):
@@ -171,7 +171,7 @@ def test_zero_where_parameters_are_in_parts_already() -> None:
         model = dist.shard(nn.Linear(4, 4), MESH, given.get("rules"), fsdp=given.get("fsdp"))
         optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
 
-        step = networks.training(model, optimizer)
+        step = small_networks.training(model, optimizer)
 
         compiled = dist.jit(step, mesh=MESH, in_specs=("data",), zero=given.get("zero"))
         return [float(compiled(wg.ones(4, 4))) for _ in range(3)]

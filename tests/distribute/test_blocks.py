@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import meshes
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert.core.errors import GraphError, ShapeError
@@ -167,12 +167,12 @@ def test_checkpoints_go_on_with_other_ranks(tmp_path: Any) -> None:
 
     def train(ranks: int, stop: int, folder: str) -> list[float]:
         wg.manual_seed(0)
-        model = networks.chain(6, 8, 4)
+        model = small_networks.chain(6, 8, 4)
         opt = wg.optim.Adam(model.parameters(), lr=0.1)
         mesh = dist.Mesh(data=ranks)
         dist.shard(model, mesh, fsdp="data")
 
-        step = networks.training(model, opt)
+        step = small_networks.training(model, opt)
 
         compiled = dist.jit(step, mesh=mesh, in_specs=("data",), blocks={"data": 4})
         found = dist.load_checkpoint(folder, model=model, optimizer=opt)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import networks
+import small_networks
 import staged
 import wengert as wg
 from wengert import distribute as dist
@@ -57,11 +57,11 @@ def test_plans_in_turns(engine: str, mesh: dict[str, int], turns: Any) -> None:
 def at_stages() -> Any:
     """Return a model of float32 whose state is at stages but for what is frozen, and its optimiser."""
     wg.manual_seed(0)
-    model = networks.tower(4, 4)
+    model = small_networks.tower(4, 4)
     model[0][0].weight.requires_grad_(False)
     opt = wg.optim.Adam(model.parameters(), lr=0.1)
 
-    step = networks.training(model, opt)
+    step = small_networks.training(model, opt)
 
     run = dist.jit(step, mesh=PIPES, in_specs=(None,), pipeline=dist.Pipeline("pipe", 2, state="stages"))
     run(wg.ones(4, 4))
@@ -106,10 +106,10 @@ def test_other_dtypes(parts: str) -> None:
         model, opt, run = at_stages()
     else:
         wg.manual_seed(0)
-        model = dist.shard(networks.chain(4, 4, 2), PIPES, fsdp="pipe")
+        model = dist.shard(small_networks.chain(4, 4, 2), PIPES, fsdp="pipe")
         opt = wg.optim.Adam(model.parameters(), lr=0.1)
 
-        step = networks.training(model, opt)
+        step = small_networks.training(model, opt)
 
         run = dist.jit(step, mesh=PIPES, in_specs=(None,))
         run(wg.ones(4, 4))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import meshes
-import networks
+import small_networks
 import staged
 import wengert as wg
 from wengert import distribute as dist
@@ -81,13 +81,13 @@ def test_bubbles_and_what_is_kept_are_those_of_the_schedule(places: int, micro: 
 def trained(model: nn.Module, mesh: dist.Mesh, pipeline: dist.Pipeline, in_specs: Any = (None,)) -> Any:
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-    step = networks.training(model, optimizer)
+    step = small_networks.training(model, optimizer)
 
     return dist.jit(step, mesh=mesh, in_specs=in_specs, pipeline=pipeline)
 
 
 def chain() -> nn.Module:
-    return networks.tower(4, 16)
+    return small_networks.tower(4, 16)
 
 
 def places_of(program: Pipelined) -> dict[str, set[int]]:
@@ -517,10 +517,10 @@ def test_what_is_refused() -> None:
 @pytest.mark.parametrize("axes", [{"pipe": 2}, {"pipe": 2, "data": 2}], ids=["alone", "beside data"])
 def test_errors_name_ranks_of_the_whole_mesh(axes: dict[str, int]) -> None:
     wg.manual_seed(0)
-    model = networks.tower(2, 4)
+    model = small_networks.tower(2, 4)
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
-    step = networks.training(model, optimizer, nn.functional.cross_entropy)
+    step = small_networks.training(model, optimizer, nn.functional.cross_entropy)
 
     mesh = wg.distribute.Mesh(**axes)
     spec = "data" if "data" in axes else None
@@ -550,11 +550,11 @@ def test_budgets_of_memory(axes: dict[str, int], state: str, monkeypatch: pytest
 
     def work(memory: Any, spill: Any = False) -> list[float]:
         wg.manual_seed(0)
-        layers = (networks.tower(6, 16) for _ in range(2))
+        layers = (small_networks.tower(6, 16) for _ in range(2))
         model = nn.Sequential(*layers)
         optimizer = wg.optim.AdamW(model.parameters(), lr=0.01)
 
-        step = networks.training(model, optimizer)
+        step = small_networks.training(model, optimizer)
 
         spec = "data" if "data" in axes else None
         pipeline = wg.distribute.Pipeline("pipe", micro=2, state=state)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -132,10 +132,10 @@ def test_a_step_that_was_called_knows_what_its_calls_take() -> None:
 
 def trained(micro: int) -> Any:
     wg.manual_seed(0)
-    model = networks.tower(4, 16)
+    model = small_networks.tower(4, 16)
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
-    step = networks.training(model, optimizer)
+    step = small_networks.training(model, optimizer)
 
     if not micro:
         return step
@@ -238,7 +238,7 @@ def adam() -> Any:
     model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 16), nn.Linear(16, 16))
     opt = wg.optim.Adam(model.parameters(), lr=1e-2)
 
-    step = networks.training(model, opt)
+    step = small_networks.training(model, opt)
 
     return model, opt, step
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import networks
+import small_networks
 import wengert as wg
 import wengert.torch as torch
 from wengert import distribute as dist
@@ -22,7 +22,7 @@ MESH = dist.Mesh(pipe=2)
 
 def at_a_stage() -> Any:
     wg.manual_seed(0)
-    model = nn.Sequential(*(networks.chain(4, 1, 4) for _ in range(2)))
+    model = nn.Sequential(*(small_networks.chain(4, 1, 4) for _ in range(2)))
 
     def step(x: Any) -> Any:
         model.zero_grad()

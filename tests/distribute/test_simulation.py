@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import meshes
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -53,7 +53,7 @@ def on_ranks(fn: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize("begins_outside", [False, True])
 def test_a_step_on_a_mesh_that_ranks_share(begins_outside: bool, pipelined: bool) -> None:
     """Each rank computes its own part by it, in one job and in the next."""
-    model = networks.chain(4, 3, 1).to(wg.float64)
+    model = small_networks.chain(4, 3, 1).to(wg.float64)
     mesh = dist.Mesh(pipe=2) if pipelined else MESH
     step = dist.jit(
         lambda x, rows: (model(x) * rows).sum(),
@@ -107,7 +107,7 @@ def test_state_of_each_rank_is_its_own() -> None:
         model = nn.Linear(4, 1).to(wg.float64)
         optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
-        step = dist.jit(networks.training(model, optimizer), mesh=MESH, in_specs=("data",))
+        step = dist.jit(small_networks.training(model, optimizer), mesh=MESH, in_specs=("data",))
 
         return [float(step(X)) for _ in range(3)]
 
@@ -150,7 +150,7 @@ def trained_with_dropout() -> list[float]:
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)).to(wg.float64)
     optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
 
-    step = dist.jit(networks.training(model, optimizer), mesh=MESH, in_specs=("data",))
+    step = dist.jit(small_networks.training(model, optimizer), mesh=MESH, in_specs=("data",))
 
     return [*(float(step(X)) for _ in range(4)), wg.rand(1).item()]
 

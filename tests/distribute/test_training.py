@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import meshes
-import networks
+import small_networks
 import wengert as wg
 from meshes import MODELS, PLANS
 from wengert import distribute as dist
@@ -87,7 +87,7 @@ def trained(
 ) -> StepOnMesh:
     optimizer = wg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-    step = networks.training(model, optimizer)
+    step = small_networks.training(model, optimizer)
 
     made: StepOnMesh = dist.jit(step, mesh=mesh, in_specs=in_specs, **options)
     made(wg.ones(8, 4)) if given is None else made.lowered(given)
@@ -127,7 +127,7 @@ def test_norms_of_parts() -> None:
     """With `sequence` what blocks hand on is in parts: norms compute a half, and no activation is all_reduced."""
     for sequence in (None, "model"):
         wg.manual_seed(0)
-        mesh, model = dist.Mesh(model=2), networks.Block()
+        mesh, model = dist.Mesh(model=2), small_networks.Block()
         dist.shard(model, mesh, meshes.RULES["block"])
         made = trained(model, mesh, (None,), wg.spec((4, 8), "int64"), sequence=sequence)
         graph = made.partitions[-1].graph
@@ -169,7 +169,7 @@ def test_a_budget_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         model = nn.Sequential(*(m for _ in range(8) for m in (nn.Linear(16, 16), nn.Tanh(), nn.LayerNorm(16))))
         optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
 
-        step = networks.training(model, optimizer)
+        step = small_networks.training(model, optimizer)
 
         made = dist.jit(step, mesh=mesh, in_specs=("data",), memory=memory)
         x = wg.tensor(np.random.default_rng(0).normal(size=(512, 16)).astype(np.float32))

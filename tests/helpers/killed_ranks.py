@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert.train import checkpoints
@@ -62,11 +62,11 @@ def trained(folder: str, stop: int, plan: str) -> list[float]:
     wg.manual_seed(0)
     reached("start")
     mesh = dist.Mesh(data=dist.size())
-    model = networks.chain(6, 8, 4)
+    model = small_networks.chain(6, 8, 4)
     optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
     dist.shard(model, mesh, fsdp="data" if plan in ("fsdp", "blocks") else None)
 
-    step = networks.training(model, optimizer)
+    step = small_networks.training(model, optimizer)
 
     compiled = dist.jit(
         step,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -22,11 +22,11 @@ SPLIT = dist.PartitionSpec
 Mesh = dist.Mesh
 
 MODELS: dict[str, Any] = {
-    "mlp": networks.mlp,
-    "cnn": networks.cnn,
-    "block": networks.Block,
-    "experts": networks.Experts,
-    "gpt": networks.GPT,
+    "mlp": small_networks.mlp,
+    "cnn": small_networks.cnn,
+    "block": small_networks.Block,
+    "experts": small_networks.Experts,
+    "gpt": small_networks.GPT,
 }
 SHAPES = {"mlp": (8, 6), "cnn": (8, 1, 6, 6), "block": (4, 8), "experts": (8, 6), "gpt": (4, 8)}
 TOKENS = ("block", "gpt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import networks
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -98,7 +98,7 @@ def gone_on(folder: str, mesh: Any, steps: int) -> list[float]:
 def trained_in_turns(mesh: Any, turns: list[tuple[str, int]], engine: str = "native") -> list[float]:
     """The losses of a model that several plans train one after the other, each so many steps."""
     wg.manual_seed(0)
-    model = networks.chain(4, 8, 8, 4).to(wg.float64)
+    model = small_networks.chain(4, 8, 8, 4).to(wg.float64)
     optimizer = wg.optim.AdamW(model.parameters(), lr=1e-2)
 
     def step(x: Any) -> Any:

@@ -504,17 +504,14 @@ class Tensor(Methods):
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
             fail(GradientError, f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend)
-        place = place_of(self)
-        return _rebuild, (type(self), value, self.requires_grad, self.grad, *(() if place == CPU else (place,)))
+        return _rebuild, (type(self), value, self.requires_grad, self.grad, *({place_of(self)} - {CPU}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        # A value in parts is copied by parts: each rank has a copy of its own.
-        is_apart = isinstance(self._data, Elsewhere) and self._data.place is None
+        is_apart = isinstance(self._data, Elsewhere) and self._data.place is None  # then it is copied by parts
         value = self._data if is_apart or not self.is_leaf else self._value("deepcopy()")
-        kind, (cls, value, requires_grad, grad, *place) = self._reduced(value)
+        _, (cls, value, requires_grad, grad, *place) = self._reduced(value)
         copied = grad.__deepcopy__(memo) if grad is not None else None
-        out: Tensor = kind(cls, value.copy(), requires_grad, copied, *place)
-        memo[id(self)] = out
+        memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)
         return out
 
     def __copy__(self) -> Tensor:
