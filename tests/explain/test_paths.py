@@ -272,6 +272,25 @@ def test_freed_values_are_named() -> None:
         wg.explain.paths(y, x)
 
 
+def test_a_compiled_step_s_freed_values_are_named() -> None:
+    """What a compiled function was given is freed with it: no path to anything is known, which is not a zero."""
+    x = leaf([1.0, 2.0])
+
+    @wg.jit
+    def step(scale: wg.Tensor) -> wg.Tensor:
+        loss = ((x * scale) ** 2).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        loss = step(wg.ones(2))
+    with pytest.raises(wg.GradientError, match="paths through compiled"):
+        wg.explain.paths(loss, x)
+    unused = leaf(1.0)
+    other = wg.sin(leaf(2.0))
+    assert "no path leads from w to loss: the derivative is 0" in str(wg.explain.paths(other, unused))
+
+
 def test_errors() -> None:
     x, plain = leaf([1.0, 2.0]), wg.tensor([1.0])
     with pytest.raises(wg.GradientError, match="not a real scalar"):

@@ -17,12 +17,12 @@ import numpy as np
 
 from ...core.errors import DTypeError, GradientError, GraphError, fail
 from ...core.graph.graph import Graph
-from ...core.node import Node
+from ...core.node import Freed, Node
 from ...core.ops.op import ALIAS
 from ...core.source import Source
 from ...core.spec import category
 from ...core.tensor import Tensor
-from ...transforms.derivatives.reverse import backward_pass, leading_to, reachable
+from ...transforms.derivatives.reverse import backward_pass, freed_error, leading_to, reachable
 from ..report import columns, html_table, latex_name, latex_number, latex_text, magnitude, number, place, value
 from .edges import Cotangent, Puller, expression, graph_loss, graph_node, loss_seed, nothing, operand_name, run_recorded
 
@@ -31,6 +31,7 @@ _EVERY = 10_000
 _PULLS = 1_000_000
 _SHOWN = 20
 _WHAT = "the paths"
+_THROUGH = "the paths through"
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,10 @@ class _Finder:
         self.root, self.start, self.seed, self.origin = root, start, seed, origin
         pending = reachable([root])
         self.needed = leading_to([start], pending) if start in pending else set()
-        self.puller = Puller("the paths through", self.needed)
+        for node in () if self.needed else pending:
+            if isinstance(node.saved, Freed):  # of which nobody knows any more what it was computed from
+                freed_error(_THROUGH, node, node.saved)
+        self.puller = Puller(_THROUGH, self.needed)
         self.order = self._ordered()
         self.onto: dict[Node, list[_Edge]] = {}
         for node in self.order:
