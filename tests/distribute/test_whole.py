@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import small_networks
 import wengert as wg
 from wengert import distribute as dist
 from wengert import nn
@@ -41,18 +42,11 @@ def trained(plan: str) -> tuple[Net, Any, Callable[[Any], Any], Callable[[Any], 
         dist.shard(model, options["mesh"], fsdp="data")
     optimizer = wg.optim.Adam(model.parameters(), lr=0.1)
 
-    def step(x: Any) -> Any:
-        loss = (model(x) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
     def evaluated(x: Any) -> Any:
         with wg.no_grad():
             return model(x)
 
-    train = dist.jit(step, **options)
+    train = dist.jit(small_networks.training(model, optimizer), **options)
     for _ in range(2):
         train(wg.randn(8, 4))
     return model, optimizer, train, dist.jit(evaluated, **options)
