@@ -29,8 +29,8 @@ except ImportError:
 nn = wg.nn
 F = nn.functional
 
-# Where the evaluator of the package onnx fails by itself.
-_REFERENCE_FAILS = {"convolve_transpose", "max_pool", "softsign"}
+# Where the evaluator of the package onnx fails by itself: it stacks what a Loop's turns gave as NumPy's vstack does.
+_REFERENCE_FAILS = {"convolve_transpose", "max_pool", "partial_scan", "softsign"}
 # What an op refuses at one of its samples; where only at some, `_IS_REFUSED` says at which.
 _REFUSES = {
     "arg_top_k": "the first 0 elements",
@@ -39,12 +39,10 @@ _REFUSES = {
     "dropout": "draws random numbers",
     "dropout_at": "draws random numbers",
     "top_k": "the first 0 elements",
-    "while_loop": "keeps what each of its turns gave",
 }
 _IS_REFUSED: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "arg_top_k": lambda attrs: attrs["k"] == 0,
     "top_k": lambda attrs: attrs["k"] == 0,
-    "while_loop": lambda attrs: len(attrs["body"].outputs) > attrs["carries"],
 }
 _ = wg.scan  # control flow is declared where it is first asked for
 FORMS = sorted(n for n, op in TABLE.items() if has_form(op, 20) and op.samples is not None)
@@ -231,7 +229,7 @@ def test_models(name: str) -> None:
         compare(proto, args, want, False)
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n not in ("while",)])
+@pytest.mark.parametrize("name", MODELS)
 def test_gradients(name: str) -> None:
     f, args = model_of(name)
     at = tuple(i for i, a in enumerate(args) if a.dtype.kind == "f")
@@ -514,6 +512,25 @@ def test_refusals_of_derivatives_name_the_line_that_is_differentiated(f: Any, tr
     with pytest.raises(wg.WengertError) as found:
         save(transform(f), wg.spec(spec), None)
     assert f"test_export.py:{f.__code__.co_firstlineno + 1}" in str(found.value).partition("\n")[0]
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+@pytest.mark.parametrize("rows", [2, "rows"])
+def test_gradients_of_loops_by_as_many_turns_as_they_took(opset: int, rows: Any) -> None:
+    def until(x: Any, w: Any, most: Any) -> Any:
+        start = (wg.zeros((), dtype=wg.int64), x, wg.zeros_like(x, dtype=wg.float64))
+        step = lambda s: (s[0] + 1, wg.sin(s[1] * w) + x, s[2] + s[1] * s[0])
+        _, last, sums = wg.while_loop(lambda s: s[0] < most, step, start, max_steps=6)
+        return wg.sum(last * last) + wg.sum(sums.astype("float32"))
+
+    gradient = wg.grad(until, argnums=(0, 1))
+    specs = [wg.spec((rows, 3)), wg.spec((3,)), wg.spec((), wg.int64)]
+    proto = save(gradient, specs, None, opset=opset)
+    onnx.checker.check_model(proto, full_check=True)
+    x, w = draw(2, 3), draw(3)
+    for most in (4, 0, 1, 6, 9):
+        args = [x, w, np.array(most)]
+        compare(proto, args, leaves(gradient(*map(wg.asarray, args))), False)
 
 
 def test_arguments_of_check_that_are_none() -> None:

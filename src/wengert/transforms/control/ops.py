@@ -18,7 +18,7 @@ from ...core.graph.graph import Graph
 from ...core.graph.snapshot import input_node
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS
-from ...core.ops.op import TABLE, Call, Joint, Missing, Op
+from ...core.ops.op import TABLE, Call, Joint, Op
 from ...core.ops.record import bind
 from ...core.spec import Spec, int64, spec_of
 from ...core.state.observer import observer, observers
@@ -209,7 +209,7 @@ SWITCH = _op(
         Call((np.array(i), rng.normal(size=2), rng.normal(size=2)), {"branches": _branches()}) for i in (0, 1, 7)
     ],
     reference=lambda i, x, w, branches: (np.sin(x) * w,) if i == 0 else (x * x * x,),
-    onnx=Missing("ONNX's If has two branches: export it as nested ones"),
+    onnx="If",
 )
 
 
@@ -399,5 +399,5 @@ PARTIAL_SCAN = _op(
         for iterations in (0, 2, 3, 9)
     ],
     reference=lambda iterations, *args, **attrs: _scan_by_hand(*args, **attrs, iterations=int(iterations)),
-    onnx=Missing("ONNX's Scan goes over all rows: export it as a Loop"),
+    onnx="Loop",
 )

@@ -9,7 +9,6 @@ import numpy as np
 
 from ....core.graph.graph import Graph
 from ....core.spec import spec_of
-from ..errors import refuse
 from .writer import Call, Writer, form
 
 
@@ -74,19 +73,67 @@ def _while_loop(g: Writer, n: Call, *operands: str) -> Any:
     states, around = operands[:carries], operands[carries:]
     condition: Graph = n["cond"]
     body: Graph = n["body"]
-    if len(body.outputs) > carries:
-        refuse(
-            "a while_loop that keeps what each of its turns gave, as gradients need: ONNX's Loop keeps those it ran",
-            "Export the function without its gradient, or with a scan of a known length.",
-        )
     (going,) = g.write(condition, [*states, *around])
     inner = Writer(g.opset, g)
     names = [inner.name("turn"), inner.name("cond"), *(inner.name(f"state_{i}") for i in range(carries))]
     outputs = inner.write(body, [*names[2:], *around])
-    again = inner.write(condition, [*outputs, *around])
-    truth = spec_of((), np.dtype(np.bool_))
-    specs = [spec_of((), np.dtype(np.int64)), truth, *(node.spec for node in body.inputs[:carries])]
-    results = [truth, *(node.spec for node in body.outputs)]
-    graph = g.finished(inner, "body", names, specs, [*again, *outputs], results)
+    again = inner.write(condition, [*outputs[:carries], *around])
     limit = "" if n["max_steps"] is None else g.const(n["max_steps"], np.int64)
-    return g("Loop", limit, going, *states, results=carries, body=graph)
+    results = _loop(g, inner, names, limit, going, states, again[0], outputs, body)
+    ends, kept = results[:carries], results[carries:]
+    if not kept:
+        return ends
+    # The turns that ran are as many as ONNX's loop kept.
+    iterations = g("Gather", g("Shape", kept[0]), g.const(0, np.int64), axis=0)
+    specs = [node.spec for node in body.outputs[carries:]]
+    return (*ends, *_padded(g, kept, specs, iterations, n["max_steps"]), iterations)
+
+
+@form("partial_scan")
+def _partial_scan(g: Writer, n: Call, iterations: str, *operands: str) -> Any:
+    carries, sequences = n["carries"], n["sequences"]
+    body: Graph = n["body"]
+    states = operands[:carries]
+    sequence_names = operands[carries : carries + sequences]
+    around = operands[carries + sequences :]
+    count = g("Min", g("Max", iterations, g.const(0, np.int64)), g.const(n["length"], np.int64))
+    last = g("Sub", count, g.const(1, np.int64))
+    inner = Writer(g.opset, g)
+    names = [inner.name("turn"), inner.name("cond"), *(inner.name(f"state_{i}") for i in range(carries))]
+    at = inner("Sub", last, names[0]) if n["reverse"] else names[0]
+    rows = [inner("Gather", x, at, axis=0) for x in sequence_names]
+    outputs = inner.write(body, [*names[2:], *rows, *around])
+    results = _loop(g, inner, names, count, "", states, names[1], outputs, body)
+    ends, kept = results[:carries], results[carries:]
+    if n["reverse"] and kept:
+        # A Range down to -1 would say it at once, but onnxruntime 1.32 makes a Slice of that, for which -1 is the end.
+        backwards = g("Sub", last, g("Range", g.const(0, np.int64), count, g.const(1, np.int64)))
+        kept = tuple(g("Gather", row, backwards, axis=0) for row in kept)
+    return (*ends, *_padded(g, kept, [node.spec for node in body.outputs[carries:]], count, n["length"]))
+
+
+def _loop(
+    g: Writer, inner: Writer, names: list[str], limit: str, going: str, states: Sequence[str], again: str,
+    outputs: Sequence[str], body: Graph,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return a Loop's results: the last states, then what the turns that ran gave besides, stacked."""
+    truth = spec_of((), np.dtype(np.bool_))
+    specs = [spec_of((), np.dtype(np.int64)), truth, *(node.spec for node in body.inputs[: len(states)])]
+    results = [truth, *(node.spec for node in body.outputs)]
+    graph = g.finished(inner, "body", names, specs, [again, *outputs], results)
+    found = g("Loop", limit, going, *states, results=len(outputs), body=graph)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _padded(g: Writer, kept: Sequence[str], specs: Sequence[Any], count: str, length: Any) -> list[str]:
+    """Return rows with zeros after them, up to a length."""
+    missing = g("Sub", g.size(length), g.reshape(count, (1,)))
+    zero = g.onnx.numpy_helper.from_array
+    return [
+        g(
+            "Concat", row, g(
+                "ConstantOfShape", g("Concat", missing, g.shape(s.shape), axis=0), value=zero(np.zeros(1, s.dtype)),
+            ), axis=0,
+        )
+        for row, s in zip(kept, specs, strict=True)
+    ]  # fmt: skip
