@@ -6,6 +6,7 @@ cut off, how well they can be told from their ground.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,14 @@ FIREFOX = shutil.which("firefox") or shutil.which("firefox-esr")
 # The same picture on every machine, and no sandbox, which containers lack the rights for.
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--font-render-hinting=none", "--force-color-profile=srgb")
 
-PROBE = Path(__file__).with_name("browser_probe.js").read_text(encoding="utf-8")
+# A test that reads a page too early passes on a quiet machine, and fails on a busy one: with WENGERT_SLOW_PAGES=300,
+# all that a page puts off comes 300 ms late, so that such a test fails everywhere.
+PROBE = (
+    Path(__file__)
+    .with_name("browser_probe.js")
+    .read_text(encoding="utf-8")
+    .replace("const slower = 0;", f"const slower = {int(os.environ.get('WENGERT_SLOW_PAGES', '0'))};")
+)
 
 WIDE, NARROW, PHONE = (1440, 900), (900, 900), (390, 844)
 
@@ -97,6 +105,30 @@ def opened(
         page.remove_listener(event, note)
     _cleared(page, size, settings)
     tabs[kind] = page
+
+
+@contextmanager
+def timed(browser: Browser, file: Path, state: str = "") -> Iterator[Page]:
+    """Open a page that plays by itself, with the network off, once it has begun: its time passes only by
+    `page.clock.run_for`."""
+    context = browser.new_context(
+        viewport={"width": WIDE[0], "height": WIDE[1]}, reduced_motion="no-preference", offline=True
+    )
+    try:
+        page = context.new_page()
+        page.clock.install(time=0)
+        page.clock.pause_at(1000)
+        page.goto(file.as_uri() + (f"#{state}" if state else ""))
+        page.wait_for_selector(".wg-app")
+        # What it reads is unpacked in the browser's own time.
+        playing = page.get_by_role("button", name="Pause (space)")
+        for _ in range(1000):
+            if playing.is_visible():
+                break
+            page.clock.run_for(10)
+        yield page
+    finally:
+        context.close()
 
 
 def _cleared(page: Page, size: tuple[int, int], settings: dict[str, Any]) -> None:

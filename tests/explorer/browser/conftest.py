@@ -19,8 +19,10 @@ from browserchecks import ARGUMENTS, CHROMIUM, html
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Not for the session: while it is steered, the thread has an event loop, and tests with one of their own fail."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    # What is expected of a page comes sooner or later; on a busy machine later.
+    expect.set_options(timeout=30_000)
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH")
     with sync_playwright() as playwright:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browserchecks import AXE, RUN_AXE, document, opened, settle
+from browserchecks import AXE, RUN_AXE, document, opened, settle, timed
 
 
 def chosen_tab(page: Page) -> str:
@@ -250,5 +250,5 @@ def test_less_motion_stops_what_moves(browser: Browser, page_file: Callable[[str
             }).length"""
         )
         assert moving == 0
-    with opened(browser, page_file("learner"), reduced_motion="no-preference") as (page, _):
+    with timed(browser, page_file("learner")) as page:
         expect(page.get_by_role("button", name="Pause (space)")).to_be_visible()

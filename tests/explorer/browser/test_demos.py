@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import wengert as wg
-from browserchecks import AXE, NARROW, PHONE, RUN_AXE, WIDE, opened, settle
+from browserchecks import AXE, NARROW, PHONE, RUN_AXE, WIDE, opened, settle, timed
 from wengert.cli import main
 from wengert.explorer import explore
 from wengert.explorer.page import playground_page
@@ -62,15 +62,18 @@ def test_parallel_nodes_light_up_together(page: Page) -> None:
     page.get_by_role("tab", name="Parallel").click()
     expect(page.locator(".wg-parallel-chain")).to_contain_text("more workers change nothing")
     page.get_by_role("button", name="See Three neurons, side by side").click()
+    page.wait_for_function("() => location.hash.includes('recording=2')")
+    settle(page)
     page.keyboard.press("Home")
+    settle(page)
     together = 0
     for _ in range(40):
         page.keyboard.press("ArrowRight")
+        settle(page)
         told = re.search(r"(\d) of 4 workers work", page.locator(".wg-parallel-status").inner_text())
         together = max(together, int(told[1]) if told else 0)
     assert together >= 3
-    # The address leads back to this lesson, and the list to the first one.
-    page.wait_for_function("() => location.hash.includes('recording=2')")
+    # The address led to this lesson, and the list leads back to the first one.
     page.get_by_label("Lesson", exact=True).select_option("0")
     expect(page.locator(".wg-title")).to_contain_text("loss(x, t)")
     expect(page.get_by_role("tab", name="Parallel")).to_have_attribute("aria-selected", "true")
@@ -91,7 +94,7 @@ def test_all_of_a_picture_is_seen_beside_what_stands_above_it(browser: Browser, 
     with opened(browser, lessons, "recording=2") as (shown, _):
         shown.set_viewport_size({"width": 1280, "height": 800})
         shown.get_by_role("button", name="all", exact=True).click()
-        shown.wait_for_timeout(500)
+        shown.evaluate("window.probe.rest()")
         # What is painted ends before the frame does, below which the narrator stands.
         left = shown.evaluate(
             """() => {
@@ -107,17 +110,17 @@ def test_all_of_a_picture_is_seen_beside_what_stands_above_it(browser: Browser, 
 
 
 def test_the_workers_clock_stands_while_it_is_paused(browser: Browser, lessons: Path) -> None:
-    with opened(browser, lessons, "recording=2&tab=parallel", reduced_motion="no-preference") as (shown, _):
+    with timed(browser, lessons, "recording=2&tab=parallel") as shown:
         clock, play = shown.get_by_label("Clock of the workers"), shown.locator(".wg-play-button")
-        expect(play).to_have_accessible_name("Pause (space)")
         moments = set()
         for press in (play.click, lambda: shown.keyboard.press("Space")):
-            shown.wait_for_timeout(300)
+            expect(play).to_have_accessible_name("Pause (space)")
+            shown.clock.run_for(500)
             press()
-            at = clock.get_attribute("aria-valuetext")
-            shown.wait_for_timeout(300)
-            assert clock.get_attribute("aria-valuetext") == at
             expect(play).to_have_accessible_name("Play (space)")
+            at = clock.get_attribute("aria-valuetext")
+            shown.clock.run_for(500)
+            assert clock.get_attribute("aria-valuetext") == at
             moments.add(at)
             play.click()
         assert len(moments) == 2

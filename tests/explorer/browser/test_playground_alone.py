@@ -76,10 +76,10 @@ def test_a_weight_is_set_by_hand_and_keys_work_after_a_click(browser: Browser, f
             lambda: page.get_by_role("button", name="xy").click(),
         ):
             act()
-            page.wait_for_timeout(50)
+            settle(page)
             before = int(step.input_value())
             page.keyboard.press("ArrowRight")
-            page.wait_for_timeout(50)
+            settle(page)
             assert int(step.input_value()) == before + 1
 
 
@@ -173,8 +173,9 @@ def test_the_dot_is_dragged_and_the_run_goes_on_from_there(browser: Browser, fil
         page.mouse.down()
         page.mouse.move(x + 60, y - 40)
         page.mouse.up()
-        page.wait_for_timeout(100)
+        settle(page)
         assert chart(page) != before
         steps(page, 1)
         page.keyboard.press("ArrowLeft")
+        settle(page)
         assert chart(page) != before
