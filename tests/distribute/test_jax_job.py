@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,39 @@ def test_an_error_that_is_caught_in_a_pipeline_ends_the_job(goes_on: bool, tmp_p
     assert "caught" in done.stderr
     assert "rank 1 has left a step that other ranks are still in" in done.stderr
     assert done.stderr.count("Traceback") == 1
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks /proc which processes live")
+def test_ranks_end_with_the_process_that_has_started_them(tmp_path: Path) -> None:
+    """A killed one ends nobody: they see for themselves that it has gone."""
+    script = tmp_path / "endless.py"
+    script.write_text(
+        "import os, pathlib, time\n"
+        "from wengert import distribute as dist\n"
+        f"part = pathlib.Path({str(tmp_path)!r}, f'part-{{dist.rank()}}')\n"
+        "part.write_text(str(os.getpid()))\n"
+        "part.rename(part.with_name(f'pid-{dist.rank()}'))\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    command = [sys.executable, "-m", "wengert", "launch", "-n", "2", "--engine", "xla", str(script)]
+    with subprocess.Popen(command) as job:
+        found = until(lambda: [int(path.read_text()) for path in tmp_path.glob("pid-*")], lambda pids: len(pids) == 2)
+        assert all(map(lives, found))
+        job.kill()
+    assert not any(until(lambda: [*map(lives, found)], lambda each: not any(each)))
+
+
+def until(look: Any, holds: Any, seconds: float = 60.0) -> Any:
+    """Return what is seen once it holds, or after so many seconds."""
+    end = time.monotonic() + seconds
+    while not holds(seen := look()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return seen
+
+
+def lives(pid: int) -> bool:
+    """Return whether a process is there, and no zombie that nobody has asked for yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -33,8 +33,9 @@ from .mpi import watchdog_seconds
 from .xla import JaxTransport
 
 # The variables by which a rank that `launch` starts knows its job: where the first one listens, how many there are,
-# which one it is, and a folder for what it has to tell.
+# which one it is, a folder for what it has to tell, and the process that has started it.
 ADDRESS, RANKS, RANK, FOLDER = "WENGERT_JOB_ADDRESS", "WENGERT_JOB_RANKS", "WENGERT_JOB_RANK", "WENGERT_JOB_FOLDER"
+PARENT = "WENGERT_JOB_PARENT"
 # In these seconds a rank that has lost another one leaves it to that one to tell its error.
 GRACE = 0.2
 # The exit status of a job that is ended because nobody goes on.
@@ -139,7 +140,10 @@ class ProcessTransport(JaxTransport):
 
 
 class _Watch:
-    """A look at how long this rank waits for others: after too long it says so, and ends the process."""
+    """A look at how long this rank waits for others: after too long it says so, and ends the process.
+
+    It ends it too when whoever has started the job has gone, who would end the ranks and tell their errors.
+    """
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -156,9 +160,11 @@ class _Watch:
             self.since.pop()
 
     def _look(self) -> None:
-        limit = watchdog_seconds()
+        limit, parent = watchdog_seconds(), os.environ.get(PARENT)
         while True:
             time.sleep(min(1.0, limit / 4))
+            if parent is not None and os.getppid() != int(parent):
+                os._exit(STOPPED)
             for start, what, where in self.since[:1]:
                 if time.monotonic() - start > limit:
                     told = what if isinstance(what, str) else what()
@@ -190,7 +196,7 @@ class Processes:
             s.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{s.getsockname()[1]}"
         self.folder, self.begun_to_end = Path(env[FOLDER]), 0.0
-        job = {ADDRESS: address, RANKS: str(ranks)}
+        job = {ADDRESS: address, RANKS: str(ranks), PARENT: str(os.getpid())}
         self.children = [
             subprocess.Popen(command, env={**env, **job, RANK: str(rank)}, stdin=subprocess.DEVNULL)
             for rank in range(ranks)
