@@ -64,6 +64,8 @@ def test_what_is_refused() -> None:
         dist.predict(program(2), args=wg.spec((4, 4)))
     with pytest.raises(wg.GraphError, match=r"predict on Mesh\(data=4\) of a program for Mesh\(data=2\)"):
         dist.predict(program(2), dist.Mesh(data=4), args=(wg.spec((4, 4)), wg.spec((4, 4))))
+    with pytest.raises(wg.GraphError, match="predict with a Spec for its mesh"):
+        dist.predict(program(2), wg.spec((4, 4)))  # type: ignore[arg-type]
     with pytest.raises(wg.GraphError, match="measure outside of a job"):
         dist.measure()
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -344,6 +345,10 @@ def predict(
     >>> found.moved, [p.label for p in found.parts if p.kind == "move"]
     (252, ['all_reduce over data'])
     """
+    for name, given, kind in (("mesh", mesh, Mesh), ("cluster", cluster, Cluster)):
+        if not isinstance(given, (kind, NoneType)):
+            mend = "Arguments of the step are given together: predict(step, args=(x, y))."
+            fail(GraphError, f"predict with a {type(given).__name__} for its {name}", mend)
     if not isinstance(args, Sequence):
         fail(GraphError, f"predict with args={args!r}", "They are a tuple: predict(step, args=(wg.spec((8, 4)),)).")
     if args and isinstance(step, (Program, StepOnMesh)):

@@ -301,6 +301,14 @@ def test_why_it_was_traced_again() -> None:
     close(fn(wg.ones(3)), 9.0)
 
 
+def test_a_trace_that_was_only_shown_is_told_of_the_call_after_it() -> None:
+    fn = wg.jit(lambda x: x * 2, name="double")
+    fn(wg.ones(2))
+    fn.lower(wg.spec((3,)))
+    fn(wg.ones(3))
+    assert fn.why_recompiled().splitlines()[-1].strip() == "for what trace 2 was for, whose program is gone"
+
+
 def test_ahead_of_time() -> None:
     count = itertools.count()
 

@@ -97,10 +97,13 @@ class History:
             if not before:
                 lines.append("   the first trace" if first == 0 else "   (what came before is forgotten)")
                 continue
-            nearest = min(reversed(before), key=lambda r: len(changes(r, record)))
-            lines += [f"   {d}" for d in differences(nearest, record)]
+            back, nearest = min(enumerate(reversed(before), 1), key=lambda pair: len(changes(pair[1], record)))
+            found = differences(nearest, record)
             if nearest.reads is not record.reads:
-                lines.append("   only what its traces read counts from here on")
+                found.append("only what its traces read counts from here on")
+            # A trace that was only shown has no program, and programs are forgotten.
+            gone = f"for what trace {first + i + 1 - back} was for, whose program is gone"
+            lines += [f"   {d}" for d in found or [gone]]
         return "\n".join(lines)
 
 
