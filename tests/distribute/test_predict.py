@@ -45,6 +45,17 @@ def test_bytes_and_times_follow_from_the_model() -> None:
     assert many.memory < few.memory
 
 
+@pytest.mark.parametrize(("size", "messages"), [(16, 31), (1 << 14, 5)])
+def test_a_root_sends_small_values_to_each_and_large_ones_along_a_tree(size: int, messages: int) -> None:
+    def spread(x: Any) -> Any:
+        return dist.broadcast(x, "data", root=1)
+
+    mesh = dist.Mesh(data=32)
+    found = dist.predict(dist.shard_map(spread, mesh, ("data",), None), args=(wg.spec((32 * size,)),))
+    (move,) = [p for p in found.parts if p.kind == "move"]
+    assert move.moved == messages * size * 4
+
+
 def test_steps_of_modules() -> None:
     model = nn.Linear(4, 4)
     step = dist.jit(lambda x: (model(x) ** 2).mean(), mesh=dist.Mesh(data=2), in_specs=("data",))

@@ -136,6 +136,9 @@ def traffic(node: Node) -> tuple[int, int]:
         return (ranks - 1) * n // ranks, 1
     if node.op is c.all_gather:
         return (ranks - 1) * n, 1
+    if node.op is c.broadcast_from:
+        # The root sends to each one what is small, and the rest along a binomial tree.
+        return (ranks - 1 if n <= SMALL else math.ceil(math.log2(ranks))) * n, 1
     return n, 1
 
 
