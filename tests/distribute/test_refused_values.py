@@ -70,7 +70,6 @@ ACTS: dict[str, tuple[Callable[[Any, Path], Any], str]] = {
     "where": (lambda x, _: wg.where(wg.ones(4) > 0, x, 0.0), "where"),
     "vmap": (lambda x, _: wg.vmap(lambda y: y * 2)(x), "multiply"),
     "cast": (lambda x, _: x.to("float64"), "cast"),
-    "clone": (lambda x, _: x.clone(), r"clone\(\)"),
     "pickle": (lambda x, _: pickle.dumps(x), "pickling"),
     "in": (lambda x, _: 1.0 in x, "`in`"),
     "a compiled function": (lambda x, _: wg.jit(lambda y: y * 2)(x), "a compiled function"),

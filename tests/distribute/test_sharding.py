@@ -110,7 +110,6 @@ USES: dict[str, Callable[[Any], Any]] = {
     "equality": lambda p: p == p,
     "bool": lambda p: bool(p.any()),
     "iteration": lambda p: list(p),
-    "clone": lambda p: p.clone(),
     "cast": lambda p: p.astype(wg.float64),
     "write": lambda p: p.requires_grad_(False).__setitem__(0, 1.0),
     "in place": lambda p: p.requires_grad_(False).add_(1.0),
@@ -131,6 +130,30 @@ def test_a_value_in_parts_is_no_value(use: str) -> None:
     assert "0.weight" in first
     assert os.path.basename(__file__) in first
     assert "whole" in str(caught.value)
+
+
+def test_averages_of_weights_begin_as_clones_in_the_same_parts() -> None:
+    model = dist.shard(network(), MESH, fsdp="data")
+    average = {name: p.detach().clone() for name, p in model.named_parameters()}
+    before = {name: dist.whole(p).detach().tolist() for name, p in model.named_parameters()}
+
+    @dist.jit(mesh=MESH, in_specs=("data",))
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        model.zero_grad()
+        loss.backward()
+        with wg.no_grad():
+            for name, p in model.named_parameters():
+                p -= 0.1 * p.grad
+                average[name].mul_(0.9).add_(p, alpha=0.1)
+        return loss
+
+    assert not any(kept.requires_grad for kept in average.values())
+    step(batch(0))
+    for name, p in model.named_parameters():
+        expected = 0.9 * np.array(before[name]) + 0.1 * np.array(dist.whole(p).detach().tolist())
+        np.testing.assert_allclose(dist.whole(average[name]).numpy(), expected, rtol=1e-5, atol=1e-7)
+        assert dist.whole(p).detach().tolist() != before[name]
 
 
 def test_what_it_answers() -> None:

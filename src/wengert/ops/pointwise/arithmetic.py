@@ -663,10 +663,7 @@ METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
 
 
 def _copied(x: Any) -> Any:
-    if not isinstance(x, Elsewhere):
-        return np.array(x)
-    # Of what is in parts, a step on its mesh makes copies.
-    return x.copy() if x.place is not None else x.refuse("clone()")
+    return x.copy() if isinstance(x, Elsewhere) else np.array(x)
 
 
 copy = elementwise(
