@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -177,34 +176,35 @@ def test_runs_on_several_threads_at_once() -> None:
     assert not wrong
 
 
-def sleeping_graph(seconds: float, branches: int) -> wg.Graph:
-    """Branches that each take some time outside Python's lock, summed up."""
+def meeting_graph(meeting: threading.Barrier, branches: int) -> wg.Graph:
+    """Branches that each wait, outside Python's lock, until so many of them wait as are to meet; summed up."""
 
     def forward(x: Any) -> Any:
-        time.sleep(seconds)
+        meeting.wait()
         return x
 
-    sleep = Op("sleep(x)", "general", forward, facts=Joint(lambda ct: (ct,)), listed=False)
-    sleep.infer = lambda x: x
+    meet = Op("meet(x)", "general", forward, facts=Joint(lambda ct: (ct,)), listed=False)
+    meet.infer = lambda x: x
 
     def f(x: Any) -> Any:
         total = x
         for _ in range(branches):
-            total = total + bind(sleep, (x,))
+            total = total + bind(meet, (x,))
         return total
 
     return wg.graph(f)(wg.spec((2,)))
 
 
 def test_independent_nodes_run_at_the_same_time() -> None:
-    graph = sleeping_graph(0.1, 4)
-    _, one = graph.run([wg.ones(2)], workers=1, trace=True)
-    _, four = graph.run([wg.ones(2)], workers=4, trace=True)
-    assert one.seconds > 0.4
-    assert four.seconds < 0.3
-    sleeps = [life for life in four.lives if life.node.op.name == "sleep"]
-    assert len({life.worker for life in sleeps}) == 4
-    assert max(life.started for life in sleeps) < min(life.done for life in sleeps)
+    graph = meeting_graph(threading.Barrier(4, timeout=60), 4)
+    _, found = graph.run([wg.ones(2)], workers=4, trace=True)
+    meetings = [life for life in found.lives if life.node.op.name == "meet"]
+    assert len({life.worker for life in meetings}) == 4
+    assert max(life.started for life in meetings) < min(life.done for life in meetings)
+    _, found = meeting_graph(threading.Barrier(1), 4).run([wg.ones(2)], workers=1, trace=True)
+    times = sorted((life.started, life.done) for life in found.lives if life.node.op.name == "meet")
+    assert len(times) == 4
+    assert all(done <= started for (_, done), (started, _) in itertools.pairwise(times))
 
 
 INTERRUPTED = """
@@ -214,8 +214,13 @@ from wengert.core.ops.op import Op, Joint
 from wengert.core.ops.record import bind
 
 def forward(x):
+    if not begun:
+        begun.append(True)
+        print("ready", flush=True)
     time.sleep(0.05)
     return x
+
+begun = []
 
 slow = Op("slow(x)", "general", forward, facts=Joint(lambda ct: (ct,)), listed=False)
 slow.infer = lambda x: x
@@ -226,7 +231,6 @@ def f(x):
     return x
 
 graph = wg.graph(f)(wg.spec((2,)))
-print("ready", flush=True)
 try:
     graph.run([wg.ones(2)], workers=2)
 except KeyboardInterrupt:
@@ -239,8 +243,7 @@ def test_control_c_stops_the_workers() -> None:
     process = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     assert out == "interrupted 1\n"
     assert process.returncode == 0
