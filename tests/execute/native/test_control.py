@@ -294,6 +294,25 @@ def test_the_memory_of_a_body_does_not_grow_with_its_turns() -> None:
     assert (few.memory.arena, few.memory.outputs) == (many.memory.arena, many.memory.outputs)
 
 
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_write_after_a_branch_leaves_the_branches_as_they_are(index: int) -> None:
+    """What writes to the state ends a program, and runs apart from what comes before: also from the first call on."""
+    state = wg.zeros(2, dtype="float64")
+    branches = [lambda v: v * 10.0, lambda v: v * 100.0, lambda v: v * 1000.0]
+
+    def step(i: Any, x: Any) -> Any:
+        y = wg.switch(i, branches, x)
+        state.add_(y)
+        return y
+
+    compiled = wg.jit(step)
+    x = wg.tensor(normal(2))
+    expected = x.numpy() * 10.0 ** (index + 1)
+    for turn in range(1, 8):
+        np.testing.assert_allclose(compiled(wg.tensor(index), x).numpy(), expected)
+        np.testing.assert_allclose(state.numpy(), turn * expected)
+
+
 def test_long_steps_of_a_loop_are_shared_out_and_give_the_same() -> None:
     def f(x: Any, y: Any) -> Any:
         return wg.fori_loop(0, 12, lambda i, s: (wg.sin(s[0]) + s[1], wg.cos(s[1] - s[0])), (x, y))

@@ -816,8 +816,12 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
 
 
 def _last_part(plan: Plan) -> int:
-    """Return the first of the kernel steps that end a plan, where one of them writes to an input."""
-    last = max((i + 1 for i, step in enumerate(plan.steps) if not isinstance(step.kernel, Kernel)), default=0)
+    """Return the first of the kernel steps that end a plan, where one of them writes to an input.
+
+    A jump is followed within a part alone: where it goes belongs to its own.
+    """
+    others = [(i, step.kernel) for i, step in enumerate(plan.steps) if not isinstance(step.kernel, Kernel)]
+    last = max((max(i + 1, k.target if isinstance(k, Jump) else 0) for i, k in others), default=0)
     writes = any(b.whole.kind == "input" for step in plan.steps[last:] for b in step.writes)
     return last if writes else len(plan.steps)
 
