@@ -98,6 +98,10 @@ class OptionCell(Cell):
     def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
         return ((self.group, self.name),) if self.index is None else ()
 
+    @property
+    def items_held(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return ((self.group, self.name),)
+
     def get(self) -> Array:
         return np.asarray(self._number, float64)
 

@@ -485,6 +485,9 @@ class Optimizer:
                 parts.setdefault(self.state[p]["step"], []).append(self.state[p])
         return list(parts.values())
 
+    # What users put there beside numbers and buffers is theirs to read and write, in compiled functions too.
+    __jit_open__ = ("param_groups", "state")
+
     def __jit_static__(self) -> tuple[Any, ...]:
         seen = self._signs()
         if seen != self._seen or not self._still_together():

@@ -25,11 +25,14 @@ class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname.partition(".")[0] != "torch":
             return None
         ours = f"wengert.{fullname}"
-        try:
-            found = importlib.util.find_spec(ours)
-        except ModuleNotFoundError:
-            return None
-        return None if found is None else importlib.util.spec_from_loader(fullname, self, is_package=True)
+        # Modules that are made of others' names, as `torch.nn.modules.loss` is, are there and come from no file.
+        if ours not in sys.modules:
+            try:
+                if importlib.util.find_spec(ours) is None:
+                    return None
+            except ModuleNotFoundError:
+                return None
+        return importlib.util.spec_from_loader(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module of `wengert.torch` itself, under which both names are one object."""

@@ -19,6 +19,9 @@ at: while every one of them is the same object, the value is. `("item", dict, ke
 `("length", container, None)`, `("slot", object, name)`; and `("equal", items, None)`: ints of dicts, (dict, key)
 each, that have to be equal. None: ask for the value.
 
+`__jit_open__`, where there is one, are the names of attributes with containers of its own that programs may read and
+write too (an optimiser's groups and state): what no cell holds of them is looked at as that of any other object.
+
 An object whose `__dict__` has an item `_compiled`, None at first, keeps there what compiled functions know of it when
 it is among their arguments (see `execute/jit/guests`), so that they do not keep it alive. It is no part of copies.
 """
@@ -85,6 +88,11 @@ class Cell:
     def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
         """The items of dicts whose numbers make up the value, one for each element; empty where there are none."""
         return ()
+
+    @property
+    def items_held(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        """The items of dicts in which a trace's tensors stand for the value: those of `numbers`, unless said."""
+        return self.numbers
 
     def undo(self) -> Sequence[Call]:
         """Return the calls that restore the present contents of the place, to be made at once with others."""
@@ -209,6 +217,10 @@ class ArrayCell(Cell):
     @property
     def key(self) -> tuple[Any, ...]:
         return (id(self.items), self.name)
+
+    @property
+    def items_held(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return ((self.items, self.name),)
 
     @property
     def spec(self) -> Spec:

@@ -618,9 +618,9 @@ class Jit(Inspected, Native):
                     outside.undo()
                     raise CallAgain from None
                 # NumPy puts an error of its own before one that it met.
+                outside.undo()
                 if isinstance(error, _OF_TRACES) or isinstance(error.__cause__, _OF_TRACES):
                     raise
-                outside.undo()
                 raise Raised(error) from None
             except BaseException:
                 outside.undo()

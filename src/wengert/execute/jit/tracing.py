@@ -709,6 +709,13 @@ def _finish(
     for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
         if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
+            if now.requires_grad:
+                fail(
+                    GraphError,
+                    f"{recorder.name} puts {now.spec}, which carries gradients, in the place of a number: "
+                    f"{captures.names[cell.key]}",
+                    "Put its value there: x.detach().",
+                )
             now = _cast(now, held.input.dtype)
         if (found := written("cell", i, held, now)) is not None:
             cell_writes.append(found)

@@ -84,7 +84,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self._stepping:
+        if self._stepping or "_hooks" not in self.__dict__:  # as of one that wraps another, and calls no `__init__`
             return step(self, *args, **kwargs)
         self._stepping = True
         try:
@@ -334,12 +334,13 @@ class Optimizer(plain.Optimizer):
             return cells
         # A rule of the user's: all that its step may read and write.
         cells = []
-        for group in self.param_groups:
+        state = getattr(self, "state", {})
+        for group in getattr(self, "param_groups", ()):
             cells += [OptionCell(group, name) for name, value in group.items() if type(value) is float]
             for p in group["params"]:
                 cells.append(TensorCell(p))
-                if p in self.state:
-                    cells += _cells_of(self.state[p])
+                if isinstance(state.get(p), dict):
+                    cells += _cells_of(state[p])
         return cells
 
     def _option_cells(self, group: Group, name: str) -> Iterable[Cell]:
@@ -369,29 +370,29 @@ class Optimizer(plain.Optimizer):
         return [*super()._signs(), *self._kept()]
 
     def _kept(self) -> list[int]:
-        """Return the identities of all that the state holds."""
+        """Return the identities of all that the rule has in the state."""
         found = []
-        for p in self._all():
-            state = self.state.get(p)
-            if state is not None:
-                found.append(id(state))
-                found += map(id, state.values())
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state.get(p)
+                if state is not None:
+                    names = (*(("step",) if self.counts else ()), *self._names_of(p, group))
+                    found.append(id(state))
+                    found += [id(state[name]) for name in names if name in state]
         return found
 
     def _fixed(self) -> tuple[Any, ...]:
         groups: list[Any] = []
-        for group in self.param_groups:
+        for group in getattr(self, "param_groups", ()):
             if self.is_rule:
                 options = [
                     (name, self._enters(name, group) if name in self.numbers else _hashable(group.get(name)))
                     for name in self.defaults
                 ]
             else:
-                options = [(name, type(v) is float or _hashable(v)) for name, v in group.items() if name != "params"]
+                options = []  # all that is in a group of the user's is looked at by itself
             groups.append((id(group), tuple(map(id, group["params"])), tuple(options)))
-        if self.is_rule:
-            return (*groups, *self._kept())
-        return (*groups, *((id(p), *_contents(s)) for p, s in self.state.items()))
+        return (*groups, *self._kept()) if self.is_rule else tuple(groups)
 
     def _enters(self, name: str, group: Group) -> bool:
         value = group.get(name)
@@ -433,7 +434,9 @@ class Optimizer(plain.Optimizer):
         for group in self.param_groups:
             options = {k: v for k, v in group.items() if k != "params"}
             groups.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
-        packed = {(numbers[id(p)] if isinstance(p, Plain) else p): dict(s) for p, s in self.state.items()}
+        # What stands under another name than a parameter's is whatever a program has put there.
+        packed = {numbers[id(p)] if isinstance(p, Plain) else p: dict(s) if isinstance(p, Plain) else s
+                  for p, s in self.state.items()}  # fmt: skip
         found: dict[str, Any] = {"state": packed, "param_groups": groups}
         for hook in self._hooks["state_dict_post"].values():
             changed = hook(self, found)
@@ -526,14 +529,6 @@ def _cells_of(state: State) -> list[Cell]:
         elif type(value) in (int, float):
             found.append(ItemCell(state, name, np.dtype(type(value))))
     return found
-
-
-def _contents(state: State) -> tuple[Any, ...]:
-    """Return what a trace takes for granted of state of the user's."""
-    return tuple(
-        (name, id(v) if isinstance(v, Plain) else type(v) if type(v) in (int, float) else _hashable(v))
-        for name, v in state.items()
-    )
 
 
 def _is_ours(value: Any) -> bool:

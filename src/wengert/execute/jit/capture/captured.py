@@ -14,7 +14,7 @@ import inspect
 import operator
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cached_property
 from operator import setitem
 from typing import Any, NamedTuple
@@ -75,11 +75,15 @@ class Place(NamedTuple):
 
 
 class Container(NamedTuple):
-    """A dict or a list that the function can reach; of an object's own dict only the `names` that it can read."""
+    """A dict or a list that the function can reach; of an object's own dict only the `names` that it can read.
+
+    The items called as in `held` are those of cells.
+    """
 
     items: Any
     path: str
     names: Callable[[str, Any], bool] | None = None
+    held: Set[str] = frozenset()
 
 
 class _Missing:

@@ -91,7 +91,7 @@ class Outside:
         for container, before in zip(self.captures.containers, self.containers, strict=True):
             items = container.items
             if isinstance(items, dict):
-                if list(items) != list(before):
+                if not _same_names(items, before):
                     items.clear()
                     items.update(before)
                 elif changed := {k: v for k, v in before.items() if items[k] is not v}:  # it may refuse to be written
@@ -128,6 +128,8 @@ class Outside:
             items = container.items
             if isinstance(items, dict):
                 for key, value in items.items():
+                    if type(key) is str and key in container.held:
+                        continue
                     old = before.get(key, MISSING)
                     if old is not value:
                         put(value, items, True, number, key, _counts(container, key, value, old))
@@ -145,6 +147,12 @@ class Outside:
             if now is not before:
                 put(now, place.holder, False, number, place.name, True)
         return tuple(found.values()), is_all and not self.drawn.changed()
+
+
+def _same_names(items: dict[Any, Any], before: dict[Any, Any]) -> bool:
+    """Return whether two dicts have the same names in one order; tensors among them are compared by identity."""
+    pairs = zip(items, before, strict=False)
+    return len(items) == len(before) and all(a is b or (not isinstance(a, Tensor) and a == b) for a, b in pairs)
 
 
 def _counts(container: Container, key: Any, value: Any, old: Any) -> bool:

@@ -120,6 +120,7 @@ class _Walk:
         self.classes: dict[type, dict[str, Any]] = {}
         self.searched: set[tuple[type, bool]] = set()
         self.watches_hooks = False
+        self.held: dict[int, set[str]] = {}  # the items of dicts, by their ids, that are cells'
 
     @property
     def known(self) -> Mentioned:
@@ -284,21 +285,26 @@ class _Walk:
             return
         is_dict = isinstance(value, (dict, types.MappingProxyType))
         entries: list[tuple[Any, Any]] = list(value.items()) if is_dict else list(enumerate(_in_order(value)))
+        held = self.held.get(id(value), set())
+        if held:
+            self.note(place, "items", tuple(value))
+            entries = [(name, item) for name, item in entries if not (type(name) is str and name in held)]
         whole = isinstance(value, (set, types.MappingProxyType)) or (
             len(value) > _LONG and all(isinstance(v, SCALARS) for _, v in entries)
         )
         if changes:
             self.check("length", value, None, len(value))
             if not isinstance(value, types.MappingProxyType):
-                self.found.containers.append(Container(value, place.path))
+                self.found.containers.append(Container(value, place.path, held=held))
         holder = value if changes and not whole else None
         if whole and changes:
             self.check("contents", value, None, contents(value))
         if whole and len(value) > _LONG:
             self.note(place, "contents", tuple(entries))
         else:
-            for name, item in entries:
-                yield item, Place(holder, name, f"{place.path}[{name!r}]")
+            for i, (name, item) in enumerate(entries):
+                shown = f"parameter {i}" if isinstance(name, Tensor) else repr(name)
+                yield item, Place(holder, name, f"{place.path}[{shown}]")
         if not is_library_class(type(value)):  # a container of a class of the user's
             yield from self.attributes(value, place)
 
@@ -467,6 +473,8 @@ class _Walk:
     def stateful(self, value: Any, place: Place) -> Iterator[Visit]:
         kind = type(value)
         for cell in value.__jit_cells__():
+            for items, name in cell.items_held:
+                self.held.setdefault(id(items), set()).add(name)
             yield from self.cell(cell, place) or ()
         if kind.__jit_static__ is None:
             self.note(place, kind.__name__, None)
@@ -476,10 +484,16 @@ class _Walk:
             self.check("static", value, None, static)
         if not is_library_class(kind):  # rules of the user's own, with attributes of their own
             yield from self.members(kind)
-            known = _library_members(kind)
-            for name, item in list(value.__dict__.items()):
+            own, known = value.__dict__, _library_members(kind)
+            self.found.containers.append(Container(own, place.path, self.known.wants, known))
+            self.absences(value, own)
+            for name, item in list(own.items()):
                 if name not in known and self.known.wants(name, item):
-                    yield item, Place(value.__dict__, name, f"{place.path}.{name}")
+                    yield item, Place(own, name, f"{place.path}.{name}")
+        for name in getattr(kind, "__jit_open__", ()):
+            item = value.__dict__.get(name)
+            if item is not None and (not is_library_class(kind) or self.known.wants(name, item)):
+                yield item, Place(value.__dict__, name, f"{place.path}.{name}")
 
     def object(self, value: Any, place: Place) -> Iterator[Visit]:
         kind = type(value)
