@@ -91,6 +91,20 @@ def test_refusals() -> None:
         function(lambda x: wg.callback(np.sum, wg.spec((), "float32"), x))(X)
 
 
+def test_draws_are_those_of_a_key_or_refused() -> None:
+    before = wg.random.get_rng_state().tolist()
+    with pytest.raises(GraphError, match="draws random numbers from the default generator"):
+        function(lambda x: (x * wg.random.uniform((2,))).sum())(X)
+    assert wg.random.get_rng_state().tolist() == before
+    drawn = function(lambda x: (x * wg.random.uniform((2,), key=wg.random.key(3))).sum())
+    with pytest.raises(DTypeError, match="64 bits that JAX would cut"):
+        drawn(X)
+    expected = (wg.tensor(X) * wg.random.uniform((2,), key=wg.random.key(3))).sum().item()
+    with jax.enable_x64(True):
+        assert float(drawn(X)) == pytest.approx(expected, rel=1e-6)
+        assert float(jax.jit(drawn)(X)) == pytest.approx(expected, rel=1e-6)
+
+
 def test_what_is_trained_outside_is_a_constant() -> None:
     w = wg.tensor([2.0, 3.0], requires_grad=True)
     layer = wg.nn.Linear(2, 1)

@@ -21,6 +21,7 @@ from ..core.spec import spec_of
 from ..execute.xla.api import jax, jnp
 from ..execute.xla.lower import lower
 from ..execute.xla.rules import Trace
+from ..ops.random.generator import default_generator
 from ..passes.freeze import freeze
 from ..transforms.derivatives.functional import value_and_grad
 from ..transforms.tracing.trace import trace
@@ -35,8 +36,8 @@ def function(fn: Callable[..., Any]) -> Callable[..., Any]:
     would raise an error for its values (an index out of range, a matrix that is singular) value and gradient are NaN.
 
     Raises, when it is called, GradientError for another result than a real number, DTypeError for float64 where JAX has
-    no 64-bit numbers (`jax.config.update("jax_enable_x64", True)`), GraphError for what only Python computes, and
-    ImportError without JAX.
+    no 64-bit numbers (`jax.config.update("jax_enable_x64", True)`) and for draws with a key, GraphError for what only
+    Python computes and for draws from the default generator, and ImportError without JAX.
     """
     name = getattr(fn, "__name__", type(fn).__name__)
 
@@ -63,7 +64,16 @@ def function(fn: Callable[..., Any]) -> Callable[..., Any]:
         leaves = [jnp.asarray(x) for x in leaves]
         specs = tuple(spec_of(tuple(x.shape), np.dtype(x.dtype)) for x in leaves)
         # Here rather than inside of JAX, so that errors name the line that calls.
+        drawn = default_generator.get_state()
         graph = freeze(trace(lambda *xs: [fn(*jax.tree.unflatten(structure, xs))], specs, {}))
+        if default_generator.get_state().tolist() != drawn.tolist():
+            default_generator.set_state(drawn)
+            fail(
+                GraphError,
+                f"{name} as a function of JAX's draws random numbers from the default generator",
+                "JAX's programs would draw the same ones in every run. Draw outside, and pass them as an argument, or "
+                "with a key, wg.random.key(n), where they are to be the same.",
+            )
         _check(graph, name)
         return called(graph, *leaves)
 
@@ -82,7 +92,8 @@ def _check(graph: Graph, name: str) -> None:
     if first.shape != () or np.dtype(first.dtype).kind != "f":
         fail(GradientError, what, "It has to return one real number.")
     nodes = graph.expand().nodes
-    if not jax.config.jax_enable_x64 and any(s.dtype in _LONG for n in nodes for s in specs_of(n)):
+    # What is drawn is made of 64-bit numbers, whatever its dtype.
+    if not jax.config.jax_enable_x64 and any(n.op.draws or s.dtype in _LONG for n in nodes for s in specs_of(n)):
         fail(
             DTypeError,
             f"{what}, with numbers of 64 bits that JAX would cut",
