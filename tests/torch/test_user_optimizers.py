@@ -201,6 +201,33 @@ def assert_close(got: Any, want: Any) -> None:
         assert got == (pytest.approx(want, rel=1e-12, abs=1e-14) if isinstance(want, float) else want)
 
 
+def test_a_step_that_makes_its_state_is_compiled_from_the_second_on() -> None:
+    w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+
+    class Makes(Replaces):
+        def step(self, closure: Any = None) -> None:
+            for p in self.param_groups[0]["params"]:
+                self.state[p].setdefault("m", torch.zeros_like(p))
+            super().step()
+
+    optimizer = Makes([w])
+    optimizer.state.clear()
+
+    def steps(x: Any) -> None:
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    compiled = torch.compile(steps)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            compiled(torch.ones(2))
+    assert not compiled.eager
+    assert compiled.cache_info().programs == 1
+    assert w.tolist() == pytest.approx([1.0 - 0.1 * (1 + 1.9 + 2.71 + 3.439), 2.0 - 0.1 * (1 + 1.9 + 2.71 + 3.439)])
+
+
 def test_a_step_that_is_refused_leaves_everything_as_it_was() -> None:
     w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
     optimizer = Counts([w])

@@ -54,6 +54,8 @@ class WengertError(Exception):
 
     # True where a value is not in the host's memory as what it was taken for.
     is_elsewhere = False
+    # True for what a call of a compiled function lacks that a call without compiling makes.
+    is_of_first_call = False
     place: str | None = None
 
 

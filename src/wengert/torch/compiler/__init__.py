@@ -41,6 +41,8 @@ class Compiled:
             if self.fullgraph:
                 raise
             found = self.fn(*args, **kwargs)  # what is wrong with it in any case, it says itself
+            if e.is_of_first_call:
+                return found
             self.eager = True
             why = str(e).partition("\n")[0]
             text = f"torch.compile: {getattr(self.fn, '__name__', self.fn)} runs eagerly: {why}"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.elsewhere import CPU, Elsewhere, here, in_place_of, move_, place_of
-from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.errors import DTypeError, GraphError, ShapeError, error, fail
 from ...core.mode import no_grad
 from ...core.spec import category, default_float, float64
 from ...core.standins import WeakTensor, present, weak
@@ -248,11 +248,13 @@ class Optimizer(plain.Optimizer):
         if made:
             for p, name in made:
                 del self.state[p][name]
-            fail(
+            found = error(
                 GraphError,
                 f"the first step of {type(self).__name__} in a compiled function, which makes its state",
                 "Make one step before: compiled functions write to state that is there.",
             )
+            found.is_of_first_call = True
+            raise found from None
 
     # -- where the state is kept
 
