@@ -47,6 +47,10 @@ class Dim:
         """Return the size as a number, given the named sizes."""
         return _value(self.terms, sizes)
 
+    def is_natural(self) -> bool:
+        """Return whether the formula shows that the size is never negative: nothing is taken off in it."""
+        return _is_natural(self.terms)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
 
@@ -168,6 +172,11 @@ Terms = Mapping[Monomial, int]
 
 def _value(terms: Terms, sizes: Mapping[str, int] | None) -> int:
     return sum(k * math.prod(a.value(sizes) for a in monomial) for monomial, k in terms.items())
+
+
+def _is_natural(terms: Terms) -> bool:
+    parts = [dict(p) for monomial in terms for a in monomial for p in a.parts or ()]
+    return all(k >= 0 for k in terms.values()) and all(map(_is_natural, parts))
 
 
 def _terms(value: Any) -> Terms:

@@ -68,6 +68,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "one_hot": lambda x: F.one_hot(wg.asarray([0, 1]), x.shape[0]),
     "diagonals": lambda x: (wg.diagonal(x[:, None] * x), wg.diagonal(x[:, None] * x, 1), wg.trace(x[:, None] * x)),
     "matrices of diagonals": lambda x: (wg.diag(x), wg.diag(x, -1)),
+    "slices": lambda x: (x[1:], x[:-1], x[::-1], x[-2:], x[:2], x[1:-1], x[-1], x[None, 1, None], x[x.shape[0] // 2 :]),
+    "slices of nothing": lambda x: (x[4:2], wg.sum(x[-2:-4]), x[2:4:-1], wg.grad(lambda v: wg.sum(v[4:2]) + v[0])(x)),
+    "slices by steps": lambda x: (x[::2], x[1::3], x[:-2:-1], x[::-2]),
+    "roll": lambda x: (wg.roll(x, 1), wg.roll(x, 3), wg.roll(x, -5)),
     "split": lambda x: wg.split(wg.tile(x, 2), x.shape[0]),
     "a size as an index": lambda x: x[x.shape[0] - 1],
     "a size as a number": lambda x: (x * x.shape[0], x / wg.sqrt(x.shape[0]), wg.asarray(x.shape[0])),
@@ -88,6 +92,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     )(x),
 }
 
+# What needs, or supposes, two elements.
+_FROM_TWO = {"one_hot", "eye", "torch", "numpy", "slices", "slices by steps"}
+
 
 def values(found: Any) -> list[Any]:
     return [np.asarray(v.detach().numpy()) for v in wg.tree.leaves(found)]
@@ -104,7 +111,7 @@ def same(want: list[Any], got: list[Any]) -> None:
 def test_static_functions(name: str) -> None:
     x = wg.placeholder(("n",), name="x")
     compiled = wg.function([x], PROGRAMS[name](x))
-    for n in (1, 4, 7) if name not in ("one_hot", "eye", "torch", "numpy") else (2, 4, 7):
+    for n in (1, 4, 7) if name not in _FROM_TWO else (2, 4, 7):
         given = wg.asarray(np.linspace(0.5, 2, n, dtype=np.float32))
         same(values(PROGRAMS[name](given)), values(compiled(given)))
 
@@ -188,6 +195,58 @@ def test_elements_that_do_not_fill_a_shape() -> None:
 def test_what_needs_the_number_is_refused(f: Any, text: str) -> None:
     with pytest.raises(wg.WengertError, match=text):
         wg.graph(f)(wg.spec(("n",)))
+
+
+def runtimes(document: Any) -> list[Callable[[Any], Any]]:
+    (key,) = (i.name for i in document.graph.input)
+    model = wg.interop.onnx.load(document)
+    found = [lambda x: values(model(wg.asarray(x))), lambda x: values(wg.jit(lambda v: model(v))(wg.asarray(x)))]
+    found.append(lambda x: reference.ReferenceEvaluator(document).run(None, {key: x}))
+    if onnxruntime is not None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(document.SerializeToString(), options)
+        found.append(lambda x: session.run(None, {key: x}))
+    return found
+
+
+# Slices that suppose an axis of so many elements.
+SUPPOSED: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "the last three": (3, lambda x: x[-3:]),
+    "the last three, by a NumPy integer": (3, lambda x: x[np.int64(-3) :]),
+    "the first five": (5, lambda x: x[:5]),
+    "backwards": (3, lambda x: x[:-4:-1]),
+    "inside": (4, lambda x: x[2:-2]),
+    "up to a size": (5, lambda x: x[: x.shape[0] - 5]),
+    "from a size": (4, lambda x: x[x.shape[0] // 2 - 2 :]),
+    "one of the last": (3, lambda x: x[-3]),
+    "one of the first": (3, lambda x: x[2]),
+    "one row": (3, lambda x: (x[:, None] * x)[2]),
+    "a number of elements": (5, lambda x: wg.sum(x[:5]) / x[:5].shape[0]),
+    "the gradient of the last three": (3, wg.grad(lambda x: wg.sum(x[-3:] ** 2))),
+    "the gradient of the first five": (5, wg.grad(lambda x: wg.sum(x[:5] ** 2))),
+    "the gradient inside": (4, wg.grad(lambda x: wg.sum(x[2:-2] ** 2))),
+    "the gradient of a sum inside": (4, wg.grad(lambda x: wg.sum(x[2:-2]))),
+}
+
+
+@pytest.mark.parametrize("name", SUPPOSED)
+def test_a_slice_that_does_not_lie_in_a_shorter_axis_is_refused(name: str) -> None:
+    least, f = SUPPOSED[name]
+    for opset in (13, 20):
+        for run in runtimes(wg.interop.onnx.save(f, wg.spec(("n",)), None, opset=opset)):
+            for n in range(9):
+                x = np.arange(1, n + 1, dtype=np.float32)
+                if n >= least:
+                    same(values(f(wg.asarray(x))), run(x))
+                else:
+                    with pytest.raises(Exception, match=r"."):  # of every runtime another
+                        run(x)
+
+
+def test_a_slice_of_nothing_has_no_elements() -> None:
+    for index in (slice(4, 2), slice(-2, -4), slice(2, 4, -1), slice(-4, -2, -1)):
+        assert wg.graph(lambda x, index=index: x[index])(wg.spec(("n",))).outputs[0].spec.shape == (0,)
 
 
 def test_a_range_that_would_have_less_than_no_elements_is_refused() -> None:

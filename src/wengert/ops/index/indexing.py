@@ -156,13 +156,13 @@ def _open_slice(s: slice, n: int) -> Entry:
     step = 1 if s.step is None else operator.index(s.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
-    first, last = (0, n) if step > 0 else (n - 1, None)
-    start, stop = (
-        default if i is None else i + n if isinstance(i, int) and i < 0 else i
-        for i, default in ((s.start, first), (s.stop, last))
-    )
+    bounds = [i if i is None or isinstance(i, Dim) else operator.index(i) for i in (s.start, s.stop)]
+    ends = (0, n) if step > 0 else (n - 1, None)
+    start, stop = (end if i is None else i + n if isinstance(i, int) and i < 0 else i for i, end in zip(bounds, ends))
     if step == 1 and start == 0 and stop == n:
         return ALL
+    if all(isinstance(i, int) for i in bounds) and isinstance(stop - start, int) and (stop - start) * step <= 0:
+        return (0, 0, None)  # both bounds are counted from one end: they stand like that in an axis of any size
     return (start, stop, None if step == 1 else step)
 
 

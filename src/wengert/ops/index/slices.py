@@ -60,13 +60,13 @@ def _slice_shape(shape: Shape, entries: Entries) -> Shape:
             continue
         n = next(sizes)
         if isinstance(e, tuple):
-            out.append(_length(n, e))
+            out.append(length(n, e))
         elif e < 0 or (not isinstance(n, Dim) and e >= n):  # canonical ones count from the start
             fail(RangeError, f"index {e} is out of range for an axis of size {n}")
     return tuple(out)
 
 
-def _length(n: int, entry: tuple[int | None, int | None, int | None]) -> int:
+def length(n: int, entry: tuple[int | None, int | None, int | None]) -> int:
     """Return the number of elements that a canonical slice picks; a formula where a size is not known."""
     if not has_dims((n, *entry)):
         return len(range(n)[slice(*entry)])

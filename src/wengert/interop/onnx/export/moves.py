@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.dims import Dim
 from ....core.spec import broadcast_shapes
+from ....ops.index.slices import length
 from ..errors import refuse
 from .writer import Call, Writer, form, is_whole, product
 
@@ -106,8 +107,13 @@ def _flip(g: Writer, n: Call, x: str) -> str:
 def _roll(g: Writer, n: Call, x: str) -> str:
     for by, axis in zip(n["shift"], n["axis"]):
         size = n.shape[axis]
-        if not isinstance(size, Dim):
-            by = by % size if size else 0
+        if isinstance(size, Dim):
+            # An axis without elements has no places, but runtimes refuse every remainder of a division by 0.
+            most = g("Max", g.size(size), g.ints([1]))
+            places = g("Mod", g("Sub", g.places(size), g.const(by, np.int64)), most)
+            x = g("Gather", x, places, axis=axis + len(n.shape))
+            continue
+        by = by % size if size else 0
         if not by:
             continue
         ahead = g("Slice", x, g.ints([-by]), g.ints([_LAST]), g.ints([axis]))
@@ -135,8 +141,11 @@ def _pad(g: Writer, n: Call, x: str) -> str:
     return padded(g, x, [*lead, *(w[0] for w in widths)], [*lead, *(w[1] for w in widths)], n.dtype)
 
 
-def padded(g: Writer, x: str, before: list[Any], after: list[Any], dtype: Any) -> str:
-    """Return `x` with zeros around it, or less of it where a number is negative. A size that is open is not."""
+def padded(g: Writer, x: str, before: list[Any], after: list[Any], dtype: Any, cuts: bool = True) -> str:
+    """Return `x` with zeros around it, or less of it where a number is negative.
+
+    A size that is open is taken for none that cuts; without `cuts` it is refused where it would.
+    """
     cut = [i for i, pair in enumerate(zip(before, after)) if any(not isinstance(v, Dim) and v < 0 for v in pair)]
     if cut:
         starts = [0 if isinstance(before[i], Dim) else max(-before[i], 0) for i in cut]
@@ -144,7 +153,7 @@ def padded(g: Writer, x: str, before: list[Any], after: list[Any], dtype: Any) -
         x = g("Slice", x, g.ints(starts), g.ints(ends), g.ints(cut))
     widths = [v if isinstance(v, Dim) else max(v, 0) for v in (*before, *after)]
     nothing = is_whole(widths) and not any(widths)
-    return x if nothing else str(g("Pad", x, g.shape(widths), g.like(0, dtype)))
+    return x if nothing else str(g("Pad", x, g.shape(widths) if cuts else g.natural(*widths), g.like(0, dtype)))
 
 
 @form("shift")
@@ -178,33 +187,61 @@ def _places(entries: Any, shape: Any) -> Any:
 @form("slice")
 def _slice(g: Writer, n: Call, x: str) -> str:
     entries, shape = n["entries"], n.operand(0).shape
-    consumed = sum(e is not None for e in entries)
-    axis = len(shape) - consumed
-    starts, ends, axes, steps = [], [], [], []
+    axis = len(shape) - sum(e is not None for e in entries)
+    cuts, inner, single, supposed = [], list(shape), [], False
     for e in entries:
         if e is None:
             continue
-        if isinstance(e, tuple):
+        if not isinstance(e, tuple):
+            inner[axis] = 1
+            cuts.append((_bound(g, e, shape[axis]), _bound(g, e + 1, shape[axis]), axis, 1))
+            single.append(axis)
+        elif e != (None, None, None):
             start, stop, step = e
-            if (start, stop, step) != (None, None, None):
-                by = 1 if step is None else step
-                first = (0 if by > 0 else _LAST) if start is None else start
-                last = (_LAST if by > 0 else -_LAST) if stop is None else stop
-                starts.append(first)
-                ends.append(last)
-                axes.append(axis)
-                steps.append(by)
-        else:
-            starts.append(e)
-            ends.append(e + 1 if e != -1 else _LAST)
-            axes.append(axis)
-            steps.append(1)
+            by = 1 if step is None else step
+            inner[axis] = length(shape[axis], e)
+            first, last = (0, _LAST) if by > 0 else (_LAST, -_LAST)
+            cuts.append(
+                (
+                    g.ints([first]) if start is None else _bound(g, start, shape[axis]),
+                    g.ints([last]) if stop is None else _bound(g, stop, shape[axis]),
+                    axis,
+                    by,
+                )
+            )
+            supposed = supposed or not _lies_inside(e, shape[axis])
         axis += 1
-    if axes:
-        x = g("Slice", x, g.shape(starts), g.shape(ends), g.ints(axes), g.ints(steps))
-    if any(not isinstance(e, tuple) for e in entries):
-        x = g.reshape(x, n.shape)
-    return x
+    if cuts:
+        starts, ends, axes, steps = zip(*cuts)
+        x = g("Slice", x, g.joined(starts), g.joined(ends), g.ints(axes), g.ints(steps))
+    if supposed:
+        # A shorter axis has fewer elements than the trace supposes: a shape that they do not fill is refused.
+        x = g.filled(x, inner)
+    if single:
+        x = g("Squeeze", x, g.ints(single))
+    kept = [e for e in entries if e is None or isinstance(e, tuple)]
+    new = [len(n.shape) - len(kept) + i for i, e in enumerate(kept) if e is None]
+    return str(g("Unsqueeze", x, g.ints(new))) if new else x
+
+
+def _bound(g: Writer, place: Any, size: Any) -> str:
+    """Return a bound of a slice of an axis, as a list of one. ONNX counts negative ones from the end."""
+    if not isinstance(place, Dim):
+        return g.ints([place])
+    back = place - size
+    if isinstance(back, Dim):
+        return g.natural(place)
+    return g.ints([back if back < 0 else _LAST])
+
+
+def _lies_inside(entry: Any, size: Any) -> bool:
+    """Return whether a slice picks as many elements as the trace supposes, of however many there are."""
+    if is_whole((size, *(e for e in entry if e is not None))):
+        return True
+    start, stop, step = entry
+    if step is not None and step < 0:
+        return bool(start == size - 1) and stop is None
+    return start in (0, None) and (stop is None or stop == size)
 
 
 def added(g: Writer, shape: Any, axis: int, index: str, rows: str, dtype: Any) -> str:
@@ -234,8 +271,9 @@ def _slice_transpose(g: Writer, n: Call, ct: str) -> str:
     simple = _as_pads(n["entries"], sizes, n.operand(0).shape)
     if simple is not None:
         lead = [0] * (len(shape) - len(sizes))
-        wide = g.reshape(ct, (*shape[: len(lead)], *simple[2]))
-        return padded(g, wide, [*lead, *simple[0]], [*lead, *simple[1]], n.dtype)
+        inside = (*shape[: len(lead)], *simple[2])
+        wide = g.reshape(ct, inside) if is_whole(simple[2]) else g.filled(ct, inside)
+        return padded(g, wide, [*lead, *simple[0]], [*lead, *simple[1]], n.dtype, cuts=False)
     zeros = g.expand(g.like(0, n.dtype), shape)
     return _put(g, zeros, shape, len(shape) - len(sizes), _places(n["entries"], sizes), ct)
 

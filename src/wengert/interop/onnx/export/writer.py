@@ -208,6 +208,12 @@ class Writer:
         )
         return out
 
+    def filled(self, x: str, shape: Sequence[Any]) -> str:
+        """Return `x` in a shape that it has if sizes are as the trace supposes; if they are not, runtimes refuse it."""
+        zeros = 1 if self.opset >= 14 else None
+        out: str = self("Reshape", x, self.natural(*shape), allowzero=zeros)
+        return out
+
     def expand(self, x: str, shape: Sequence[Any]) -> str:
         """Return `x` broadcast to a shape."""
         out: str = self("Expand", x, self.shape(shape))
@@ -217,9 +223,26 @@ class Writer:
         """Return the name of a shape, of which unknown sizes are computed."""
         if not any(isinstance(n, Dim) for n in shape):
             return self.ints(shape)
-        parts = [self.size(n) if isinstance(n, Dim) else self.ints([n]) for n in shape]
-        out: str = self("Concat", *parts, axis=0)
+        return self.joined([self.size(n) for n in shape])
+
+    def joined(self, parts: Sequence[str]) -> str:
+        """Return the name of a list, of lists of one each."""
+        out: str = self("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
         return out
+
+    def natural(self, *sizes: Any) -> str:
+        """Return the name of a list of sizes. Where one would be negative the document is refused when it runs."""
+        return self.joined([self._natural(n) if isinstance(n, Dim) else self.ints([n]) for n in sizes])
+
+    def _natural(self, dim: Any) -> str:
+        if dim.is_natural():
+            return self.size(dim)
+        key = f"{dim!r} >= 0"
+        if key not in self.sized:
+            # There is no tensor of a negative size; an empty one costs nothing.
+            none = self("ConstantOfShape", self("Concat", self.ints([0]), self.size(dim), axis=0))
+            self.sized[key] = self("Gather", self("Shape", none), self.ints([1]), axis=0)
+        return self.sized[key]
 
     def size(self, dim: Any) -> str:
         """Return the name of an unknown size, as a list of one."""
