@@ -192,3 +192,41 @@ def test_regions_of_as_many_samples_as_fit(coordinates: str, size: Any, cells: A
         np.testing.assert_allclose(compiled(*one), m(far, near, of), rtol=1e-5, atol=1e-6)
     slopes = [wg.grad(lambda x, f=f: wg.sum(f(x, given[1], given[2]) ** 2))(given[0]) for f in (compiled, m)]
     np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
+def test_places_outside_of_an_axis_are_refused(reduction: str) -> None:
+    """Flat, a place outside of its row would be one inside of another."""
+    kind = "" if reduction == "none" else f'reduction="{reduction}"'
+    shapes = {"ScatterElements": "1, 1", "ScatterND": "1, 2"}
+    for op, attributes in (("ScatterElements", f"axis=1, {kind}".rstrip(", ")), ("ScatterND", kind)):
+        updates = "1, 1" if op == "ScatterElements" else "1"
+        document = written(
+            f"g (float[2, 3] x, int64[{shapes[op]}] i, float[{updates}] u) => (float[2, 3] y) "
+            f"{{ y = {op}{f'<{attributes}>' if attributes else ''}(x, i, u) }}",
+            18,
+        )
+        x, u = np.ones((2, 3), np.float32), np.full((1, 1) if op == "ScatterElements" else (1,), 7, np.float32)
+        for place in (-5, -4, -3, -1, 2, 3, 4, 9):
+            i = np.array([[place]] if op == "ScatterElements" else [[0, place]])
+            if -3 <= place < 3:
+                want = ReferenceEvaluator(document).run(None, {"x": x, "i": i, "u": u})[0]
+                for (found,) in both(document, x, i, u):
+                    np.testing.assert_array_equal(found, want)
+                continue
+            model = load(document)
+            for f in (model, wg.jit(lambda *xs, model=model: model(*xs))):
+                with pytest.raises(wg.WengertError, match="outside|out of range"):
+                    f(*map(wg.tensor, (x, i, u)))
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements", "GatherND"])
+def test_elements_outside_of_an_axis_are_refused(op: str) -> None:
+    document = written(f"g (float[3] x, int64[1{', 1' * (op == 'GatherND')}] i) => (float[1] y) {{ y = {op}(x, i) }}")
+    model = load(document)
+    x = wg.tensor([1.0, 2.0, 3.0])
+    for place in (-5, -4, 3, 5):
+        i = wg.full((1, 1) if op == "GatherND" else (1,), place, dtype=wg.int64)
+        for f in (model, wg.jit(lambda *xs: model(*xs))):
+            with pytest.raises(wg.WengertError, match="outside|out of range"):
+                f(x, i)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,13 @@ from .casts import values_of
 from .structure import array_or_tensor, axis_of
 
 
-def wrapped(indices: Any, size: Any, what: str = "index") -> Any:
-    """Return indices with negative ones counted from the end; known ones are checked."""
+def checked(indices: Any, size: Any) -> Any:
+    """Return indices, of which known ones lie inside an axis. Others are looked at by the function that takes them."""
     if isinstance(indices, Tensor) and not indices.is_abstract:
         found = indices.detach().numpy()
         if found.size and (int(found.min()) < -size or int(found.max()) >= size):
-            refuse(f"an {what} lies outside of an axis of {size} elements")
-    return wg.where(indices < 0, indices + size, indices)
+            refuse(f"an index lies outside of an axis of {size} elements")
+    return indices
 
 
 def _gather_sizes(x: Known, indices: Any, *, axis: int = 0) -> Any:
@@ -40,13 +41,13 @@ def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     size = x.shape[axis]
     if index.dtype.kind not in "iu":
         refuse(f"the indices are {index.dtype.name}")
-    return wg.take(x, wrapped(index, size) if not isinstance(size, Dim) else index, axis)
+    return wg.take(x, checked(index, size) if not isinstance(size, Dim) else index, axis)
 
 
 @operator("GatherElements")
 def _gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
     axis = axis_of(axis, x.ndim)
-    return wg.gather(x, axis, wrapped(indices, x.shape[axis]))
+    return wg.gather(x, axis, checked(indices, x.shape[axis]))
 
 
 @operator("GatherND")
@@ -54,7 +55,7 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     depth = indices.shape[-1]
     if not depth or batch_dims + depth > x.ndim or batch_dims >= indices.ndim:
         refuse(f"indices of shape {tuple(indices.shape)} do not fit shape {tuple(x.shape)}")
-    places = [wrapped(indices[..., i], x.shape[batch_dims + i]) for i in range(depth)]
+    places = [checked(indices[..., i], x.shape[batch_dims + i]) for i in range(depth)]
     batches = []
     for i in range(batch_dims):
         n = x.shape[i]
@@ -64,10 +65,17 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
 
 
 def _flat_places(indices: list[Any], shape: tuple[int, ...]) -> Any:
-    flat = wg.zeros((), dtype=wg.int64)
+    """Return the places in a flat tensor. A place outside of one axis would be one inside of another row.
+
+    So it is made one outside of the whole, which is refused when it is written to.
+    """
+    flat, outside = wg.zeros((), dtype=wg.int64), None
     for place, size in zip(indices, shape):
-        flat = flat * size + place
-    return flat
+        if place.is_abstract:
+            beyond = wg.logical_or(place < -size, place >= size)
+            outside = beyond if outside is None else wg.logical_or(outside, beyond)
+        flat = flat * size + wg.where(place < 0, place + size, place)
+    return flat if outside is None else wg.where(outside, math.prod(shape), flat)
 
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -100,7 +108,7 @@ def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, redu
     axis = axis_of(axis, x.ndim)
     if tuple(indices.shape) != tuple(updates.shape) or indices.ndim != x.ndim or x.dtype != updates.dtype:
         refuse(f"indices of shape {tuple(indices.shape)} and updates of shape {tuple(updates.shape)} do not fit")
-    index = wrapped(indices, x.shape[axis]).astype(wg.int64)
+    index = checked(indices, x.shape[axis]).astype(wg.int64)
     places = []
     for i in range(x.ndim):
         n = indices.shape[i]
@@ -118,7 +126,7 @@ def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") 
     rest = tuple(x.shape[depth:])
     if tuple(updates.shape) != (*indices.shape[:-1], *rest):
         refuse(f"updates of shape {tuple(updates.shape)} do not fit indices of shape {tuple(indices.shape)}")
-    places = [wrapped(indices[..., i], x.shape[i]).astype(wg.int64) for i in range(depth)]
+    places = [checked(indices[..., i], x.shape[i]).astype(wg.int64) for i in range(depth)]
     flat = _flat_places(places, x.shape[:depth])
     size = 1
     for n in rest:
