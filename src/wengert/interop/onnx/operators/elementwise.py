@@ -247,14 +247,18 @@ def _power(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> An
     if x.dtype == y.dtype and category(x.dtype) >= 2:
         return wg.pow(x, y)
     if category(x.dtype) == 1 and category(y.dtype) == 1:
-        return (
-            wg.pow(x.astype(wg.int64), y.astype(wg.int64)).astype(x.dtype)
-            if _nonnegative(y)
-            else wg.trunc(wg.pow(x.astype(wg.float64), y.astype(wg.float64))).astype(x.dtype)
-        )
+        return _whole_power(x.astype(wg.int64), y.astype(wg.int64), _nonnegative(y)).astype(x.dtype)
     if category(x.dtype) == 1:
         return wg.trunc(wg.pow(x.astype(wg.float64), y.astype(wg.float64))).astype(x.dtype)
     return wg.pow(x, y.astype(x.dtype))
+
+
+def _whole_power(x: Tensor, y: Tensor, nonnegative: bool) -> Tensor:
+    """Return a power of integers, exact, and modulo 2**64 where it is larger. Quotients are rounded to 0."""
+    if nonnegative:
+        return wg.pow(x, y)
+    odd = wg.where(wg.remainder(y, 2) == 1, x, 1)
+    return wg.where(y < 0, wg.where(wg.abs(x) == 1, odd, 0), wg.pow(x, wg.maximum(y, 0)))
 
 
 def _nonnegative(y: Tensor) -> bool:
