@@ -603,3 +603,32 @@ def test_signs_of_zeros_under_onnxruntime(f: Any) -> None:
     session = onnxruntime.InferenceSession(document.SerializeToString())
     (found,) = session.run(None, dict(zip([i.name for i in document.graph.input], (x, y))))
     np.testing.assert_array_equal(np.signbit(found), np.signbit(f(wg.tensor(x), wg.tensor(y)).numpy()))
+
+
+_INF, _NAN = float("inf"), float("nan")
+_WIDE = np.array([0, 1, 2**63, 2**64 - 1, 2**63 - 1], np.uint64)
+EDGES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "any of nothing": (lambda x: (wg.any(x, 0), wg.all(x, 0), wg.any(x), wg.any(x, 1)), [np.zeros((0, 3), bool)]),
+    "any number of nothing": (lambda x: wg.any(x, 0), [np.zeros((0, 3), np.float32)]),
+    "extremes of wide integers": (lambda x: (wg.max(x), wg.min(x), wg.max(x[:2]), wg.min(x[2:4])), [_WIDE]),
+    "hypot of infinities": (
+        wg.hypot,
+        [
+            np.array([_INF, -_INF, _INF, _NAN, _NAN, 0, 3], np.float32),
+            np.array([_INF, 1, _NAN, -_INF, 1, 0, 4], np.float32),
+        ],
+    ),
+    "places of NaNs": (
+        lambda s, v: (wg.searchsorted(s, v), wg.searchsorted(s, v, side="right")),
+        [np.array([0, 1, 2, _INF, _NAN, _NAN]), np.array([_NAN, 1.0, _INF, -_INF, 5])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_of_values(name: str) -> None:
+    f, args = EDGES[name]
+    given = [wg.tensor(a) for a in args]
+    for opset in (18, 20):
+        document = save(f, tuple(v.spec for v in given), None, opset=opset)
+        compare(document, args, leaves(f(*given)))

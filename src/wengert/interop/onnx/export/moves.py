@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.dims import Dim
-from ....core.spec import broadcast_shapes
+from ....core.spec import broadcast_shapes, category
 from ....ops.index.slices import length
 from ..errors import refuse
 from .writer import Call, Writer, form, is_whole, product
@@ -501,12 +501,14 @@ def _size(g: Writer, n: Call) -> str:
 
 @form("searchsorted")
 def _searchsorted(g: Writer, n: Call, ordered: str, values: str) -> str:
-    # As many of the sorted ones as lie before.
+    # As many of the sorted ones as lie before. Behind all numbers there are NaNs.
     rows = g("Unsqueeze", values, g.ints([-1]))
-    before = g("LessOrEqual" if n["right"] else "Less", ordered, rows)
     if len(n.operand(0).shape) > 1:
-        wide = g("Unsqueeze", ordered, g.ints([-2]))
-        before = g("LessOrEqual" if n["right"] else "Less", wide, rows)
+        ordered = g("Unsqueeze", ordered, g.ints([-2]))
+    before = g("LessOrEqual" if n["right"] else "Less", ordered, rows)
+    if category(n.operand(1).dtype) == 2:
+        last = g("IsNaN", rows)
+        before = g("Or", before, last if n["right"] else g("And", last, g("Not", g("IsNaN", ordered))))
     return g.axes("ReduceSum", g.cast(before, np.int64), (-1,), False)
 
 

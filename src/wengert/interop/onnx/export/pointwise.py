@@ -99,9 +99,13 @@ def _log1p(g: Writer, n: Call, x: str) -> str:
 def _hypot(g: Writer, n: Call, *_: str) -> str:
     x, y = (g("Abs", v) for v in g.narrow(n.node))
     top, low = g("Max", x, y), g("Min", x, y)
+    # The result is infinite beside another infinity and beside a NaN, too.
+    infinity = g.like(np.inf, n.dtype)
+    far = g("Or", g("Equal", x, infinity), g("Equal", y, infinity))
     empty = g("Equal", top, g.like(0, n.dtype))
-    ratio = g("Div", low, g("Where", empty, g.like(1, n.dtype), top))
-    return str(g("Mul", top, g("Sqrt", g("Add", g("Mul", ratio, ratio), g.like(1, n.dtype)))))
+    ratio = g("Div", low, g("Where", g("Or", empty, far), g.like(1, n.dtype), top))
+    found = g("Mul", top, g("Sqrt", g("Add", g("Mul", ratio, ratio), g.like(1, n.dtype))))
+    return str(g("Where", far, infinity, found))
 
 
 @form("logaddexp")

@@ -36,6 +36,11 @@ def _extreme(g: Writer, n: Call, x: str) -> str:
     op = "ReduceMax" if n.node.op.name == "max" else "ReduceMin"
     if n.dtype.kind == "b":
         return g.cast(g.axes(op, g.cast(x, np.int32), n["axis"], n["keepdims"]), np.bool_)
+    if n.dtype == np.uint64:
+        # Less half of their range integers with a sign have the order of those without.
+        half = g.like(np.iinfo(np.int64).min, np.int64)
+        found = g.axes(op, g("Add", g.cast(x, np.int64), half), n["axis"], n["keepdims"])
+        return g.cast(g("Add", found, half), n.dtype)
     if category(n.dtype) == 1 and n.dtype not in (np.int32, np.int64, np.uint8, np.int8):
         return g.cast(g.axes(op, g.cast(x, np.int64), n["axis"], n["keepdims"]), n.dtype)
     return g.axes(op, x, n["axis"], n["keepdims"])
@@ -46,7 +51,8 @@ def _truth(g: Writer, n: Call, x: str) -> str:
     source = n.operand(0).dtype
     true = x if source.kind == "b" else g("Not", g("Equal", x, g.like(0, source)))
     op = "ReduceMin" if n.node.op.name == "all" else "ReduceMax"
-    return g.cast(g.axes(op, g.cast(true, np.int32), n["axis"], n["keepdims"]), np.bool_)
+    # Of no elements the largest is the least integer, and the least the largest.
+    return str(g("Greater", g.axes(op, g.cast(true, np.int32), n["axis"], n["keepdims"]), g.like(0, np.int32)))
 
 
 @form("count_nonzero")
