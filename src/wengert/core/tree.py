@@ -26,17 +26,20 @@ Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
 
 _registered: dict[type, tuple[Flatten, Unflatten]] = {}
+_registered_whole: dict[type, tuple[Flatten, Unflatten]] = {}
 # Types whose values are leaves: the answer to the most frequent question, before any other is asked.
 known_leaves: set[type] = {float, int, bool, complex, str, np.ndarray}
 
 
-def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+def register(cls: type, flatten: Flatten, unflatten: Unflatten, whole: tuple[Flatten, Unflatten] | None = None) -> None:
     """Register `cls` (and its subclasses) as pytrees.
 
     `flatten(x)` gives `(children, aux)` with hashable-or-comparable `aux`; `unflatten(aux,
-    children)` the instance again.
+    children)` the instance again. `whole` is another such pair for classes whose `aux` has tensors in it: with all
+    of them among the children.
     """
     _registered[cls] = (flatten, unflatten)
+    _registered_whole[cls] = whole or (flatten, unflatten)
     known_leaves.difference_update([known for known in known_leaves if issubclass(known, cls)])
 
 
@@ -82,7 +85,9 @@ class Structure:
 _LEAF = Structure(None, None, (), None)
 
 
-def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
+def _expand(
+    x: Any, registered: dict[type, tuple[Flatten, Unflatten]]
+) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
     """Return (kind, children, aux, unflatten) of a pytree, or None for a leaf."""
     kind = type(x)
     if kind in known_leaves:
@@ -98,8 +103,8 @@ def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return kind, x, None, lambda _, c: kind(*c)
     for cls in kind.__mro__:
-        if cls in _registered:
-            flatten, unflatten = _registered[cls]
+        if cls in registered:
+            flatten, unflatten = registered[cls]
             children, aux = flatten(x)
             return kind, children, aux, unflatten
     if dataclasses.is_dataclass(kind):
@@ -125,19 +130,36 @@ def flatten(pytree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[
     ([1, 2, 3], {'a': *, 'b': list(*, *)})
     """
     leaves: list[Any] = []
-    structure = _flatten_into(leaves, pytree, is_leaf)
+    structure = _flatten_into(leaves, pytree, is_leaf, _registered)
+    return leaves, structure
+
+
+def flatten_whole(pytree: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a pytree with all other tensors in it, and a structure that refers to none.
+
+    Of a module those are its buffers, frozen parameters and tensors in plain containers. Such a structure may outlive
+    the values that the pytree had: what it builds shares nothing with that pytree but plain objects.
+    """
+    leaves: list[Any] = []
+    structure = _flatten_into(leaves, pytree, None, _registered_whole)
     return leaves, structure
 
 
 # A function of its own: one nested in `flatten` that called itself would be a reference cycle, and
 # keep every leaf alive until the collector comes by.
-def _flatten_into(leaves: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None) -> Structure:
-    found = None if is_leaf is not None and is_leaf(x) else _expand(x)
+def _flatten_into(
+    leaves: list[Any],
+    x: Any,
+    is_leaf: Callable[[Any], bool] | None,
+    registered: dict[type, tuple[Flatten, Unflatten]],
+) -> Structure:
+    found = None if is_leaf is not None and is_leaf(x) else _expand(x, registered)
     if found is None:
         leaves.append(x)
         return _LEAF
     kind, children, aux, unflatten = found
-    return Structure(kind, aux, tuple(_flatten_into(leaves, c, is_leaf) for c in children), unflatten)
+    inside = tuple(_flatten_into(leaves, c, is_leaf, registered) for c in children)
+    return Structure(kind, aux, inside, unflatten)
 
 
 def leaves(pytree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:

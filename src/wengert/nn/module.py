@@ -576,17 +576,69 @@ def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
     return _with(layout.module, dict(zip(map(id, trainable), leaves, strict=True)))
 
 
+class _Place:
+    """The place of a tensor in a module without it; what is to come there where a parameter was is made one."""
+
+    __slots__ = ("parameter", "trains")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.parameter = type(tensor) if isinstance(tensor, Parameter) else None
+        self.trains = tensor.requires_grad
+
+    def filled(self, value: Any) -> Any:
+        """Return what comes here for a value."""
+        if self.parameter is None or isinstance(value, Parameter) or not isinstance(value, Tensor):
+            return value
+        made = self.parameter(value.detach(), self.trains)
+        made.grad = value.grad
+        return made
+
+
+class _Outline:
+    """A module with one of `places` for each of its tensors, as the comparable part of a structure that is kept."""
+
+    __slots__ = ("module", "places")
+
+    def __init__(self, module: Module, places: tuple[_Place, ...]) -> None:
+        self.module = module
+        self.places = places
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Outline) or len(self.places) != len(other.places):
+            return False
+        parts, others = dict(self.module.named_modules()), dict(other.module.named_modules())
+        return parts.keys() == others.keys() and all(
+            type(part) is type(others[path]) and all(part.__dict__[r] == others[path].__dict__[r] for r in _REGISTRIES)
+            for path, part in parts.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _flatten_whole(module: Module) -> tuple[list[Any], _Outline]:
+    tensors = _all_tensors(module)
+    places = tuple(map(_Place, tensors))
+    return tensors, _Outline(_with(module, dict(zip(map(id, tensors), places)), anew=True), places)
+
+
+def _unflatten_whole(outline: _Outline, leaves: Sequence[Any]) -> Module:
+    """Return a new module with these tensors, and plain containers of its own."""
+    filled = {id(place): place.filled(leaf) for place, leaf in zip(outline.places, leaves, strict=True)}
+    return _with(outline.module, filled, anew=True)
+
+
 def with_tensors(module: Module, replace: Callable[[Tensor], Tensor]) -> Module:
     """Return a copy of the modules with another tensor for each that they have, also inside plain containers.
 
     Parameters, frozen ones too, buffers and other tensors are given to `replace`, each once.
     """
-    replaced: dict[int, Any] = {}
-    for owner in module.modules():
-        for tensor in _tensors_in(list(owner.__dict__.values())):
-            if id(tensor) not in replaced:
-                replaced[id(tensor)] = replace(tensor)
-    return _with(module, replaced)
+    return _with(module, {id(tensor): replace(tensor) for tensor in _all_tensors(module)})
+
+
+def _all_tensors(module: Module) -> list[Tensor]:
+    """Return the tensors that modules have, also inside plain containers, each once."""
+    found = (t for owner in module.modules() for t in _tensors_in(list(owner.__dict__.values())))
+    return list({id(t): t for t in found}.values())
 
 
 def _tensors_in(value: Any, inside: tuple[int, ...] = ()) -> Iterator[Tensor]:
@@ -598,8 +650,12 @@ def _tensors_in(value: Any, inside: tuple[int, ...] = ()) -> Iterator[Tensor]:
             yield from _tensors_in(item, (*inside, id(value)))
 
 
-def _with(root: Module, replaced: dict[int, Any]) -> Module:
-    """Return a copy of the modules with other objects for some of theirs, by identity."""
+def _with(root: Module, replaced: dict[int, Any], anew: bool = False) -> Module:
+    """Return a copy of the modules with other objects for some of theirs, by identity.
+
+    Plain containers without such an object, hooks among them, are the same ones, or, where they are to be made `anew`,
+    copies.
+    """
     originals = list(root.modules())
     replaced |= {id(m): type(m).__new__(type(m)) for m in originals}
     for module in originals:
@@ -608,24 +664,26 @@ def _with(root: Module, replaced: dict[int, Any]) -> Module:
             if name in _REGISTRIES:
                 copy.__dict__[name] = dict(value)
             elif name not in ("_mode", "_compiled"):
-                copy.__dict__[name] = _substitute(value, replaced)
+                copy.__dict__[name] = _substitute(value, replaced, anew)
     result: Module = replaced[id(root)]
     return result
 
 
-def _substitute(value: Any, replaced: Mapping[int, Any], inside: tuple[int, ...] = ()) -> Any:
+def _substitute(value: Any, replaced: Mapping[int, Any], anew: bool, inside: tuple[int, ...] = ()) -> Any:
     """Return an attribute's value with modules and parameters replaced, also inside plain containers."""
     if id(value) in replaced:
         return replaced[id(value)]
     kind = type(value)
+    if kind is set and anew:
+        return value.copy()
     if kind not in (list, tuple, dict) or id(value) in inside:  # a container inside itself stays
         return value
     inside = (*inside, id(value))
     if kind is dict:
-        mapped = {k: _substitute(v, replaced, inside) for k, v in value.items()}
-        return value if all(mapped[k] is v for k, v in value.items()) else mapped
-    items = [_substitute(v, replaced, inside) for v in value]
-    return value if all(a is b for a, b in zip(items, value)) else kind(items)
+        mapped = {k: _substitute(v, replaced, anew, inside) for k, v in value.items()}
+        return value if not anew and all(mapped[k] is v for k, v in value.items()) else mapped
+    items = [_substitute(v, replaced, anew, inside) for v in value]
+    return value if not anew and all(a is b for a, b in zip(items, value)) else kind(items)
 
 
-tree.register(Module, _flatten, _unflatten)
+tree.register(Module, _flatten, _unflatten, whole=(_flatten_whole, _unflatten_whole))

@@ -134,6 +134,8 @@ class Jit(Inspected, Native):
         self._met = 0  # how many traces in a row met tensors that no search had found
         # Masks and counts from outside, which are constants by their values.
         self._fixed: list[weakref.ref[Tensor]] = []
+        # Whether modules among its results have attributes of those that it is given or finds.
+        self._copies = False
         functools.update_wrapper(self, fn, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -243,7 +245,7 @@ class Jit(Inspected, Native):
             return found
         roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
         always = [default_generator, *_alive(self._hidden)]
-        found = explore(roots, always, reads, self._mentioned, _alive(self._fixed))
+        found = explore(roots, always, reads, self._mentioned, _alive(self._fixed), self._copies)
         self._mentioned = found.mentioned if reads is None else self._mentioned
         self._drop(guest.learn(reads, found))
         return found
@@ -673,6 +675,10 @@ class Jit(Inspected, Native):
                 )
         if not untracked:
             self._met = 0
+            if traced.copies and not self._copies:
+                self._copies = True
+                self._forget_captures()
+                raise CallAgain
             return traced
         self._forget_captures()
         self._met += 1

@@ -167,6 +167,14 @@ class Traced(NamedTuple):
     is_tied: bool
 
     @property
+    def copies(self) -> bool:
+        """True where results, or what is put outside, are modules: with attributes as the trace found them."""
+        waiting = [self.structure, *(write.structure for write in self.place_writes)]
+        for structure in waiting:
+            waiting += structure.children
+        return any(hasattr(structure.kind, "named_parameters") for structure in waiting)
+
+    @property
     def is_plain(self) -> bool:
         """True where a run only reads its arguments, and writes at most the values and gradients of cells."""
         writes = self.argument_writes or self.argument_grads or self.place_writes or self.flag_writes
@@ -645,7 +653,7 @@ def _finish(
     """Return the trace; `own` says of what a cell or an argument gave the function where it is from, by identity."""
     captures = outside.captures
     outs = _Outputs()
-    leaves, structure = tree.flatten(result)
+    leaves, structure = tree.flatten_whole(result)  # which is kept, and the values of the trace are not
     tracked: dict[int, Node] = {}
     dead: set[Node] = set()
 

@@ -118,7 +118,7 @@ class Outside:
                 if not _is_plain(value):
                     is_all = False
                     return
-            leaves, structure = tree.flatten(value)
+            leaves, structure = tree.flatten_whole(value)
             at = id(holder), key
             if at not in found:
                 found[at] = PlaceWrite(is_item, number, key, structure, tuple(map(result, leaves)))
@@ -193,11 +193,11 @@ def _refill(items: Any, before: Any) -> None:
 
 
 def _has_abstract(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.leaves(value))
+    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.flatten_whole(value)[0])
 
 
 def _has_tensors(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in tree.leaves(value))
+    return any(isinstance(leaf, Tensor) for leaf in tree.flatten_whole(value)[0])
 
 
 def _is_plain(value: Any) -> bool:
@@ -205,5 +205,5 @@ def _is_plain(value: Any) -> bool:
     return value is not MISSING and all(
         isinstance(leaf, SCALARS)
         or (isinstance(leaf, Tensor) and type(leaf) is leaf.result_class and leaf.node is None)
-        for leaf in tree.leaves(value)
+        for leaf in tree.flatten_whole(value)[0]
     )

@@ -78,18 +78,20 @@ def explore(
     reads: Reads | None = None,
     guess: Mentioned | None = None,
     fixed: Iterable[Tensor] = (),
+    copies: bool = False,
 ) -> Captures:
     """Return what `roots` (each with a name) lead to, and the objects in `always`, which every function may use.
 
     Given what traces have read, only that counts. `guess` is what code was found to mention in another search. The
-    `fixed` tensors are constants of the program, by their values.
+    `fixed` tensors are constants of the program, by their values. Where `copies` of modules are results, all attributes
+    of modules count, and of objects which they are.
     """
     constants = {id(t) for t in fixed}
     start = [(root, Place(None, None, path)) for path, root in roots]
     start += [(root, Place(None, None, type(root).__name__)) for root in always]
     mentioned = (guess or Mentioned()) if reads is None else reads.mentioned
     while True:
-        walk = _Walk(mentioned, reads, constants)
+        walk = _Walk(mentioned, reads, constants, copies)
         walk.run(start)
         if reads is not None:
             walk.run(walk.read(reads.places.values()))
@@ -105,9 +107,10 @@ def explore(
 class _Walk:
     """A walk through captured state, by the attribute names that are known."""
 
-    def __init__(self, known: Mentioned, reads: Reads | None, constants: set[int]) -> None:
+    def __init__(self, known: Mentioned, reads: Reads | None, constants: set[int], copies: bool) -> None:
         self._known = known
         self.constants = constants
+        self.copies = copies
         self.asks = False  # whether anything depended on what is known
         self.reads = reads
         self.now = Mentioned()
@@ -521,11 +524,15 @@ class _Walk:
                 yield item, Place(value, name, f"{place.path}.{name}")
         if own is found:
             self.found.containers.append(Container(own, place.path, wanted))
-            if users or hasattr(kind, "named_parameters") or f"{kind.__module__}.{kind.__name__}" in _NAMESPACES:
+            if users or _is_module(kind) or f"{kind.__module__}.{kind.__name__}" in _NAMESPACES:
                 self.absences(value, own)
+        is_copied = self.copies and _is_module(kind)
         for name, item in list(own.items()):
             if wanted(name, item):
-                yield item, Place(own, name, f"{place.path}.{name}" if place.path else name)
+                at = Place(own, name, f"{place.path}.{name}" if place.path else name)
+                if is_copied and not isinstance(item, (*SCALARS, *_CONTAINERS, Tensor)) and not _is_module(type(item)):
+                    self.note(at, "the object", Identity(item))
+                yield item, at
         if not users and hasattr(kind, "__getattr__") and not kind.__module__.startswith("wengert."):
             yield from self.computed(value, own, place)
 
@@ -533,7 +540,7 @@ class _Walk:
         """Return the predicate of the attributes of an object that count, by name and value."""
         names: set[str] = set()
         left_out = {"_compiled"}
-        if hasattr(kind, "named_parameters"):
+        if _is_module(kind):
             if not users:
                 # Everything in a module of the library steers it; its caches are its own business. What is registered
                 # is no cache, whatever its name.
@@ -541,6 +548,8 @@ class _Walk:
             names.update(_MODULE_PARTS, *(own.get(part, ()) for part in _REGISTRIES))
             names.update(name for name in _library_members(kind) if not name.startswith("_"))
             left_out |= {"_mode", "_path"}
+            if self.copies:
+                return lambda name, value: name not in left_out
         elif users:
             names.update(_library_members(kind))
         elif kind.__module__.startswith(_WITH_STATE):
@@ -577,6 +586,10 @@ class _Walk:
                 yield found, Place(None, None, f"{place.path}.{name}")
 
 
+def _is_module(kind: type) -> bool:
+    return hasattr(kind, "named_parameters")
+
+
 def _of_function(known: Mentioned) -> Callable[[str, Any], bool]:
     return lambda name, value: name != "_compiled" and known.wants(name, value)
 
@@ -602,7 +615,7 @@ def _is_slot(value: Any) -> bool:
 def _is_looked_into(kind: type) -> bool:
     """Return whether an object of this class consists of its attributes, with no state that Python does not see."""
     users = not is_library_class(kind)
-    if not (users or hasattr(kind, "named_parameters") or kind.__module__.startswith(_WITH_STATE)):
+    if not (users or _is_module(kind) or kind.__module__.startswith(_WITH_STATE)):
         return False
     return all(c.__flags__ & HEAP_TYPE or c.__basicsize__ == object.__basicsize__ for c in kind.__mro__)
 
