@@ -212,6 +212,53 @@ def test_a_trace_refuses_writes_to_tensors_from_outside(kind: str) -> None:
     assert buffer.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    "kind", ["vmap", "graph", "scan", "fori", "while", "cond", "argument", "setitem", "linear_transpose"]
+)
+def test_a_trace_refuses_to_return_tensors_from_outside_that_it_wrote_to(kind: str) -> None:
+    buffer = wg.zeros(())
+
+    def assigned(x: wg.Tensor) -> wg.Tensor:
+        buffer[()] = x
+        return buffer
+
+    run: dict[str, Callable[[], Any]] = {
+        "vmap": lambda: wg.vmap(lambda v: buffer.add_(v))(wg.ones(3)),
+        "graph": lambda: wg.graph(lambda x: buffer.add_(x))(wg.ones(())),
+        "scan": lambda: wg.jit(lambda x: wg.scan(lambda c, v: (c, buffer.add_(v)), x[0], x))(wg.ones(3)),
+        "fori": lambda: wg.jit(lambda x: wg.fori_loop(0, 3, lambda i, c: buffer.add_(1.0), x))(wg.ones(())),
+        "while": lambda: wg.jit(lambda x: wg.while_loop(lambda c: c < 3, lambda c: buffer.add_(1.0), x))(wg.ones(())),
+        "cond": lambda: wg.jit(lambda x: wg.cond(x > 0, lambda: buffer.add_(1.0), lambda: buffer.add_(10.0)))(
+            wg.ones(())
+        ),
+        "argument": lambda: wg.jit(lambda x: wg.cond(x > 0, lambda: x.mul_(2.0), lambda: x * 1.0))(buffer),
+        "setitem": lambda: wg.vmap(assigned)(wg.ones(3)),
+        "linear_transpose": lambda: wg.linear_transpose(assigned, wg.ones(())),
+    }
+    with pytest.raises(wg.GraphError, match=r" writes to a tensor from outside, f32\[\], while it is traced") as e:
+        run[kind]()
+    assert "test_mutation.py" in str(e.value).splitlines()[0]
+    assert buffer.tolist() == 0.0
+    assert (buffer + 1.0).tolist() == 1.0
+
+
+def test_a_trace_may_write_to_what_it_made_and_return_it() -> None:
+    def made(x: wg.Tensor) -> list[wg.Tensor]:
+        own = wg.zeros(2)
+        own[1] = x
+        whole = wg.zeros(2)
+        whole.add_(1.0)
+        return [own, whole, own]
+
+    expected = [[0.0, 3.0], [1.0, 1.0], [0.0, 3.0]]
+    x = wg.tensor(3.0)
+    assert [t.tolist() for t in wg.graph(made)(x)(x)] == expected
+    assert [t[0].tolist() for t in wg.vmap(made)(x[None])] == expected
+    branches = wg.jit(lambda x: wg.cond(x > 0, made, lambda x: [wg.zeros(2)] * 3, x))
+    for _ in range(3):
+        assert [t.tolist() for t in branches(x)] == expected
+
+
 def test_traced_bodies_may_write_to_what_they_carry_and_to_their_own() -> None:
     def body(c: wg.Tensor, r: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
         c[0] = c[0] + r

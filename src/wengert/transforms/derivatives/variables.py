@@ -216,15 +216,17 @@ def run_once(
         with writes:
             result = fn(*args, **kwargs)
     except BaseException:
-        for written, t in _outside(writes, set(), is_inside):
+        for written, t in _outside(writes, is_inside):
             _restore(written, t)
         for filled, t in _filled(writes, is_inside):
             t._grad = filled.before
         raise
-    own = {id(leaf) for leaf in tree.leaves(result) if isinstance(leaf, Tensor)}
-    if _outside(writes, own, is_inside) or _filled(writes, is_inside):
+    if writes.found:
+        # That a tensor is returned does not tell whose it is: what still lives without the result is from outside.
+        result = tree.map(lambda leaf: own_object(leaf) if id(leaf) in writes.found else leaf, result)
+    if _outside(writes, is_inside) or _filled(writes, is_inside):
         gc.collect()  # what only a cycle keeps alive is gone
-    found, gradients = _outside(writes, own, is_inside), _filled(writes, is_inside)
+    found, gradients = _outside(writes, is_inside), _filled(writes, is_inside)
     for written, t in found:
         _restore(written, t)
     for filled, t in gradients:
@@ -262,12 +264,12 @@ def _filled(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Fil
     return found
 
 
-def _outside(writes: Writes, own: set[int], is_inside: Callable[[Node], bool]) -> list[tuple[Written, Tensor]]:
-    """Return the written tensors that outlive the function, but for its results, and were there before it."""
+def _outside(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Written, Tensor]]:
+    """Return the written tensors that outlive the function and were there before it."""
     found = []
     for written in writes.found.values():
         t = written.tensor()
-        if t is None or id(t) in own or (t._data is written.data and t.node is written.node):
+        if t is None or (t._data is written.data and t.node is written.node):
             continue
         if written.data is None and is_inside(written.node):  # type: ignore[arg-type]
             continue
