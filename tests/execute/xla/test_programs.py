@@ -180,6 +180,17 @@ def test_powers() -> None:
         on_xla(lambda x, n: x**n)(wg.tensor([2]), wg.tensor([-1]))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_integer_powers_wrap(dtype: str) -> None:
+    top = int(np.iinfo(dtype).max)
+    base = np.array([0, 1, 2, 3, 5, 7, top, top - 1], dtype)[:, None]
+    exponent = np.array([0, 1, 2, 63, 64, 65, 100, 127, top], dtype)
+    want = base**exponent
+    np.testing.assert_array_equal(on_xla(lambda x, n: x**n)(wg.tensor(base), wg.tensor(exponent)).numpy(), want)
+    np.testing.assert_array_equal(on_xla(lambda x: x**64)(wg.tensor(base)).numpy(), base ** np.array(64, dtype))
+    np.testing.assert_array_equal(on_xla(lambda n: 3**n)(wg.tensor(exponent)).numpy(), np.array(3, dtype) ** exponent)
+
+
 # -- what is found again by being equal
 
 

@@ -148,9 +148,10 @@ def _floor_divided(x: Any, y: Any) -> Any:
 @lowers("pow")
 def _pow(t: Trace, node: Node, *args: Any) -> Any:
     x, y = together(node, args)
-    if y.dtype.kind == "i":
-        t.check(jnp.asarray(y < 0))
-        return jnp.power(x, jnp.maximum(y, 0))
+    if y.dtype.kind in "iu":
+        if y.dtype.kind == "i":
+            t.check(jnp.asarray(y < 0))
+        return _whole_power(x, args[1], y)
     if isinstance(args[1], (int, float)) and not isinstance(args[1], bool) and x.dtype.kind == "f":
         if args[1] == 0.5:
             return lax.select(x == -np.inf, jnp.full_like(x, np.inf), lax.sqrt(x + np.zeros((), x.dtype)))
@@ -159,6 +160,19 @@ def _pow(t: Trace, node: Node, *args: Any) -> Any:
         if args[1] == -1:
             return lax.div(jnp.ones_like(x), x)
     return jnp.power(x, y)
+
+
+def _whole_power(x: Any, given: Any, y: Any) -> Any:
+    """Return NumPy's power of integers, which wraps: jnp.power takes only six bits of an exponent."""
+    if type(given) is int and given >= 0:
+        return lax.integer_pow(x, given)
+
+    def squared(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        out, base, left = state
+        return lax.select(left & 1 == 1, out * base, out), base * base, left >> 1
+
+    start = (jnp.ones_like(x), jnp.asarray(x), jnp.maximum(y, 0))
+    return lax.while_loop(lambda state: jnp.any(state[2] > 0), squared, start)[0]
 
 
 @lowers("conj")
