@@ -156,8 +156,8 @@ def _open_slice(s: slice, n: int) -> Entry:
     step = 1 if s.step is None else operator.index(s.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
-    bounds = [i if i is None or isinstance(i, Dim) else operator.index(i) for i in (s.start, s.stop)]
-    ends = (0, n) if step > 0 else (n - 1, None)
+    bounds: list[Any] = [i if i is None or isinstance(i, Dim) else operator.index(i) for i in (s.start, s.stop)]
+    ends: tuple[Any, Any] = (0, n) if step > 0 else (n - 1, None)
     start, stop = (end if i is None else i + n if isinstance(i, int) and i < 0 else i for i, end in zip(bounds, ends))
     if step == 1 and start == 0 and stop == n:
         return ALL
