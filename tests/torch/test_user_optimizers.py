@@ -228,6 +228,42 @@ def test_a_step_that_makes_its_state_is_compiled_from_the_second_on() -> None:
     assert w.tolist() == pytest.approx([1.0 - 0.1 * (1 + 1.9 + 2.71 + 3.439), 2.0 - 0.1 * (1 + 1.9 + 2.71 + 3.439)])
 
 
+def test_steps_that_are_counted_in_a_group_are_a_number_of_the_program() -> None:
+    w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    optimizer = Counts([w])
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    compiled = torch.compile(step)
+    for _ in range(12):
+        compiled(torch.ones(2))
+    assert optimizer.param_groups[0]["step"] == 12
+    assert type(optimizer.param_groups[0]["step"]) is int
+    assert compiled.cache_info().traces <= 3
+
+
+def test_what_is_traced_in_each_call_goes_on_eagerly() -> None:
+    count = [0]
+
+    def grows(x: Any) -> Any:
+        count[0] += 1
+        return x * sum(range(count[0]))
+
+    compiled = torch.compile(grows)
+    with pytest.warns(UserWarning, match="traced in each of 8 calls"), pytest.warns(RuntimeWarning, match="4 times"):
+        found = [compiled(torch.ones(2))[0].item() for _ in range(14)]
+    assert found == [sum(range(n)) for n in range(1, 15)]
+    assert count == [14]
+    assert compiled.eager
+    sizes = torch.compile(lambda x: x * 2)
+    for n in range(1, 15):
+        assert sizes(torch.ones(n)).tolist() == [2.0] * n
+    assert not sizes.eager
+
+
 def test_a_step_that_is_refused_leaves_everything_as_it_was() -> None:
     w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
     optimizer = Counts([w])

@@ -47,11 +47,15 @@ class History:
         self.name = name
         self.records: list[Record] = []
         self.count = 0
+        # Whether the last trace was for arguments like those of the one before.
+        self.is_for_the_same = False
         self._reasons: dict[str, int] = {}
 
     def add(self, record: Record) -> str | None:
         """Record a trace; return a warning where it was one more for a reason that there were too many traces for."""
         found = self._reason(record) if self.records else None
+        before = self.records[-1] if self.records else None
+        self.is_for_the_same = before is not None and _arguments(before) == _arguments(record)
         self.count += 1
         self.records.append(record)
         del self.records[:-_MOST]
@@ -132,6 +136,10 @@ _FOR_OBJECTS = (
     "What the function uses is a part of its program. Make it once, outside, instead of anew for every call, or pass "
     "what differs in it as an argument."
 )
+
+
+def _arguments(record: Record) -> dict[str, Any]:
+    return {name: record.facts[name] for name in record.inputs}
 
 
 def changes(old: Record, new: Record) -> list[str]:

@@ -123,7 +123,7 @@ class Jit(Inspected, Native):
         self._home = Guest()
         self._guests = Guests(self._left)
         self._programs = Programs()
-        self._history = History(self._name)
+        self.history = History(self._name)
         self._warning: str | None = None
         self._last: Path | None = None
         self._short: tuple[Way, ...] = ()
@@ -573,11 +573,11 @@ class Jit(Inspected, Native):
         >>> f.why_recompiled().splitlines()[-1].strip()
         'x: (3,) float64 where it was (3,) float32'
         """
-        return self._history.text()
+        return self.history.text()
 
     def cache_info(self) -> CacheInfo:
         """Return how many programs and paths are kept, and how often the function was traced."""
-        return CacheInfo(*self._programs.count(), self._history.count)
+        return CacheInfo(*self._programs.count(), self.history.count)
 
     def clear_cache(self) -> None:
         """Forget all programs."""
@@ -640,11 +640,11 @@ class Jit(Inspected, Native):
                 "the autocast": now.autocast,
                 "the engine": now.engine,
             }
-            draws = {f"{DRAWS}{path}": self._history.count for path in outside.drawn.changed()}
+            draws = {f"{DRAWS}{path}": self.history.count for path in outside.drawn.changed()}
             facts = {**inputs, **dict(captures.facts), **mode, **draws}
             decisions = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
             record = Record(user_location(), facts, decisions, program.reads, frozenset(inputs))
-            self._warning = self._history.add(record) or self._warning
+            self._warning = self.history.add(record) or self._warning
             return traced, outside
 
     def _is_to_be_tied(self, call: Call, captures: Captures) -> bool:

@@ -15,13 +15,17 @@ from ...core.errors import GradientError, GraphError, WriteError
 from ...core.mode import get_mode
 from ..nn.module import Module
 
+# As many as PyTorch's compiler makes of one function (`torch._dynamo.config.recompile_limit`).
+_MOST_TRACES = 8
+
 
 class Compiled:
     """A compiled function that goes on without compiling where it needs what only Python has.
 
     PyTorch's compiler breaks the graph at `print`, `item()` and the like; here the whole function then runs eagerly,
-    with a warning, unless `fullgraph=True` or there is a budget of memory, which it would not keep. The rest is
-    :func:`wengert.jit`'s: `graph`, `kernels`, `trace(...)`.
+    with a warning, unless `fullgraph=True` or there is a budget of memory, which it would not keep. So it does where
+    eight calls in a row were traced anew, for arguments of the same shapes. The rest is :func:`wengert.jit`'s: `graph`,
+    `kernels`, `trace(...)`.
     """
 
     def __init__(
@@ -29,25 +33,34 @@ class Compiled:
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.fn, self.fullgraph, self.eager = fn, fullgraph or memory is not None, False
+        self._traces_in_a_row = 0
         self.compiled = wg.jit(fn, name=name, memory=memory, spill=spill)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         if self.eager:
             return self.fn(*args, **kwargs)
+        history = self.compiled.history
+        count = history.count
         try:
-            return self.compiled(*args, **kwargs)
+            found = self.compiled(*args, **kwargs)
+            self._traces_in_a_row = 0 if history.count == count else self._traces_in_a_row + history.is_for_the_same
+            if self._traces_in_a_row >= _MOST_TRACES and not self.fullgraph:
+                self._give_up(f"it was traced in each of {_MOST_TRACES} calls with like arguments (why_recompiled)")
+            return found
         except (GraphError, GradientError, WriteError) as e:  # nothing outside has changed
             if self.fullgraph:
                 raise
             found = self.fn(*args, **kwargs)  # what is wrong with it in any case, it says itself
             if e.is_of_first_call:
                 return found
-            self.eager = True
-            why = str(e).partition("\n")[0]
-            text = f"torch.compile: {getattr(self.fn, '__name__', self.fn)} runs eagerly: {why}"
-            warnings.warn(text, stacklevel=2)
+            self._give_up(str(e).partition("\n")[0])
             return found
+
+    def _give_up(self, why: str) -> None:
+        self.eager = True
+        text = f"torch.compile: {getattr(self.fn, '__name__', self.fn)} runs eagerly: {why}"
+        warnings.warn(text, stacklevel=3)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
