@@ -133,3 +133,16 @@ def test_a_function_is_given_its_arguments() -> None:
         check(net, {"x": np.ones((2, 3), np.float32)})
     with pytest.raises(OnnxError, match="no input 'z'"):
         check(document([helper.make_node("Relu", ["x"], ["y"])], {}), {"z": 1})
+
+
+def test_programs_with_loops_agree() -> None:
+    def doubled(x: Any) -> Any:
+        return wg.while_loop(lambda v: wg.sum(v) < 10.0, lambda v: v * 2.0, wg.exp(x)) + 1
+
+    assert check(doubled, [wg.ones(2)], runtime="reference") is None
+
+
+def test_what_the_evaluator_refuses_is_an_error_of_onnx() -> None:
+    last = wg.grad(lambda a: wg.scan(lambda h, v: (wg.tanh(h + v), h), wg.tensor(0.0), a)[0])
+    with pytest.raises(OnnxError, match="the evaluator of the package onnx refuses the model"):
+        check(last, [wg.ones(3)], runtime="reference")

@@ -190,8 +190,11 @@ def run_by(proto: Any, feeds: Mapping[str, Any], names: Sequence[str], runtime: 
     if runtime == "reference":
         import onnx.reference
 
-        with np.errstate(all="ignore"):
-            found = onnx.reference.ReferenceEvaluator(proto).run(list(names), dict(feeds))
+        try:
+            with np.errstate(all="ignore"):
+                found = onnx.reference.ReferenceEvaluator(proto).run(list(names), dict(feeds))
+        except Exception as e:
+            refuse(f"the evaluator of the package onnx refuses the model: {shown(str(e), 400)}")
         return dict(zip(names, found))
     if runtime != "onnxruntime":
         refuse(f"runtime is {runtime!r}, and neither 'onnxruntime' nor 'reference'")

@@ -11,6 +11,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.graph.snapshot import specs_of
+from ....core.ops.op import INPUT
 from ....nn.module import Module
 from ..compare import Difference, as_a_whole, compare_model, differs, run_by
 from ..errors import refuse, shown
@@ -112,6 +113,8 @@ def _ours(graph: Any, writer: Any, tensors: Sequence[Any]) -> dict[Any, tuple[An
             values[node] = (np.asarray(graph.bound[node].detach().numpy()),)
         elif node in graph.inputs:
             values[node] = (np.asarray(next(given).detach().numpy()),)
+        elif node.op is INPUT:
+            continue  # of a graph inside, which is not computed by itself
         elif node.op.name == "constant":
             values[node] = (np.asarray(node.attrs["value"]),)
         elif node.op.name == "output":
