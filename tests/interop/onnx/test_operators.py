@@ -84,7 +84,7 @@ def test_rows_of_a_loop_are_what_its_body_gives(turns: int) -> None:
         np.testing.assert_array_equal(found[2], np.arange(turns))
 
 
-@pytest.mark.parametrize("count", [2, 9, 50])
+@pytest.mark.parametrize("count", [2, 9, 50, 2**63 - 1])
 def test_loops_that_end_by_a_value(count: int) -> None:
     """Eager, compiled and differentiated: with rows a compiled function decides how many, a graph alone does not."""
     model = load(written(HALVES.replace("COUNT", str(count))))

@@ -80,7 +80,7 @@ def _loop(count: Any = None, condition: Any = None, *states: Any, context: Any) 
         if condition is not None and _ends_by_value(context):
             return _while(body, turns, condition, states, rows)
         return _counted(body, turns, states, condition is not None)
-    if turns is not None and turns > _MOST_TURNS:
+    if turns is not None and turns > _MOST_TURNS and not (condition is not None and _ends_by_value(context)):
         refuse(f"the loop asks for {turns:,} turns")
     collected: list[list[Any]] = [[] for _ in range(rows)]
     current: Sequence[Any] = states
@@ -148,8 +148,8 @@ def _while(body: Call, count: Any, condition: Any, states: Sequence[Any], rows: 
         going = tensor(after).reshape(()) if condition is not None else going
         return (i + 1, going, *_tensors(given[: len(states)]))
 
-    # A loop whose length has a bound has a gradient.
-    most = count if isinstance(count, int) else None
+    # A loop whose length has a bound has a gradient. The largest integer is how exporters say that there is none.
+    most = count if isinstance(count, int) and count <= _MOST_TURNS else None
     turns, _, *end = wg.while_loop(goes, turn, (wg.zeros((), dtype=wg.int64), start, *_tensors(states)), max_steps=most)
     if not rows:
         return tuple(end)
