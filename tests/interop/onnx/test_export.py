@@ -479,6 +479,10 @@ def test_what_has_no_elements_is_left_out() -> None:
         (lambda x: x >> 1, wg.spec((3,), "int32"), "bitwise_right_shift"),
         (lambda x: wg.var(x, axis=0, correction=1), wg.spec(("n", 3)), "var"),
         (lambda x: wg.diagonal(x), wg.spec(("n", 3)), "diagonal"),
+        (lambda x: wg.sort(x), wg.spec(3, "bool"), "sort"),
+        (lambda x: wg.sin(x), wg.spec(3, "bfloat16"), "sin"),
+        (lambda x: wg.scan(lambda c, r: (c, wg.sin(r)), x[0], x)[1], wg.spec(3, "bfloat16"), "sin"),
+        (lambda x: wg.while_loop(lambda s: s[0] < 1, lambda s: s + wg.sin(s), x), wg.spec(3, "bfloat16"), "sin"),
     ],
 )
 def test_refusals_name_the_op_and_its_line(f: Any, spec: Any, op: str) -> None:
@@ -632,3 +636,12 @@ def test_edges_of_values(name: str) -> None:
     for opset in (18, 20):
         document = save(f, tuple(v.spec for v in given), None, opset=opset)
         compare(document, args, leaves(f(*given)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int64"])
+def test_triangles_in_versions_without_an_operator(dtype: str) -> None:
+    x = np.arange(1, 25).reshape(2, 3, 4).astype(dtype)
+    for k in (-4, -1, 0, 2, 5):
+        for f in (lambda x, k=k: wg.tril(x, k), lambda x, k=k: wg.triu(x, k)):
+            for shape in ((2, 3, 4), (None, "n", "m")):
+                compare(save(f, wg.spec(shape, dtype), None, opset=13), [x], leaves(f(wg.tensor(x))))

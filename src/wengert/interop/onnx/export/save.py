@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import wengert as wg
 
@@ -17,7 +18,7 @@ from ....transforms.tracing.trace import leaf_names, leaf_paths
 from ....version import __version__
 from ..errors import refuse, shown
 from ..values import package
-from .writer import Writer, value_info
+from .writer import Writer, called, value_info
 
 DEFAULT_OPSET = 20
 OLDEST_OPSET = 13
@@ -135,7 +136,7 @@ def save(
     >>> wg.interop.onnx.load(model)(wg.zeros((2, 3)), wg.ones((3, 4))).tolist()
     [0.0, 0.0]
     """
-    proto, _, _ = model_proto(f, specs, opset=opset, names=names, outputs=outputs)
+    proto, writer, _ = model_proto(f, specs, opset=opset, names=names, outputs=outputs)
     onnx = package()
     size = proto.ByteSize()
     if size >= 1 << 31:
@@ -143,12 +144,31 @@ def save(
     try:
         onnx.checker.check_model(proto, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as e:
-        refuse(f"the graph is no valid model in version {opset}: {shown(str(e).strip(), 400)}")
+        _no_valid(str(e).strip(), writer)
     if path is not None:
         data = proto.SerializeToString()
         with open(os.fspath(path), "wb") as out:
             out.write(data)
     return proto
+
+
+# How the checker names a node: by its operator and name in brackets, or on lines of their own. One that is refused for
+# what is in a graph inside comes first.
+_CHECKED = re.compile(
+    r"\(op_type:[^,)]*, node name: ([^)]*)\): (?!\[\w+\] (?:Inference error|\(op_type:))|\bName: (\S+)"
+)
+
+
+def _no_valid(text: str, writer: Writer) -> NoReturn:
+    """Refuse a graph with what the checker says of a node: the operator does not take such operands in the version."""
+    found = _CHECKED.search(text)
+    node = writer.origin.get(found[1] or found[2]) if found else None
+    if node is None:
+        refuse(f"the graph is no valid model in version {writer.opset}: {shown(text, 400)}")
+    refuse(
+        f"{called(node)} cannot be said in ONNX: in version {writer.opset}, {shown(text, 400)}",
+        "Convert its operands to another dtype before, or choose another version: opset=.",
+    )
 
 
 def _argument_names(f: Any, graph: Graph, inputs: Sequence[Node]) -> dict[Node, str]:

@@ -109,7 +109,7 @@ class Writer:
         self.sized: dict[str, str] = {}
         self.constants: dict[Any, str] = {}
         self.dimensions: dict[str, tuple[str, int]] = {} if outer is None else outer.dimensions
-        # For each ONNX name, the node of the graph that it is the result of.
+        # For the name of each ONNX node, the node of the graph that it is a part of.
         self.origin: dict[str, Node] = {} if outer is None else outer.origin
         self.current: Node | None = None
 
@@ -163,14 +163,14 @@ class Writer:
         while given and not given[-1]:
             given.pop()
         kept = {k: v for k, v in attributes.items() if v is not None}
-        made = self.onnx.helper.make_node(op, given, list(names), name=self.name(f"/{op}"), **kept)
+        own = self.name(f"/{op}")
+        made = self.onnx.helper.make_node(op, given, list(names), name=own, **kept)
         place = None if self.current is None else place_of(self.current)
         if place:
             made.metadata_props.add(key="wengert.source", value=place)
         self.nodes.append(made)
         if self.current is not None:
-            for n in names:
-                self.origin[n] = self.current
+            self.origin[own] = self.current
         return names[0] if results == 1 else names
 
     def cast(self, x: str, dtype: Any) -> str:
@@ -294,14 +294,14 @@ class Writer:
         for node in graph.nodes:
             if node in self.of:
                 continue
-            self.current = node
+            around, self.current = self.current, node
             try:
                 self.of[node] = self._node(node, graph)
             except WengertError as e:
                 text, mend = said(e, 400), str(e).partition("\n")[2]
-                refuse(text if text.startswith("op ") else f"{_called(node)} cannot be said in ONNX: {text}", mend)
+                refuse(text if text.startswith("op ") else f"{called(node)} cannot be said in ONNX: {text}", mend)
             finally:
-                self.current = None
+                self.current = around
         return [self.of[n][0] for n in graph.outputs]
 
     def _node(self, node: Node, graph: Graph) -> tuple[str, ...]:
@@ -407,10 +407,11 @@ def place_of(node: Node) -> str:
 
 def _check_dtype(dtype: DType, node: Node) -> None:
     if dtype.kind == "c":
-        refuse(f"{_called(node)} is of {dtype.name}, and ONNX's operators take no complex numbers")
+        refuse(f"{called(node)} is of {dtype.name}, and ONNX's operators take no complex numbers")
 
 
-def _called(node: Node) -> str:
+def called(node: Node) -> str:
+    """Return what an error calls a node: its op, what that is the derivative of, and the user's line."""
     place, forward = place_of(node), node.differentiated
     of = "" if forward is None else f", in the derivative of {forward[0]!r}"
     return f"op {node.op.name!r}{of}" + (f" at {shown(place, 200)}" if place else "")
@@ -420,9 +421,9 @@ def _no_form(node: Node, opset: int) -> Any:
     op = node.op
     found = _FORMS.get(op.name)
     if found is not None:
-        refuse(f"{_called(node)} is an operator of ONNX since version {found[1]}, and opset={opset}")
+        refuse(f"{called(node)} is an operator of ONNX since version {found[1]}, and opset={opset}")
     why = op.onnx.why if isinstance(op.onnx, Missing) else "it has no form there"
-    refuse(f"{_called(node)} cannot be said in ONNX: {why}", "Write it with other operations, or compute it outside.")
+    refuse(f"{called(node)} cannot be said in ONNX: {why}", "Write it with other operations, or compute it outside.")
 
 
 def product(values: Sequence[Any]) -> Any:
