@@ -37,6 +37,8 @@ REFUSED = {
     "eager": {
         "test_attention_4d_causal_fp16": "two of 192 numbers are off by the last bit of float16, where the sums differ",
         "test_attention_4d_causal_fp16_expanded": "the same",
+        "test_resize_downsample_scales_cubic_align_corners": "2.4 elements of 2, where PyTorch and onnxruntime have 2",
+        "test_resize_downsample_scales_linear_align_corners": "the same",
         "test_squeezenet": ROUNDING,
         "test_training_dropout": "draws by NumPy's old generator, for a seed that means nothing elsewhere",
         "test_training_dropout_default": "the same",

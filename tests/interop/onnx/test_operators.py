@@ -244,3 +244,17 @@ def test_powers_of_integers_are_exact(dtype: str) -> None:
         want.append((value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1))
     for (found,) in both(document, x, k):
         assert found.tolist() == want
+
+
+@pytest.mark.parametrize("scale", [1.7, 2.0, 0.6, 0.3, 3.3])
+def test_aligned_corners_by_scales_that_give_no_whole_size(scale: float) -> None:
+    """The corners of the result are those of the operand; the evaluator divides by 5.8 for 6 elements."""
+    x = np.array([[[0.0, 2, 3, 7]]], np.float32)
+    size = int(4 * scale)
+    document = written(
+        f"g (float[1, 1, 4] x) => (float[1, 1, n] y) {{ s = Constant <value = float[3] {{1.0, 1.0, {scale}}}> () "
+        'y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (x, , s) }'
+    )
+    want = np.interp(np.linspace(0, 3, size), np.arange(4), x[0, 0])
+    for (found,) in both(document, x):
+        np.testing.assert_allclose(found[0, 0], want, rtol=1e-6)

@@ -25,25 +25,27 @@ from .structure import axes_of
 
 
 def _coordinates(mode: str, n: int, out: int, scale: float, roi: tuple[float, float]) -> Any:
-    """Return where the elements of the result lie between those of an operand of `n`."""
+    """Return where the elements of the result lie between those of an operand of `n`.
+
+    The length of the result is a whole number, also where the scale gives none: its corners are those of the operand.
+    """
     at = np.arange(out, dtype=np.float64)
-    whole = scale * n
     if mode == "half_pixel":
         return (at + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return (at + 0.5) / scale - 0.5 if whole > 1 else np.full(out, -0.5)
+        return (at + 0.5) / scale - 0.5 if out > 1 else np.full(out, -0.5)
     if mode == "asymmetric":
         return at / scale
     if mode == "align_corners":
-        return at * (n - 1) / (whole - 1) if whole > 1 else np.zeros(out)
+        return at * (n - 1) / (out - 1) if out > 1 else np.zeros(out)
     if mode == "tf_half_pixel_for_nn":
         return (at + 0.5) / scale
     if mode == "half_pixel_symmetric":
-        return n / 2 * (1 - out / whole) + (at + 0.5) / scale - 0.5
+        return n / 2 * (1 - out / (scale * n)) + (at + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
         start, end = roi
-        if whole > 1:
-            return start * (n - 1) + at * (end - start) * (n - 1) / (whole - 1)
+        if out > 1:
+            return start * (n - 1) + at * (end - start) * (n - 1) / (out - 1)
         return np.full(out, 0.5 * (start + end) * (n - 1))
     refuse(f"coordinate_transformation_mode is {mode!r}")
 
