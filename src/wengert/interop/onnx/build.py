@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import Tensor
+from .demands import demands
 from .errors import OnnxError, refuse, shown, title
 from .program import _ABSENT, Body, Context, Program, Step
 from .registry import TRAINING, Rule, find
 from .schemas import check, newest
 from .told import place_of, stored
-from .values import Known, array_of, element_type, holds, package
+from .values import Known, array_of, element_type, holds, is_floating, numpy_dtype, package
 
 _AI = ("", "ai.onnx")
 _MOST_EXPANSIONS = 200
@@ -45,7 +46,9 @@ class Builder:
         for t in graph.sparse_initializer:
             initial[t.values.name] = self.sparse(t, f"initializer {shown(t.values.name)!r}")
         inputs = [i.name for i in graph.input if scope is not None or i.name not in initial]
-        return inner.build(inputs, [o.name for o in graph.output], graph.node, initial)
+        kinds = {i.name: i.type.tensor_type.elem_type for i in graph.input}
+        floating = [n for n in inputs if kinds[n] and is_floating(numpy_dtype(kinds[n], f"input {shown(n)!r}"))]
+        return inner.build(inputs, [o.name for o in graph.output], graph.node, initial, floating=floating)
 
     def function(self, proto: Any, attributes: Mapping[str, Any], name: str) -> Program:
         """Return the program of a FunctionProto whose attributes are these AttributeProtos."""
@@ -150,8 +153,12 @@ class _Scope:
         nodes: Sequence[Any],
         initial: Mapping[str, Known],
         partial: bool = False,
+        floating: Sequence[str] = (),
     ) -> Program:
-        """Return the program. With `partial` an output that nothing gives is absent, as in functions' definitions."""
+        """Return the program. With `partial` an output that nothing gives is absent, as in functions' definitions.
+
+        The inputs called `floating` have other values in every run, even where shapes depend on them.
+        """
         if len(set(inputs)) != len(inputs):
             refuse(f"{shown(self.name)} names an input twice")
         entered = tuple(self.new(n) for n in inputs)
@@ -167,21 +174,22 @@ class _Scope:
             if found is None:
                 refuse(f"output {shown(name)!r} of {shown(self.name)} is the result of no node")
             ends.append(found)
-        static = self.static()
+        captured = tuple(self.captured.values())
+        asked = demands(self.steps, ends, () if partial else entered, [self.slots[n] for n in floating])
+        given = frozenset((*captured, *entered))
         # What decides shapes in an operator that is expanded by its operands' dtypes is seen only when it runs.
         unseen = {s for step in self.steps if step.generic is not None for s in step.operands}
         weights: list[tuple[int, str]] = []
         for slot, name in loaded.items():
             array = initial[name]
             if (
-                slot in static
+                asked.fixes(slot, given, is_floating(array.dtype))
                 or not _trains(array)
                 or (slot in unseen and array.dtype.kind in "iub" and array.ndim < 2)
             ):
                 self.constants.append((slot, array))
             else:
                 weights.append((slot, self.weight(name, array)))
-        captured = tuple(self.captured.values())
         self.release(frozenset(ends))
         return Program(
             shown(self.name),
@@ -194,7 +202,7 @@ class _Scope:
             self.constants,
             weights,
             self.steps,
-            frozenset(static),
+            asked,
         )
 
     def weight(self, name: str, array: Known) -> str:
@@ -434,27 +442,6 @@ class _Scope:
             return tuple(program.run(given, (), context.run))
 
         return run
-
-    # -- what is known, and when
-
-    def static(self) -> set[int]:
-        """Return the slots whose values decide shapes, from the end to the beginning."""
-        wanted: set[int] = set()
-        for step in reversed(self.steps):
-            rule = step.rule
-            if rule is not None:
-                wanted.update(s for i, s in enumerate(step.operands) if i in rule.static or i in rule.prefers)
-            if step.function is not None:
-                inner = step.function
-                wanted.update(s for s, i in zip(step.operands, inner.inputs) if i in inner.static)
-            for body in step.bodies.values():
-                for outside, inside in zip(body.captured, body.program.captured):
-                    if inside in body.program.static:
-                        wanted.add(outside)
-            if not wanted.isdisjoint(step.results) and not (rule is not None and rule.spec_only):
-                wanted.update(step.operands)
-        wanted.discard(_ABSENT)
-        return wanted
 
     def release(self, kept: frozenset[int]) -> None:
         """Note after which step each slot is not read any more."""

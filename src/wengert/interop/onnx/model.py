@@ -19,7 +19,7 @@ from .build import Builder
 from .document import External, read
 from .errors import OnnxError, refuse, said, shown
 from .program import FAULTS, Program, Run, Step, walk
-from .values import Known, holds, nbytes, numpy_dtype, package, tensor
+from .values import Known, holds, is_floating, nbytes, numpy_dtype, package, tensor
 from .weights import Weights
 
 # A model may use this much, and this many times the bytes of its weights and inputs.
@@ -92,10 +92,7 @@ class Model(Module):
         kinds = Weights(proto)
         for name, array in builder.weights.items():
             self._add(name, array, kinds)
-        static = self._program.static
-        self.static_inputs = tuple(
-            n for n, slot in zip(self._program.input_names, self._program.inputs) if slot in static
-        )
+        self.static_inputs = self._held()
 
     def __getstate__(self) -> dict[str, Any]:
         state = {k: v for k, v in super().__getstate__().items() if k != "_program"}
@@ -138,6 +135,14 @@ class Model(Module):
         self.fingerprint = digest.hexdigest()
         return self
 
+    def _held(self) -> tuple[str, ...]:
+        """Return the names of inputs that decide shapes, or of integers and truths that decide what is done."""
+        asked = self._program.demands
+        at = zip(self.inputs, self._program.inputs)
+        exact = {slot for v, slot in at if v.dtype is not None and not is_floating(v.dtype)}
+        held = asked.needed | (asked.wanted & exact)
+        return tuple(n for n, slot in zip(self._program.input_names, self._program.inputs) if slot in held)
+
     def _add(self, name: str, array: Known, weights: Weights) -> None:
         path = [part or "_" for part in name.split(".")]
         owner: Module = self
@@ -153,8 +158,7 @@ class Model(Module):
         last = path[-1]
         while hasattr(owner, last):
             last += "_"
-        floating = array.dtype.kind in "fc" or array.dtype.name == "bfloat16"
-        if floating and weights.trains(name, array):
+        if is_floating(array.dtype) and weights.trains(name, array):
             owner.register_parameter(last, Parameter(array))
         else:
             owner.register_buffer(last, wg.tensor(array))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -161,6 +161,34 @@ class Context:
         return self.step.bodies[name].program
 
 
+class Demands(NamedTuple):
+    """What a program asks of the values in its slots.
+
+    `needed` are those that decide shapes, with all that they are computed from, `wanted` also what an operator prefers
+    to know, with all of that. `used` are those that outputs are computed from otherwise. `needs` and `preferences` are
+    the same by groups: for each value that may be known beforehand the slots that it is computed from. Those of them
+    that are given from outside say whether it is.
+    """
+
+    needed: frozenset[int] = frozenset()
+    wanted: frozenset[int] = frozenset()
+    used: frozenset[int] = frozenset()
+    needs: tuple[frozenset[int], ...] = ()
+    preferences: tuple[frozenset[int], ...] = ()
+
+    def fixes(self, slot: int, given: frozenset[int], is_floating: bool) -> bool:
+        """Return whether a weight is a constant, of a program that is `given` these slots from outside.
+
+        A floating one may be trained: it is one only where that makes a value known, and not for a mere preference
+        where it goes on to the outputs as well.
+        """
+        if not is_floating:
+            return slot in self.wanted
+        if any(slot in group for group in self.needs):
+            return True
+        return slot not in self.used and any(slot in group and given.isdisjoint(group) for group in self.preferences)
+
+
 @dataclass(slots=True)
 class Program:
     """Steps over slots. `inputs` and `captured` are filled first, then the weights and constants."""
@@ -175,7 +203,7 @@ class Program:
     constants: list[tuple[int, Any]]
     weights: list[tuple[int, str]]
     steps: list[Step]
-    static: frozenset[int] = frozenset()
+    demands: Demands
     # The weights that have become constants, and a slot of each.
     fixed: dict[str, int] = field(default_factory=dict)
 

@@ -57,7 +57,8 @@ def operator(
     ----------
     names: the operators. A rule serves until a later one of the same name.
     static: positions of operands whose values decide shapes or structure: they must be known while tracing.
-    prefers: positions of operands that are better known than computed: weights there are constants.
+    prefers: positions of operands that are better known than computed: weights there are constants where they serve for
+        nothing else.
     raw: whether the rule takes operands as they are.
     draws: whether each run gives other numbers.
     spec_only: whether the result follows from shapes and dtypes alone.

@@ -55,6 +55,11 @@ def holds(dtype: DType) -> bool:
     return dtype in NATIVE or is_bfloat16(dtype)
 
 
+def is_floating(dtype: DType) -> bool:
+    """Return whether values of a dtype may be trained: floating or complex ones."""
+    return dtype.kind in "fc" or dtype.name == "bfloat16"
+
+
 def tensor(value: Any) -> Tensor:
     """Return a value as a tensor; a known array is not copied."""
     if isinstance(value, Tensor):
