@@ -254,6 +254,36 @@ def test_branches_and_loops_are_traced() -> None:
     assert wg.grad(lambda x: wg.sum(m(x)[0]))(wg.ones((2,))).tolist() == [31.0, 31.0]
 
 
+def test_a_constant_count_bounds_a_loop_that_is_traced_from_its_condition_on() -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("Mul", ["s", "half"], ["s2"]),
+            helper.make_node("Greater", ["s2", "one"], ["c2"]),
+        ],
+        "body",
+        [value("i", [], INT), value("c", [], TensorProto.BOOL), value("s")],
+        [value("c2", [], TensorProto.BOOL), value("s2")],
+    )
+    nodes = [
+        helper.make_node("Greater", ["x", "one"], ["start"]),
+        helper.make_node("Loop", ["n", "start", "x"], ["y"], body=body),
+    ]
+    given = {"half": np.float32(0.5), "one": np.float32(1)}
+    for n, slopes in ((30, [1.0, 0.25, 0.0625]), (3, [1.0, 0.25, 0.125])):
+        m = load(model(nodes, [value("x", [])], [value("y", [])], {**given, "n": np.int64(n)}))
+        slope = wg.grad(lambda x: m(x))  # noqa: B023
+        points = wg.tensor([0.5, 3.0, 12.0])
+        assert [slope(x).item() for x in points] == slopes
+        assert [wg.jit(slope)(x).item() for x in points] == slopes
+        assert wg.vmap(slope)(points).tolist() == slopes
+        summed = wg.grad(lambda xs: wg.scan(lambda s, x: (s + m(x), None), wg.tensor(0.0), xs)[0])  # noqa: B023
+        assert wg.jit(summed)(points).tolist() == slopes
+    m = load(model(nodes, [value("x", [])], [value("y", [])], {**given, "n": np.int64(2**63 - 1)}))
+    assert [wg.jit(lambda x: m(x))(x).item() for x in points] == [0.5, 0.75, 0.75]
+    with pytest.raises(wg.GradientError, match="not bounded"):
+        wg.jit(wg.grad(lambda x: m(x)))(points[1])
+
+
 def test_functions_of_the_model_are_called_with_their_attributes() -> None:
     scaled = helper.make_function(
         "here",

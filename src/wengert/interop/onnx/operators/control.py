@@ -75,7 +75,7 @@ def _loop(count: Any = None, condition: Any = None, *states: Any, context: Any) 
     going = True if condition is None else _truth(condition)
     traced = _is_traced((count, condition, *states))
     if going is None or (count is not None and turns is None):
-        return _while(body, count, condition, states, rows)
+        return _while(body, count if turns is None else turns, condition, states, rows)
     if traced and turns is not None and turns > _UNROLLED:
         if condition is not None and _ends_by_value(context):
             return _while(body, turns, condition, states, rows)
