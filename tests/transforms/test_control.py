@@ -258,6 +258,79 @@ def test_only_the_branch_taken_runs() -> None:
     np.testing.assert_array_equal(batch.numpy(), [3.0, 3.0, 0.5])
 
 
+ENGINES = {"eager": lambda f: f, "graph": lambda f: lambda *xs: traced(f, *xs), "jit": wg.jit}
+UNTAKEN = {
+    "cond": lambda x: wg.cond(x > 0, lambda: wg.sqrt(x), lambda: 3 * x),
+    "switch": lambda x: wg.switch((x <= 0).astype(wg.int64), [lambda: wg.log(x), lambda: 3 * x]),
+    "computed before": lambda x: wg.cond(x + 1 > 1, lambda y=2 * x: wg.sqrt(y), lambda: 3 * x),
+    "beside an operand": lambda x: wg.cond(x > 0, lambda v: wg.sqrt(x) * v, lambda v: 3 * v, x),
+    "in a branch": lambda x: wg.cond(
+        x > 0, lambda: wg.cond(x > 1, lambda: wg.sqrt(x), lambda: x), lambda: wg.cond(x > -5, lambda: 3 * x, lambda: x)
+    ),
+    "a loop in a branch": lambda x: wg.cond(
+        x > 0, lambda: wg.fori_loop(0, 2, lambda i, c: c + wg.sqrt(x), 0.0 * x), lambda: 3 * x
+    ),
+    "a gradient in a branch": lambda x: wg.cond(x > 0, lambda: wg.grad(lambda v: v**1.5)(x), lambda: 3 * x),
+    "a map in a branch": lambda x: wg.cond(
+        x > 0, lambda: wg.vmap(lambda v: v * wg.sqrt(x))(wg.ones(2, dtype=F64)).sum(), lambda: 3 * x
+    ),
+    "a checkpoint in a branch": lambda x: wg.cond(x > 0, lambda: wg.checkpoint(wg.sqrt)(x), lambda: 3 * x),
+    "in a loop": lambda x: wg.scan(
+        lambda c, v: (wg.cond(v > 0, lambda: c + wg.sqrt(x), lambda: c + x), None), 0.0 * x, -wg.ones(3, dtype=F64)
+    )[0],
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", UNTAKEN)
+def test_what_a_branch_makes_of_captured_tensors_alone_is_left_with_it(name: str, engine: str) -> None:
+    f, run = UNTAKEN[name], ENGINES[engine]
+    for x in map(t, (-1.0, 0.0)):
+        assert run(wg.grad(f))(x).item() == 3.0
+        assert run(wg.grad(wg.grad(lambda x: f(x) * x)))(x).item() == 6.0
+        assert run(lambda x: wg.jvp(f, (x,), (wg.ones_like(x),))[1])(x).item() == 3.0
+        assert run(lambda x: wg.vmap(wg.grad(f))(x[None])[0])(x).item() == 3.0
+    x = t(0.25)
+    assert run(wg.grad(f))(x).item() == pytest.approx(wg.grad(f)(x).item())
+    assert run(wg.grad(f))(x).item() != 3.0 or name == "in a loop"
+
+
+def test_errors_of_a_branch_that_is_not_taken_are_not_raised() -> None:
+    programs = {
+        "index": lambda x, i: wg.cond(i < 3, lambda: x[i], lambda: x[0] * 0 - 1),
+        "take": lambda x, i: wg.cond(i < 3, lambda: wg.take(x, i[None], axis=0).sum(), lambda: x[0] * 0 - 1),
+        "inverse": lambda x, i: wg.cond(
+            i < 3, lambda: wg.linalg.inv(wg.outer(x, x) + (5.0 - i) * wg.eye(3)).sum(), lambda: x[0] * 0 - 1
+        ),
+    }
+    x = wg.tensor([1.0, 2.0, 3.0])
+    for f in programs.values():
+        graph, compiled = wg.graph(f)(x, wg.asarray(0)), wg.jit(f)
+        for run in (graph, compiled):
+            assert run(x, wg.asarray(1)).item() == pytest.approx(f(x, wg.asarray(1)).item(), rel=1e-4)
+            assert run(x, wg.asarray(5)).item() == -1.0
+    for run in (wg.graph(programs["index"])(x, wg.asarray(0)), wg.jit(programs["index"])):
+        with pytest.raises(wg.RangeError):
+            run(x, wg.asarray(-9))
+
+
+def test_branches_share_what_they_capture() -> None:
+    def f(x, y):
+        return wg.cond(x.sum() > 0, lambda: wg.sqrt(x) * y, lambda: 3 * x)
+
+    graph = wg.graph(f)(wg.spec((3,)), wg.spec(()))
+    (choice,) = graph.find("switch")
+    assert choice.inputs[1:] == tuple(graph.inputs)
+    assert not graph.find("sqrt")
+    assert [len(g.find("sqrt")) for g in choice.attrs["branches"]] == [0, 1]
+
+
+def test_a_scan_over_no_rows_computes_nothing_of_its_body() -> None:
+    for run in ENGINES.values():
+        g = run(wg.grad(lambda w: wg.scan(lambda c, v: (c + wg.sqrt(w) * v, c), w * 0, wg.zeros(0, dtype=F64))[0]))
+        assert g(t(0.0)).item() == 0.0
+
+
 def test_an_index_outside_goes_to_the_nearest_branch() -> None:
     branches = [lambda: 0.0, lambda: 1.0, lambda: 2.0]
     for index, expected in [(-5, 0.0), (1, 1.0), (9, 2.0)]:

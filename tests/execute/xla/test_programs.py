@@ -191,6 +191,15 @@ def test_integer_powers_wrap(dtype: str) -> None:
     np.testing.assert_array_equal(on_xla(lambda n: 3**n)(wg.tensor(exponent)).numpy(), np.array(3, dtype) ** exponent)
 
 
+def test_a_branch_that_is_not_taken_computes_nothing() -> None:
+    g = on_xla(wg.grad(lambda x: wg.cond(x > 0, lambda: wg.sqrt(x), lambda: 3 * x)))
+    assert [g(wg.tensor(x)).item() for x in (-1.0, 0.0, 0.25)] == [3.0, 3.0, 1.0]
+    picked = on_xla(lambda x, i: wg.cond(i < 3, lambda: x[i], lambda: x[0] * 0 - 1))
+    assert [picked(wg.ones(3), wg.asarray(i)).item() for i in (1, 5)] == [1.0, -1.0]
+    with pytest.raises(wg.RangeError):
+        picked(wg.ones(3), wg.asarray(-9))
+
+
 # -- what is found again by being equal
 
 

@@ -335,7 +335,7 @@ def planted(operator: str, **attributes: Any) -> tuple[Any, int]:
         ("argmax", planted("ArgMin", axis=-1, keepdims=0), lambda x: wg.argmax(x * 1.5, -1), (3, 4), "argmax"),
         ("log", planted("Neg"), lambda x: wg.exp(wg.log(-x)), (3,), "log"),
         ("sin", planted("Cos"), lambda x: wg.scan(lambda c, r: (wg.sin(c) + r, c), x[0], x)[0] * 2, (3,), "scan"),
-        ("sin", planted("Cos"), lambda x: wg.cond(wg.sum(x) > 0, lambda: wg.sin(x), lambda: x) + 1, (3,), "sin"),
+        ("sin", planted("Cos"), lambda x: wg.cond(wg.sum(x) > 0, lambda: wg.sin(x), lambda: x) + 1, (3,), "switch"),
         ("tanh", planted("Sinh"), lambda x: wg.tanh(x), (3,), "tanh"),
     ],
 )  # fmt: skip

@@ -104,13 +104,13 @@ def _scalar(t: Tensor) -> Tensor:
 
 
 def _choose(what: str, index: Tensor, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
-    inputs, opened = _alike(what, *_traced(branches, operands))
+    inputs, opened = _alike(what, *_traced(branches, operands, whole=True))
     structure = opened[0].structure
     graphs, captured = siblings(opened, len(inputs))
     common = [_common(what, i, outs) for i, outs in enumerate(zip(*(o.outs for o in opened), strict=True))]
     if any([n.spec for n in g.outputs] != common for g in graphs):
         cast_to = [_casting(fn, common) for fn in branches]
-        inputs, opened = _alike(what, *_traced(cast_to, operands))
+        inputs, opened = _alike(what, *_traced(cast_to, operands, whole=True))
         graphs, captured = siblings(opened, len(inputs))
     outs = SWITCH.front(index, *[_wide(t) for t in (*inputs, *captured)], branches=tuple(graphs))
     numbers = [all(type(t) is WeakTensor for t in outs) for outs in zip(*(o.outs for o in opened), strict=True)]
@@ -156,8 +156,10 @@ def _casting(fn: Callable[..., Any], specs: Sequence[Spec]) -> Callable[..., Any
     return cast
 
 
-def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[list[Tensor], list[OpenTrace]]:
-    """Return the tensors among the arguments, and the functions traced on them."""
+def _traced(
+    fns: Sequence[Callable[..., Any]], args: tuple[Any, ...], whole: bool = False
+) -> tuple[list[Tensor], list[OpenTrace]]:
+    """Return the tensors among the arguments, and the functions traced on them (see :func:`open_trace`)."""
     leaves, structure = tree.flatten(tuple(args))
     tensors = [_operand(leaf) for leaf in leaves]
     inputs = [t for t in tensors if t is not None]
@@ -169,7 +171,7 @@ def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[l
 
     specs, tracked = [t.spec for t in inputs], [t.requires_grad for t in inputs]
     numbers = [type(t) is WeakTensor for t in inputs]
-    return inputs, [open_trace(fn, specs, arguments, tracked, numbers) for fn in fns]
+    return inputs, [open_trace(fn, specs, arguments, tracked, numbers, whole) for fn in fns]
 
 
 def _operand(leaf: Any) -> Tensor | None:
@@ -341,7 +343,7 @@ def partial_scan(
 
 def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, iterations: Any) -> tuple[Any, Any]:
     first = tree.map(lambda x: filled(0, spec_of(x.shape[1:], x.dtype)), rows)
-    carry, opened = _settled(fn, carry, (first,), 2)
+    carry, opened = _settled(fn, carry, (first,), 2, whole=not count)
     states = tree.leaves(carry)
     graph, captured = opened.close()
     sequences = tree.leaves(rows)
@@ -479,10 +481,12 @@ def _tuple_of(spec: Any) -> str:
     return f"({', '.join(str(n) for n in spec.shape)}{',' if len(spec.shape) == 1 else ''})"
 
 
-def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int) -> tuple[Any, OpenTrace]:
+def _settled(
+    fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int, whole: bool = False
+) -> tuple[Any, OpenTrace]:
     """Return a loop's body traced, with the numbers of the first state in the dtypes that it gives them."""
     for _ in range(2):
-        _, (opened,) = _traced([fn], (carry, *args))
+        _, (opened,) = _traced([fn], (carry, *args), whole)
         structure = opened.structure
         if parts == 2 and (structure.kind is not tuple or len(structure.children) != 2):
             fail(GraphError, f"scan: a step returned {structure}", "It must return a pair (carry, y).")

@@ -17,7 +17,7 @@ from ...core.graph.evaluate import run
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import input_node
 from ...core.mode import get_mode
-from ...core.node import EMPTY_ATTRS
+from ...core.node import EMPTY_ATTRS, Node
 from ...core.ops.op import TABLE, Call, Joint, Op
 from ...core.ops.record import bind
 from ...core.spec import Spec, int64, spec_of
@@ -29,25 +29,23 @@ from ..tracing.replay import replay
 # -- graphs that share their inputs
 
 
-def widened(graph: Graph, own: int, before: Sequence[Tensor], after: Sequence[Tensor]) -> Graph:
-    """Return a graph that also takes, and ignores, what its siblings capture.
-
-    `own` inputs are the arguments; `before` and `after` stand around what it captures itself.
-    """
-    first = [input_node(t.spec) for t in before]
-    last = [input_node(t.spec) for t in after]
-    return Graph(graph.outputs, [*graph.inputs[:own], *first, *graph.inputs[own:], *last], graph.name)
-
-
 def siblings(opened: Sequence[OpenTrace], own: int) -> tuple[list[Graph], list[Tensor]]:
-    """Return the graphs of several functions of the same arguments, with the same inputs, and what they capture."""
+    """Return the graphs of several functions of the same arguments, with the same inputs, and what they capture.
+
+    The first `own` inputs are the arguments. What several of them capture is one input.
+    """
     parts = [o.close() for o in opened]
+    shared: dict[Any, Tensor] = {}
+    found: list[dict[Any, Node]] = []
+    for graph, captured in parts:
+        places = {(id(t) if t.node is None else t.node, type(t), t.spec): t for t in captured}
+        found.append(dict(zip(places, graph.inputs[own:], strict=True)))
+        shared.update(places)
     graphs = []
-    for i, (graph, _) in enumerate(parts):
-        before = [t for _, captured in parts[:i] for t in captured]
-        after = [t for _, captured in parts[i + 1 :] for t in captured]
-        graphs.append(widened(graph, own, before, after))
-    return graphs, [t for _, captured in parts for t in captured]
+    for (graph, _), inputs in zip(parts, found, strict=True):
+        others = [inputs[k] if k in inputs else input_node(t.spec) for k, t in shared.items()]
+        graphs.append(Graph(graph.outputs, [*graph.inputs[:own], *others], graph.name))
+    return graphs, list(shared.values())
 
 
 # -- the ops

@@ -3,7 +3,7 @@
 `wg.graph` closes a whole program. A transform that traces (vmap, a loop's body) meets tensors of the
 program around: tracked ones, whose gradients must go on, and abstract ones of an outer trace. They
 become inputs of the inner graph, and whatever of the inner program does not depend on its
-arguments is not traced at all.
+arguments is not traced at all. A branch, which may never run, keeps what it makes of abstract ones alone too.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .trace import as_result
 class OpenTrace:
     """A function that ran on abstract tensors in the midst of a computation.
 
-    `inside` has the recorded nodes that depend on the arguments, each after what it depends on.
-    `fixed` has the results that do not depend on them, by position.
+    `inside` has the recorded nodes that depend on the arguments (of a whole trace, all of its own), each after what it
+    depends on. `fixed` has the other results, by position.
     """
 
     def __init__(
@@ -123,10 +123,12 @@ def open_trace(
     arguments: Callable[[Sequence[Tensor]], tuple[tuple[Any, ...], Mapping[str, Any]]],
     tracked: Sequence[bool] | None = None,
     numbers: Sequence[bool] | None = None,
+    whole: bool = False,
 ) -> OpenTrace:
     """Run `fn` on abstract tensors of `specs`, which `arguments` arranges as its arguments.
 
-    `tracked` says which of them gradients will be asked for, `numbers` which stand for Python numbers.
+    `tracked` says which of them gradients will be asked for, `numbers` which stand for Python numbers. A `whole`
+    trace keeps what `fn` computes of abstract tensors from outside alone: it may never run.
     """
     name = getattr(fn, "__name__", type(fn).__name__)
     inputs = [abstract_input(s, "", bool(tracked and tracked[i])) for i, s in enumerate(specs)]
@@ -152,7 +154,7 @@ def open_trace(
     if outer.grad:
         outs = list(map(resumed, outs))
     refuse_hooks([o.node for o in outs if o.node is not None and o.is_abstract and o.requires_grad], name)
-    inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
+    inside = _inside(outs, {t.node for t in inputs}, mark, whole)  # type: ignore[misc]
     return OpenTrace(name, inputs, outs, inside, structure)
 
 
@@ -176,8 +178,11 @@ def _entries(node: Node) -> Iterator[tuple[Node, Tensor | None]]:
             yield entry, value if isinstance(value, Tensor) and not value.is_abstract else None
 
 
-def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope) -> dict[Node, None]:
-    """Return the nodes that depend on the inputs, or on numbers drawn in the trace, in topological order."""
+def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope, whole: bool) -> dict[Node, None]:
+    """Return the nodes that depend on the inputs, or on numbers drawn in the trace, in topological order.
+
+    Of a `whole` trace these are all nodes that were recorded in it.
+    """
     inside: dict[Node, None] = dict.fromkeys(inputs)
     seen: set[Node] = set(inputs)
     for out in outs:
@@ -195,7 +200,7 @@ def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope) -> dict[Node
             else:
                 stack.pop()
                 # What the trace records of constants alone is its own too: numbers drawn, what ranks say to each other.
-                alone = node.op.kind == "source" or node.op.draws or "collective" in node.op.facets
+                alone = whole or node.op.kind == "source" or node.op.draws or "collective" in node.op.facets
                 own = alone and _under(node.scope, mark)
                 if own or any(v is None and e in inside for e, v in _entries(node)):
                     inside[node] = None
