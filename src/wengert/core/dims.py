@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NoReturn
 
 from .errors import GraphError, fail
@@ -51,11 +52,10 @@ class Dim:
         """Return whether the formula shows that the size is never negative: nothing is taken off in it."""
         return _is_natural(self.terms)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
+    # What is compared with no number, such as a tensor, compares by itself.
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __eq__(self, other: object) -> Any:
+        return self.terms == other.terms if isinstance(other, Dim) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
@@ -68,17 +68,17 @@ class Dim:
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)
 
-    def __lt__(self, other: Any) -> bool:
-        return bool(_value(self.terms, None) < _value(_terms(other), None))
+    def __lt__(self, other: Any) -> Any:
+        return _value(self.terms, None) < _value(_terms(other), None) if _is_number(other) else NotImplemented
 
-    def __gt__(self, other: Any) -> bool:
-        return bool(_value(self.terms, None) > _value(_terms(other), None))
+    def __gt__(self, other: Any) -> Any:
+        return _value(self.terms, None) > _value(_terms(other), None) if _is_number(other) else NotImplemented
 
-    def __le__(self, other: Any) -> bool:
-        return bool(self == other or self < other)
+    def __le__(self, other: Any) -> Any:
+        return self == other or self < other if _is_number(other) else NotImplemented
 
-    def __ge__(self, other: Any) -> bool:
-        return bool(self == other or self > other)
+    def __ge__(self, other: Any) -> Any:
+        return self == other or self > other if _is_number(other) else NotImplemented
 
     def __add__(self, other: Any) -> Any:
         return _made(_sum(self.terms, _terms(other))) if isinstance(other, _SIZES) else NotImplemented
@@ -172,6 +172,10 @@ Terms = Mapping[Monomial, int]
 
 def _value(terms: Terms, sizes: Mapping[str, int] | None) -> int:
     return sum(k * math.prod(a.value(sizes) for a in monomial) for monomial, k in terms.items())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (Dim, Real))
 
 
 def _is_natural(terms: Terms) -> bool:

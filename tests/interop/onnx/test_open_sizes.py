@@ -71,6 +71,13 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "slices": lambda x: (x[1:], x[:-1], x[::-1], x[-2:], x[:2], x[1:-1], x[-1], x[None, 1, None], x[x.shape[0] // 2 :]),
     "slices of nothing": lambda x: (x[4:2], wg.sum(x[-2:-4]), x[2:4:-1], wg.grad(lambda v: wg.sum(v[4:2]) + v[0])(x)),
     "slices by steps": lambda x: (x[::2], x[1::3], x[:-2:-1], x[::-2]),
+    "comparisons with a size": lambda x: (
+        wg.arange(5) < x.shape[0],
+        x.shape[0] <= wg.arange(5),
+        wg.asarray([4]) == x.shape[0],
+        wg.asarray(4) != x.shape[0],
+        x.shape[0] > x,
+    ),
     "roll": lambda x: (wg.roll(x, 1), wg.roll(x, 3), wg.roll(x, -5)),
     "split": lambda x: wg.split(wg.tile(x, 2), x.shape[0]),
     "a size as an index": lambda x: x[x.shape[0] - 1],
@@ -341,3 +348,15 @@ def test_an_open_axis_that_is_resized_is_refused() -> None:
     )
     with pytest.raises(wg.interop.onnx.OnnxError, match="axis 2, of the open size h, is resized"):
         wg.graph(wg.interop.onnx.load(document))(wg.spec((1, 1, "h", 3)))
+
+
+def test_known_places_outside_of_an_axis_that_turns_out_shorter_are_refused() -> None:
+    document = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2, m] x, float[1, 1] u) => (float[2, m] y) '
+        "{ i = Constant <value = int64[1, 1] {4}> () y = ScatterElements <axis = 1> (x, i, u) }"
+    )
+    x = wg.placeholder((2, "m"), name="x")
+    compiled = wg.function([x], wg.interop.onnx.load(document)(x, wg.ones((1, 1))))
+    assert compiled(wg.zeros((2, 5))).tolist() == [[0, 0, 0, 0, 1], [0] * 5]
+    with pytest.raises(wg.RangeError):
+        compiled(wg.zeros((2, 3)))

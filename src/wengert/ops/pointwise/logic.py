@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dims import Dim
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import METHODS, elementwise, public
 from ...core.ops.facets import Form, Infix, Latex
@@ -133,7 +134,7 @@ greater_equal = elementwise(
     algebra=Algebra(negation="less"),
 )
 
-_COMPARABLE = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+_COMPARABLE = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple, Dim)
 
 
 def _operator(op: Op, symbol: str) -> Callable[[Any, Any], Any]:

@@ -71,7 +71,7 @@ def _flat_places(indices: list[Any], shape: tuple[int, ...]) -> Any:
     """
     flat, outside = wg.zeros((), dtype=wg.int64), None
     for place, size in zip(indices, shape):
-        if place.is_abstract:
+        if place.is_abstract or isinstance(size, Dim):
             beyond = wg.logical_or(place < -size, place >= size)
             outside = beyond if outside is None else wg.logical_or(outside, beyond)
         flat = flat * size + wg.where(place < 0, place + size, place)
