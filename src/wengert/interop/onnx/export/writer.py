@@ -253,7 +253,7 @@ class Writer:
             return self.sized[key]
         total = ""
         for monomial, factor in dim.terms.items():
-            part = self.ints([factor])
+            part = "" if monomial and factor == 1 else self.ints([factor])
             for atom in monomial:
                 part = self("Mul", part, self._atom(atom)) if part else self._atom(atom)
             total = self("Add", total, part) if total else part
