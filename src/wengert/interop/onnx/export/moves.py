@@ -172,11 +172,9 @@ def _triangle(g: Writer, n: Call, x: str) -> str:
     if g.opset < 14:
         rows, columns = n.shape[-2:]
         below = g("Add", g("Unsqueeze", g.places(rows), g.ints([1])), g.const(n["k"], np.int64))
-        over = g("Greater", g.places(columns), below)
-        zero = g.like(0, n.dtype)
-        if not upper:
-            return str(g("Where", over, zero, x))
-        return str(g("Where", g("Or", over, g("Equal", g.places(columns), below)), x, zero))
+        places = g.places(columns)
+        kept = g("Not", g("Less" if upper else "Greater", places, below))
+        return str(g("And", kept, x) if n.dtype.kind == "b" else g("Where", kept, x, g.like(0, n.dtype)))
     if n.dtype.kind == "b":
         return g.cast(g("Trilu", g.cast(x, np.int64), g.const(n["k"], np.int64), upper=int(upper)), np.bool_)
     return str(g("Trilu", x, g.const(n["k"], np.int64), upper=int(upper)))
