@@ -182,13 +182,13 @@ def test_an_index_is_checked_once_so_that_a_step_writes_where_its_state_stood() 
         opt.zero_grad()
         return value
 
-    index = wg.tensor([[3, 1, 3], [0, -1, 49]])
+    index = wg.tensor([[3, 1, 3], [0, 7, 49]])
     found = [float(step(index)) for _ in range(6)]
     assert found == sorted(found, reverse=True)
     assert step.memory.outputs < 50  # the value and the count of steps: nothing of a table's size
     before = tables[0].weight.detach().numpy().copy()
-    for wrong in ([[3, 1, 3], [0, -51, 49]], [[50, 1, 3], [0, 1, 49]]):
-        with pytest.raises(RangeError, match="out of range"):
+    for wrong in ([[3, 1, 3], [0, -1, 49]], [[50, 1, 3], [0, 1, 49]]):
+        with pytest.raises(RangeError, match="in a table of 50 rows"):
             step(wg.tensor(wrong))
     assert (tables[0].weight.detach().numpy() == before).all()
 
@@ -250,3 +250,29 @@ def test_big_rows_and_many_rows() -> None:
 def test_nodes_are_those_of_traced_programs() -> None:
     g = wg.graph(lambda w, i: wg.torch.embedding(w, i))(wg.spec((5, 4)), wg.spec((3,), wg.int64))
     assert node_of("index", [np.ones((5, 4), "f4"), np.arange(3)], {"axis": -2}).op is g.outputs[0].op
+
+
+@pytest.mark.parametrize("run", ["jit", "vmap", "graph"])
+@pytest.mark.parametrize("bad", [-1, -3, -4, 3])
+def test_ids_of_a_table_do_not_count_from_the_end(run: str, bad: int) -> None:
+    """The compiled check is that of eager execution, whose message it has; gradients go nowhere."""
+    table = wg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    runs: dict[str, Any] = {"jit": wg.jit, "vmap": wg.vmap, "graph": lambda f: wg.graph(f)(wg.spec((2,), wg.int64))}
+    lookup = runs[run](lambda i: wg.nn.functional.embedding(i, table))
+    assert lookup(wg.tensor([2, 0])).tolist() == [[5.0, 6.0], [1.0, 2.0]]
+    with pytest.raises(wg.RangeError, match=f"embedding: id {bad} in a table of 3 rows"):
+        lookup(wg.tensor([0, bad]))
+    gradient = wg.jit(wg.grad(lambda table, i: wg.nn.functional.embedding(i, table).sum()))
+    with pytest.raises(wg.RangeError, match=f"embedding: id {bad} in a table of 3 rows"):
+        gradient(table, wg.tensor([0, bad]))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+def test_ids_of_any_integer_dtype(dtype: str) -> None:
+    table = wg.arange(600.0).reshape(300, 2)
+    lookup = wg.jit(lambda i, table: wg.nn.functional.embedding(i, table))
+    ids = wg.tensor(np.array([100, 0], dtype))
+    assert lookup(ids, table).tolist() == [[200.0, 201.0], [0.0, 1.0]]
+    for bad in (100, *([-1] if dtype.startswith("int") else [])):
+        with pytest.raises(wg.RangeError):
+            lookup(wg.tensor(np.array([bad, 0], dtype)), table[:3])

@@ -209,7 +209,7 @@ FUNCTIONS = {
     "xlog1py", "xlogy",
 }  # fmt: skip
 # What is checked apart from being computed: see test_checks.
-INDICES = {"class_index", "place", "probability"}
+INDICES = {"class_index", "place", "probability", "row_index"}
 # Functions that are sums of many terms, with intervals of their arguments: see test_sums_of_many_terms.
 SUMS: dict[str, list[tuple[tuple[float, float], ...]]] = {
     "betainc": [((0.1, 5), (0.1, 5), (0, 1)), ((20, 900), (30, 900), (0, 1)), ((1e-3, 1), (1, 1e3), (0, 1e-2))],

@@ -200,6 +200,16 @@ def test_a_branch_that_is_not_taken_computes_nothing() -> None:
         picked(wg.ones(3), wg.asarray(-9))
 
 
+def test_ids_of_a_table_do_not_count_from_the_end() -> None:
+    lookup = on_xla(lambda i, table: wg.nn.functional.embedding(i, table))
+    computed = on_xla(lambda i, table: wg.nn.functional.embedding(i - 1, table))
+    table = wg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    assert lookup(wg.tensor([2, 0]), table).tolist() == [[5.0, 6.0], [1.0, 2.0]]
+    for f, bad in ((lookup, -2), (lookup, 3), (computed, 0), (computed, 4)):
+        with pytest.raises(wg.RangeError, match="in a table of 3 rows"):
+            f(wg.tensor([1, bad]), table)
+
+
 # -- what is found again by being equal
 
 

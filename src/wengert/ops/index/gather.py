@@ -10,7 +10,7 @@ import numpy as np
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ...core.ops.declare import op, public
 from ...core.ops.facets import Form, Role
-from ...core.ops.op import Call, Linear, NoDerivative, Op
+from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
 from ...core.spec import (
@@ -227,6 +227,32 @@ def _check_ids(what: str, ids: Any, count: int, table: str) -> None:
         )
 
 
+def _row_index(ids: Any, rows: int) -> Any:
+    if ids.size:
+        _check_ids("embedding: id", ids, rows, f"a table of {rows} rows")
+    return np.array(ids)
+
+
+row_index_op: Op = op(
+    "row_index(ids: integer; rows)",
+    _row_index,
+    infer=lambda ids, **_: ids,
+    facts={"ids": INDEX},
+    doc="Ids of a table's rows, each checked to be one: negative ones do not count from the end.",
+    layout="()->()",
+    samples=lambda rng: [
+        Call((rng.integers(0, 4, (2, 3)),), {"rows": 4}),
+        Call((np.array([2, 0]),), {"rows": 3}),
+        Call((np.array(1, np.int8),), {"rows": 300}),
+    ],
+    reference=lambda ids, rows: ids,
+    onnx=Missing("ONNX's Gather takes ids as they are"),
+    cost=0,
+    role=Role.BY_ELEMENT,
+    bound="rows",
+)
+
+
 @public(home="torch")
 def embedding(weight: Any, indices: Any) -> Tensor:
     """Return the rows of a table that ids name: `weight[indices]`.
@@ -250,6 +276,8 @@ def embedding(weight: Any, indices: Any) -> Tensor:
     rows = weight.shape[0]
     if ids._data is not None and ids.size:
         _check_ids("embedding: id", ids._data, rows, f"a table of {rows} rows, {show(weight.shape, weight.dtype)}")
+    elif ids.is_abstract and ids.dtype.kind == "i":
+        ids = row_index_op.front(ids, rows=rows)  # the index alone would count negative ones from the end
     out: Tensor = bind(index_op, (weight, ids), {"axis": -2})
     return out
 

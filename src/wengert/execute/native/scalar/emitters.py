@@ -486,6 +486,12 @@ def _class_index(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(b.icmp("eq", x, b.const(x.type, left_out)), b.const(x.type, 0), x)
 
 
+@_emits("row_index", "iu")
+def _row_index(b: Builder, node: Node, args: Sequence[Value]) -> Value:
+    """Return the id; the check reports what is no row."""
+    return args[0]
+
+
 @_emits("place", "iu")
 def _place(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     """Return an index that may count from the end, counted from the start; -1 where it is no place."""
@@ -503,6 +509,7 @@ _CODE_ATTRS: dict[str, tuple[str, ...]] = {
     "place": (),
     "probability": (),
     "class_index": ("ignore_index",),
+    "row_index": (),
 }
 
 

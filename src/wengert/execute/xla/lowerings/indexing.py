@@ -32,6 +32,12 @@ def _key(axis: int, places: Sequence[Any]) -> tuple[Any, ...]:
     return (..., *places, *[slice(None)] * (-axis - len(places)))
 
 
+@lowers("row_index")
+def _row_index(t: Trace, node: Node, ids: Any) -> Any:
+    t.check_integers(node.inputs[0], ids, 0, node.attrs["rows"])
+    return ids
+
+
 @lowers("index")
 def _index(t: Trace, node: Node, x: Any, *indices: Any) -> Any:
     axis = node.attrs["axis"]

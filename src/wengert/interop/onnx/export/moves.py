@@ -353,6 +353,12 @@ def _flat(g: Writer, indices: list[str], sizes: Any) -> str:
     return total
 
 
+@form("row_index")
+def _row_index(g: Writer, n: Call, ids: str) -> str:
+    # That they are rows is not checked: where one is read, a runtime refuses most of what lies outside.
+    return ids
+
+
 @form("index")
 def _index(g: Writer, n: Call, x: str, *indices: str) -> str:
     shape = n.operand(0).shape
