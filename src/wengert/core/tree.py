@@ -14,6 +14,7 @@ __all__ = [
     "Structure",
     "arranged",
     "flatten",
+    "flatten_whole",
     "leaves",
     "map",
     "pair",
@@ -139,6 +140,11 @@ def flatten_whole(pytree: Any) -> tuple[list[Any], Structure]:
 
     Of a module those are its buffers, frozen parameters and tensors in plain containers. Such a structure may outlive
     the values that the pytree had: what it builds shares nothing with that pytree but plain objects.
+
+    >>> import wengert as wg
+    >>> norm = wg.nn.BatchNorm1d(3)  # two parameters and three buffers
+    >>> len(wg.tree.flatten(norm)[0]), len(wg.tree.flatten_whole(norm)[0])
+    (2, 5)
     """
     leaves: list[Any] = []
     structure = _flatten_into(leaves, pytree, None, _registered_whole)

@@ -162,7 +162,7 @@ class Context:
 
 
 class Demands(NamedTuple):
-    """What a program asks of the values in its slots.
+    """The demands of a program on the values in its slots.
 
     `needed` are those that decide shapes, with all that they are computed from, `wanted` also what an operator prefers
     to know, with all of that. `used` are those that outputs are computed from otherwise. `needs` and `preferences` are
