@@ -52,7 +52,8 @@ class Compiled:
             if self.fullgraph:
                 raise
             found = self.fn(*args, **kwargs)  # what is wrong with it in any case, it says itself
-            if e.is_of_first_call:
+            self._traces_in_a_row += 1
+            if e.is_of_first_call and self._traces_in_a_row < _MOST_TRACES:
                 return found
             self._give_up(str(e).partition("\n")[0])
             return found

@@ -337,26 +337,13 @@ class Optimizer(plain.Optimizer):
         # A rule of the user's: all that its step may read and write.
         cells = []
         state = getattr(self, "state", {})
-        for i, group in enumerate(getattr(self, "param_groups", ())):
+        for group in getattr(self, "param_groups", ()):
             cells += [OptionCell(group, name) for name, value in group.items() if type(value) is float]
-            cells += [ItemCell(group, name, np.dtype(int)) for name in self._counted_options(i, group)]
             for p in group["params"]:
                 cells.append(TensorCell(p))
                 if isinstance(state.get(p), dict):
                     cells += _cells_of(state[p])
         return cells
-
-    def _counted_options(self, i: int, group: Group) -> list[str]:
-        """Return the whole numbers of a group that were others before, as the steps that a program counts there.
-
-        Any other is a constant of a trace: a size, a number of turns.
-        """
-        seen: dict[tuple[int, str], int] = self.__dict__.setdefault("_whole", {})
-        counted: set[tuple[int, str]] = self.__dict__.setdefault("_moving", set())
-        for name, value in group.items():
-            if type(value) is int and seen.setdefault((i, name), value) != value:
-                counted.add((i, name))
-        return [name for name, value in group.items() if type(value) is int and (i, name) in counted]
 
     def _option_cells(self, group: Group, name: str) -> Iterable[Cell]:
         value = group[name]
@@ -427,7 +414,7 @@ class Optimizer(plain.Optimizer):
     # -- state
 
     def __getstate__(self) -> dict[str, Any]:
-        left = ("_hooks", "_stepping", "_whole", "_moving")
+        left = ("_hooks", "_stepping")
         return {k: v for k, v in super().__getstate__().items() if k not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
