@@ -150,9 +150,9 @@ class _Run:
         threads = [
             threading.Thread(target=copy_context().run, args=(self._work, w), daemon=True) for w in range(self.workers)
         ]
-        for t in threads:
-            t.start()
         try:
+            for t in threads:
+                t.start()
             with self.changed:
                 while self.left and self.error is None:
                     # A timeout lets Ctrl-C through on every platform.
@@ -162,7 +162,8 @@ class _Run:
                 self.stopped = True
                 self.changed.notify_all()
             for t in threads:
-                t.join()
+                if t.ident is not None:  # where Ctrl-C came while they were started
+                    t.join()
         self.seconds = time.perf_counter() - self.started
         if self.failed is not None:
             # Once more on the caller's thread, whose stack says where in the program the run began.
