@@ -14,6 +14,7 @@ import numpy as np
 
 from .errors import GraphError, WengertError, error, fail
 from .spec import DType, Shape, Spec, spec_of
+from .storage import leave
 
 # What a value is asked for by who writes it to a file.
 SAVING = "saving"
@@ -281,6 +282,7 @@ def move_(x: Any, place: str) -> None:
     """Move a tensor's value, and its gradient's, to a device; the object stays the one that others refer to."""
     if x._data is not None and place_of(x) != place:
         data = moved(x._data, place)
+        leave(x)
         x._data, x._spec = data, data.spec if isinstance(data, Elsewhere) else spec_of(data.shape, data.dtype)
     if x.grad is not None:
         move_(x.grad, place)

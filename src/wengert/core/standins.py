@@ -29,6 +29,7 @@ from .spec import (
     spec_of,
 )
 from .state.capture import note_write
+from .storage import leave
 from .tensor import Tensor, abstract, bind_detach, leaf_node, like, new, wrap
 
 # The dtype of Python's own arithmetic, by category.
@@ -87,7 +88,7 @@ def weak(x: Tensor) -> WeakTensor:
     """Return a tensor of Python numbers' dtype as one that takes the dtype of its other operand."""
     out = new(WeakTensor)
     out._data, out.node = x._data, x.node
-    out._base = None if x._base is None else (*x._base,)  # an entry of its own: these are counted
+    out._base = x._base if type(x._base) is tuple else None
     return out
 
 
@@ -123,6 +124,7 @@ def replace(t: Tensor, value: Tensor) -> None:
         become(t, bind_detach(value))
         return
     note_write(t, False)
+    leave(t)
     node = leaf_node(t, value._data) if t.node is not None and t.node.op is LEAF else None
     t._data, t.node = value._data, node
     if not t.is_weak:

@@ -19,11 +19,11 @@ from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, use
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .ops.op import LEAF, TABLE
-from .references import Apart
 from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
+from .storage import join, read, window_of
 
 Scalar = bool | int | float | complex
 
@@ -59,14 +59,18 @@ class Tensor(Methods):
 
     # `_spec` is set where there is a buffer: its absence sends an operation on abstract tensors
     # from the fast path to the general one at no cost to the others.
-    __slots__ = ("_data", "_spec", "node", "_grad", "_base", "__weakref__")
+    __slots__ = ("_data", "_spec", "node", "_grad", "_base", "_window", "__weakref__")
 
     # An array, exactly an ndarray, also where it has no axes: native code reads it as one. None: abstract.
+    # Whoever reads it may keep it: see :mod:`wengert.core.storage` for where it is while it is written in place.
     _data: Any
     _spec: Spec
     node: Node | None
     _grad: Any  # a tensor, None, or what is Unread
-    _base: Any  # of a value taken from another tensor, how (see `taken_from`); None for others
+    # In a namespace with views, what a tensor shares memory by: a `Storage` or a `Branch` of one. Elsewhere how a value
+    # was taken from another tensor (see `taken_from`), or the storage of one that is written to part by part.
+    _base: Any
+    _window: Any  # of a member of a storage that has its memory alone, the array in it
 
     __array_priority__ = 1000.0
 
@@ -75,6 +79,9 @@ class Tensor(Methods):
 
     # True for a weak tensor, a Python number that takes the dtype of its other operand.
     is_weak = False
+
+    # True for another name of a tensor, its `owner`.
+    is_name = False
 
     # In a namespace where writes to what was taken from a tensor reach it, what carries them there, and where indices
     # mean something else, what reads them. None: such writes are refused, and indices are NumPy's.
@@ -102,12 +109,21 @@ class Tensor(Methods):
         if requires_grad:
             self.requires_grad_()
 
+    if not TYPE_CHECKING:  # what a type checker takes for any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            # Only called for slots that are empty, and for names that a tensor has not.
+            if name == "_data":
+                return read(self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     # -- what it is
 
     @property
     def spec(self) -> Spec:
         """The shape and dtype."""
-        if self._data is None:
+        base = self._base
+        if (base is None or type(base) is tuple or self._window is None) and self._data is None:
             assert self.node is not None
             return self.node.spec
         return self._spec
@@ -434,9 +450,13 @@ class Tensor(Methods):
         """Return the same value without history: gradients do not flow through it."""
         if observers:
             _note_leak(self, "detach")
-        out = bind_detach(self) if self._data is None else like(self, wrap(self._data, self._spec))
-        frame = user_frame(1)
-        out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
+        data = viewed(self)
+        out = bind_detach(self) if data is None else like(self, wrap(data, self._spec))
+        if self.writes_through is not None:
+            join(out, self, False)
+        else:
+            frame = user_frame(1)
+            out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
         return out
 
     @property
@@ -463,7 +483,7 @@ class Tensor(Methods):
         if not self.requires_grad:
             fail(GradientError, "retain_grad() of a tensor that does not require gradients")
         if not self.is_leaf:
-            self._hooked().retain = Apart(self)
+            self._hooked().retain = weakref.ref(self)
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call `hook(gradient)` when this tensor's gradient is computed.
@@ -567,11 +587,18 @@ class DataView(Tensor):
 
     __slots__ = ()
 
+    is_name = True
+
     @property
     def owner(self) -> Tensor:
         """The tensor whose value this is."""
         found: Tensor = self._grad
         return found
+
+    @owner.setter
+    def owner(self, owner: Tensor) -> None:
+        self._grad = owner
+        note_name(self)
 
     @property
     def grad(self) -> None:
@@ -586,6 +613,8 @@ class DataView(Tensor):
     # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
     _data = property(lambda self: self.owner._data)
     _spec = property(lambda self: self.owner._spec)
+    _base = property(lambda self: self.owner._base)
+    _window = property(lambda self: self.owner._window)
     node = property(lambda self: None if self.owner._data is not None else bind_detach(self.owner).node)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -615,9 +644,33 @@ def _note_leak(x: Tensor, what: str) -> None:
 def data_view(owner: Tensor) -> DataView:
     """Return a tensor's value under another name; see :class:`DataView`."""
     out = new(owner.data_class)
-    out._grad = owner.owner if isinstance(owner, DataView) else owner
-    out._base = base_of(out._grad, None, 0)
+    out.owner = owner.owner if isinstance(owner, DataView) else owner
     return out
+
+
+# By the identity of a tensor of a namespace with views, weak references to its other names; and how many entries were
+# left when those that are gone were last forgotten.
+_names: dict[int, list[weakref.ref[DataView]]] = {}
+_names_kept = [1024]
+
+
+def note_name(name: DataView) -> None:
+    """Note another name of a tensor of a namespace with views."""
+    if name.owner.writes_through is None:
+        return
+    if len(_names) > 2 * _names_kept[0]:
+        for i in [i for i, refs in _names.items() if all(ref() is None for ref in refs)]:
+            del _names[i]
+        _names_kept[0] = max(len(_names), 1024)
+    refs = _names.setdefault(id(name.owner), [])
+    refs[:] = [ref for ref in refs if ref() is not None]
+    refs.append(weakref.ref(name))
+
+
+def names_of(owner: Tensor) -> list[DataView]:
+    """Return the other names of a tensor of a namespace with views that live."""
+    found = (ref() for ref in _names.get(id(owner), ()))
+    return [name for name in found if name is not None and name.owner is owner]
 
 
 # -- values that were taken from tensors
@@ -627,13 +680,29 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
-    """Return the entry `_base` of a value that is taken from `x` at a place."""
-    return (weakref.ref(x), code, offset, x._base)
+    """Return the entry `_base` of a value that is taken from `x` at a place, where writes do not reach `x`."""
+    x = x.owner if isinstance(x, DataView) else x
+    before = x._base
+    return (weakref.ref(x), code, offset, before if type(before) is tuple else None)
+
+
+def take(out: Tensor, x: Tensor, code: CodeType | None, offset: int) -> Tensor:
+    """Note that a new tensor was taken from `x` at a place: a view of it where writes reach `x`."""
+    if x.writes_through is None:
+        out._base = base_of(x, code, offset)
+    else:
+        join(out, x)
+    return out
+
+
+def viewed(x: Tensor) -> Any:
+    """Return the array that a view of `x` lies in, or that one taken of it shows while it is not written to."""
+    return x._data if x.writes_through is None else window_of(x)
 
 
 def taken_from(x: Tensor) -> Base | None:
     """Return how `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
-    base = None if isinstance(x, DataView) else x._base
+    base = None if x.is_name or type(x._base) is not tuple else x._base
     while base is not None and base[0]() is None:
         base = base[3]
     return base
@@ -641,7 +710,8 @@ def taken_from(x: Tensor) -> Base | None:
 
 def _at(part: Tensor, whole: Tensor, place: tuple[CodeType | None, int]) -> Tensor:
     """Return a value taken from a tensor, with the user's place where that is not the caller's."""
-    part._base = base_of(whole, *place)
+    if whole.writes_through is None:
+        part._base = base_of(whole, *place)
     return part
 
 
@@ -699,7 +769,7 @@ def leaf_node(owner: Tensor, value: Any) -> Node:
     old = owner.node
     fresh = None if isinstance(value, Node) else fresh_leaves()
     inputs = () if fresh is None and not isinstance(value, Node) else (value,)
-    node = make_node(LEAF, inputs, EMPTY_ATTRS, Apart(owner), owner.spec, None, 0, get_mode().scope)
+    node = make_node(LEAF, inputs, EMPTY_ATTRS, weakref.ref(owner), owner.spec, None, 0, get_mode().scope)
     if fresh is not None:
         fresh.append(node)
     if old is not None and old.op is LEAF and type(old.saved) is Hooked:

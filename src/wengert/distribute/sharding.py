@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.errors import DTypeError, GraphError, fail
-from ..core.references import Apart
 from ..core.spec import spec_of
+from ..core.storage import leave
 from ..core.tensor import Tensor
 from ..nn.module import Module
 from .mesh import Mesh, as_mesh
@@ -88,8 +88,9 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
         if held is not None
     ]
     for tensor, _, spec, gathered in chosen:
-        _placed[id(tensor)] = Apart(tensor), spec, gathered
+        _placed[id(tensor)] = weakref.ref(tensor), spec, gathered
     for held, data in made:
+        leave(held)
         held._data = data
     global _count
     _count += 1

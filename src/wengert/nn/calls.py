@@ -22,6 +22,7 @@ from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Node
 from ..core.ops.record import abstract_input, resumed
 from ..core.spec import Spec, as_dtype, spec_of
+from ..core.storage import leave
 from ..core.tensor import Tensor, wrap
 from ..ops.random.generator import Generator, default_generator
 from ..transforms.tracing.trace import as_result, free_variables, leaf_names
@@ -261,6 +262,7 @@ def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
             module.__dict__.clear()
             module.__dict__.update(before)
         for t, data, spec, node in values:
+            leave(t)
             t._data, t.node = data, node
             if data is not None:
                 t._spec = spec

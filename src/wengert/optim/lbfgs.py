@@ -13,6 +13,7 @@ from ..core.errors import GraphError, ShapeError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.spec import category
 from ..core.state.capture import get_capture
+from ..core.storage import assign_data
 from ..core.tensor import Tensor
 from .optimizer import Array, Optimizer, Params, State, require, value_of
 
@@ -193,7 +194,7 @@ class LBFGS(Optimizer):
             part = np.array(values[start : start + count])
             start += count
             part = part.view(p.dtype) if category(p.dtype) == 3 else part.astype(p.dtype, copy=False)
-            p._data = part.reshape(tuple(p.shape))
+            assign_data(p, part.reshape(tuple(p.shape)))
 
 
 @dataclass(frozen=True, slots=True)

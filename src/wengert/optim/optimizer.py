@@ -27,6 +27,7 @@ from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.looking import after_look, is_look
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
+from ..core.storage import assign_data
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import set_gradient
 from .cells import CountCell, OptionCell, Options, changes_of
@@ -310,9 +311,7 @@ class Optimizer:
                 after = self._step_part(out[part], old[part], g[part], found, scalars, group, step)
             buffers.update(after)
         self._closed(state, buffers)
-        before, p._data = p._data, new if new.dtype == p.dtype else new.astype(p.dtype)
-        if p.writes_through is not None:
-            p.writes_through.moved(p, before)
+        assign_data(p, new if new.dtype == p.dtype else new.astype(p.dtype))
 
     def _step_part(
         self,

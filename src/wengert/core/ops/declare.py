@@ -21,7 +21,7 @@ from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
 from ..state.observer import detours, observers, raise_of_observer
-from ..tensor import Tensor, asarray, base_of, blanks, ndarray, new, of_class, result_class, wrap
+from ..tensor import Tensor, asarray, blanks, ndarray, new, of_class, result_class, take, viewed, wrap
 from . import kernels
 from .attributes import without_kinds
 from .autocast import in_its_precision, without_autocast
@@ -55,7 +55,7 @@ def front({params}, /):
                 break
             {compute}
             out._spec = {result}
-            out._base = {base}
+            {base}
             {record}
             out.node = None
             return out
@@ -98,7 +98,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
     params = op.params
     depth = 3 if observed else 1  # of the caller's frame: the observed one is called by the other, through a function
     nodes = [f"n_{p}" for p in params]
-    values = [f"{p}._data" for p in params]
+    values = [f"viewed({p})" if op.view else f"{p}._data" for p in params]
     arrays = ", ".join(values)
     result = "spec" if op.result == "same" else f"spec.{op.result}"
     is_ufunc = isinstance(op.forward, np.ufunc) and ARRAY_ALWAYS is not None
@@ -118,7 +118,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
             forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
         ),
         result=result,
-        base=f"base_of({params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "None",
+        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._base = None",
         record=_RECORD.format(
             tracked=" or ".join(f"{p}.node is not None" for p in params),
             nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
@@ -151,7 +151,8 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "EMPTY_ATTRS": EMPTY_ATTRS,
         "get_mode": get_mode,
         "getframe": sys._getframe,
-        "base_of": base_of,
+        "take": take,
+        "viewed": viewed,
         "detours": detours,
         "detoured_front": _detoured_front,
         "told": op.told,

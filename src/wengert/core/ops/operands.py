@@ -30,7 +30,7 @@ from ..spec import (
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
-from ..tensor import Tensor, abstract, asarray, base_of, like, ndarray, new, of_class, result_class, wrap
+from ..tensor import Tensor, abstract, asarray, like, ndarray, new, of_class, result_class, take, viewed, wrap
 from .autocast import casts, in_its_precision
 from .op import TABLE, Op
 from .record import (
@@ -305,7 +305,7 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
     concrete = True
     for a in operands:
         if isinstance(a, Tensor):
-            value, node = a._data, a.node
+            value, node = viewed(a) if op.view else a._data, a.node
             if value is None:
                 concrete = False
             values.append(value)
@@ -329,7 +329,7 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
         if op.view:
-            out._base = base_of(operands[0], *caller())
+            take(out, operands[0], *caller())
         if not (tracked and spec.inexact):
             return out
         saved = kept_values(op, tuple(flags), values, data)
@@ -361,7 +361,7 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
     if not concrete:
         out = abstract(node)
         if op.view:
-            out._base = base_of(given, code, offset)
+            take(out, given, code, offset)
         return out
     out.node = node
     return out

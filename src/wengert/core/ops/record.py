@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any, NoReturn
-from weakref import ref
 
 import numpy as np
 
@@ -24,12 +23,13 @@ from ..tensor import (
     Tensor,
     abstract,
     abstract_like,
-    base_of,
     like,
     ndarray,
     new,
     of_class,
     result_class,
+    take,
+    viewed,
     wrap,
 )
 from . import kernels
@@ -61,8 +61,10 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
     if len(args) == 1 and op.results == 1:
         x = args[0]
         kind = type(x)
-        if (kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor)) and x._data is not None:
-            return _bind_one(op, x, attrs)
+        if kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor):
+            value = viewed(x) if op.view else x._data
+            if value is not None:
+                return _bind_one(op, x, value, attrs)
     cls = result_class(args)
     return _bind(op, args, attrs) if cls is Tensor else of_class(cls, _bind(op, args, attrs))
 
@@ -76,7 +78,8 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         if isinstance(a, Tensor):
             if type(a) is WeakTensor:
                 return run_weak(op, args, attrs, bind)
-            value, node = a._data, a.node
+            value = viewed(a) if op.view else a._data
+            node = a.node
             if value is None:
                 is_abstract = True
             if node is not None and node.requires_grad:
@@ -143,35 +146,32 @@ def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Map
 
 
 def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the results of an op, marked as taken from its argument where they are elements of it.
-
-    Each has an entry of its own: who shares memory with a tensor is told by how many entries name it.
-    """
+    """Return the results of an op, noted as taken from its argument where they are elements of it."""
     if op.view:
         place = caller()
         for out in outs:
-            out._base = base_of(args[0], *place)
+            take(out, args[0], *place)
     return outs
 
 
 _ONE_TRACKED = (True,)
 
 
-def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
+def _bind_one(op: Op, x: Tensor, value: Any, attrs: Mapping[str, Any]) -> Any:
     """Run `bind` for one tensor with a value and one result (a reduction, a reshape): the same, in less time."""
     try:
         if observers or op.by_kernel:
-            data = kernels.compute(op, (x._data,), attrs)
+            data = kernels.compute(op, (value,), attrs)
         else:
-            data = op.forward(x._data, **attrs)
+            data = op.forward(value, **attrs)
     except WengertError as e:
         raise_of_observer(e)
         if has_dims(tuple(attrs.values())):
             return bind_abstract(op, (x,), attrs)
-        refuse_value(op, (x._data,), e)
+        refuse_value(op, (value,), e)
     except Exception as e:
         raise_of_observer(e)
-        data = instead(op, (x,), [x._data], attrs, e)
+        data = instead(op, (x,), [value], attrs, e)
     return record_one(op, x, data, dict(attrs) if attrs else EMPTY_ATTRS)
 
 
@@ -201,7 +201,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
         frame = frame.f_back
     code, offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
     if op.view:
-        out._base = (ref(x), code, offset, x._base)
+        take(out, x, code, offset)
     if not tracked:
         return out
     needs, needs_out = op.save_plan(_ONE_TRACKED)
@@ -209,7 +209,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     made.op = op
     made.inputs = (node,)
     made.attrs = attrs if attrs else EMPTY_ATTRS
-    made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
+    made.saved = (x._data if needs else None, out._data if needs_out else None) if needs or needs_out else ()
     made.spec = spec
     made.code, made.offset = code, offset
     made.scope = mode.scope
@@ -284,7 +284,7 @@ def bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     tracked = tracked and specs.inexact
     out = abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
     if op.view:
-        out._base = base_of(given, code, offset)
+        take(out, given, code, offset)
     return out
 
 

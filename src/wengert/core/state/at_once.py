@@ -15,8 +15,6 @@ from itertools import chain, compress, repeat, starmap
 from operator import call, is_not
 from typing import Any, TypeVar
 
-from ..references import Apart
-
 T = TypeVar("T")
 
 # A function and its arguments. To be made at once with others it has to be written in C, and not to raise: storing an
@@ -67,7 +65,7 @@ class StoredWhereAlive:
     def add(self, x: Any, value: Any) -> None:
         """Add a value for the slot of `x`, to be stored if `x` is still there."""
         self._values.append(value)
-        self._objects.append(Apart(x))
+        self._objects.append(weakref.ref(x))
 
 
 _consume: Callable[..., object] = partial(deque, maxlen=0)

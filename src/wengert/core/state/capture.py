@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import user_location
-from ..references import Apart
+from ..storage import pin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,11 +104,12 @@ open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary
 
 
 class Written(NamedTuple):
-    """A tensor that was written to: a weak reference, its data and node before, and its place in traces."""
+    """A tensor that was written to: a weak reference, its data, node and base before, and its place in traces."""
 
     tensor: weakref.ref[Any]
     data: Any
     node: Node | None
+    base: Any
     where: str
 
 
@@ -154,10 +155,12 @@ def note_write(x: Any, gives_abstract: bool) -> bool:
     Returns whether there is anyone who sees to it that no abstract value outlives its trace.
     """
     writes = _writes.get()
+    if writes is not None or _capture.get() is not None:
+        pin(x)  # what is noted here is what the tensor has again afterwards
     while writes is not None:
         if id(x) not in writes.found:
             where = user_location() if writes.is_trace else ""
-            writes.found[id(x)] = Written(Apart(x), x._data, x.node, where)
+            writes.found[id(x)] = Written(weakref.ref(x), x._data, x.node, x._base, where)
         if writes.is_trace:
             return True
         writes = writes.outer
@@ -173,7 +176,7 @@ def note_gradient(x: Any) -> None:
     while writes is not None and not writes.is_trace:
         writes = writes.outer
     if writes is not None and id(x) not in writes.gradients:
-        writes.gradients[id(x)] = Filled(Apart(x), x.node, getattr(x, "_grad", None), user_location())
+        writes.gradients[id(x)] = Filled(weakref.ref(x), x.node, getattr(x, "_grad", None), user_location())
 
 
 # The observer of writes; None while a trace of its own begins.

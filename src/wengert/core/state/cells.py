@@ -38,6 +38,7 @@ from ..arrays import Array
 from ..elsewhere import as_data
 from ..spec import DType, Spec, spec_of
 from ..standins import become, present, weak
+from ..storage import alone, is_shared, living, pin, storage_of, window_of
 from ..tensor import Tensor, abstract_like, wrap
 from .at_once import Call, at_once, later
 from .turns import Turn
@@ -121,6 +122,21 @@ set_spec: Callable[[Tensor, Any], None] = Tensor.__dict__["_spec"].__set__
 set_node: Callable[[Tensor, Any], None] = Tensor.__dict__["node"].__set__
 set_grad: Callable[[Tensor, Any], None] = Tensor.__dict__["_grad"].__set__
 set_base: Callable[[Tensor, Any], None] = Tensor.__dict__["_base"].__set__
+set_window: Callable[[Tensor, Any], None] = Tensor.__dict__["_window"].__set__
+del_data: Callable[[Tensor], None] = Tensor.__dict__["_data"].__delete__
+
+
+def storing(t: Tensor, array: Any) -> Sequence[Call]:
+    """Return the calls that give a tensor another value, and all that shares memory with it.
+
+    What is in the array may be computed just before they are made.
+    """
+    if not is_shared(t):
+        return ((set_data, t, array),)
+    if type(array) is np.ndarray and type(window_of(t)) is np.ndarray:
+        return ((np.copyto, alone(t), array),)
+    old = t._data
+    return [(set_data, other, array) for other in living(t._base.storage) if other._data is old]
 
 
 class TensorCell(Cell):
@@ -144,17 +160,26 @@ class TensorCell(Cell):
         return found
 
     def writes(self, array: Array) -> Iterable[Call]:
-        return ((set_data, self.tensor, array),)
+        return storing(self.tensor, array)
 
     def undo(self) -> Sequence[Call]:
         t = self.tensor
-        found: list[Call] = [(set_data, t, t._data), (set_node, t, t.node)]
+        pin(t)
+        found: list[Call] = [(set_data, t, t._data), (set_node, t, t.node), (set_base, t, t._base)]
+        if storage_of(t) is not None and t._window is not None:  # an array outside shares the memory
+            found = [(set_data, t, None), (del_data, t), (set_window, t, t._window), *found[1:]]
         if t._data is not None and not t.is_weak:
             found.append((set_spec, t, spec_of(t._data.shape, t._data.dtype)))
         return found
 
     def hold(self, tensor: Tensor) -> None:
-        become(self.tensor, tensor)
+        t = self.tensor
+        if storage_of(t) is not None:  # what shares its memory outside follows when a program has run
+            t._base = None
+            if t._window is not None:
+                t._data = None
+                del t._spec
+        become(t, tensor)
 
     def held(self) -> Tensor:
         return present(self.tensor)

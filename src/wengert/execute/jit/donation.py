@@ -18,6 +18,7 @@ from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import GraphError, fail
 from ...core.state.at_once import Call
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
+from ...core.storage import is_shared
 from ...core.tensor import Tensor
 from ..engines import XLA, Engine
 from ..native.codegen.kernel import Kernel
@@ -173,10 +174,8 @@ def taking(engine: Engine, place: str = CPU) -> Taking:
 
 
 def is_viewed(t: Tensor | None) -> bool:
-    """Return whether views of a tensor live, which a write to it has to reach. False for no tensor."""
-    if t is None or (_COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data)):
-        return False
-    return t.writes_through is not None and bool(t.writes_through.is_viewed(t))
+    """Return whether a tensor shares memory with others, which a write to it has to reach. False for no tensor."""
+    return t is not None and is_shared(t)
 
 
 class Donated(Tensor):

@@ -16,7 +16,6 @@ from ...core.dims import Dim
 from ...core.elsewhere import CPU
 from ...core.errors import DTypeError, GradientError, GraphError, WengertError, WriteError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
-from ...core.references import Apart
 from ...core.spec import Spec
 from ...core.state.capture import get_capture
 from ...core.state.collector import seldom
@@ -662,7 +661,7 @@ class Jit(Inspected, Native):
         try:
             traced, untracked = run_trace(self._fn, self._name, arrangement(call), arguments, outside, ties)
         except Fix as found:
-            self._fixed += map(Apart, found.tensors)
+            self._fixed += map(weakref.ref, found.tensors)
             self._forget_captures()
             raise CallAgain from None
         for t, data in zip(fixed, before, strict=True):
@@ -691,7 +690,7 @@ class Jit(Inspected, Native):
                 "function does not find it",
                 "It would be kept once, not in every call: return it and keep it outside, or make it outside.",
             )
-        self._hidden += map(Apart, untracked)
+        self._hidden += map(weakref.ref, untracked)
         raise CallAgain
 
     def _forget_captures(self) -> None:

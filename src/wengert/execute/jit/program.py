@@ -18,8 +18,9 @@ from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import WeakTensor, weak
 from ...core.state.at_once import Call, at_once
-from ...core.state.cells import ArrayCell, Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
+from ...core.state.cells import ArrayCell, Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec, storing
 from ...core.state.turns import Turn, turns_of
+from ...core.storage import is_shared
 from ...core.tensor import DataView, Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
 from ..engines import DEFAULT, XLA, Engine
@@ -221,22 +222,19 @@ class Path:
         captures: Captures,
         old: list[Any],
     ) -> Iterator[Iterable[Call]]:
-        """Yield the calls that give everything outside that the program writes to its new value, place by place.
-
-        The views of tensors of namespaces that have such come last.
-        """
+        """Yield the calls that give everything outside that the program writes to its new value, place by place."""
         traced = self.traced
-        parted: set[Tensor] = set()
-        shared: list[tuple[Tensor, Any, Any, bool]] = []
+        for write in traced.place_writes:  # first, since views are among what is kept, which the values written reach
+            old.append(write.place(captures).read())
+            kept = [self.shown(r, outputs, carried, leaves, positions, captures) for r in write.leaves]
+            yield (write.write(captures, kept),)
         for i, k, has_past, parts in traced.cell_writes:
-            cell, before, new = captures.cells[i], captures.cells[i].get(), as_data(outputs[k])
-            old.append(before)
-            yield cell.writes(new)
-            if isinstance(cell, TensorCell) and parts:
-                parted.add(cell.tensor)
-                yield ((set_base, cell.tensor, None),)
-            elif isinstance(cell, TensorCell):
-                shared.append((cell.tensor, before, new, k in traced.tracked))
+            cell, new = captures.cells[i], as_data(outputs[k])
+            old.append(cell.get())
+            if isinstance(cell, TensorCell):
+                yield self._stored(cell.tensor, new, parts, k)
+            else:
+                yield cell.writes(new)
             if has_past:
                 yield self._renewed(cell.tensor, k, carried)  # type: ignore[attr-defined]
         for i, k, has_past, parts in traced.argument_writes:
@@ -245,14 +243,8 @@ class Path:
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
-            new = as_data(outputs[k])
             old += owner._data, owner._base
-            yield ((set_data, owner, new),)
-            if parts or owner.writes_through is None:
-                parted.add(owner)
-                yield ((set_base, owner, None),)
-            else:  # what it was taken from is written to as well
-                shared.append((owner, owner._data, new, k in traced.tracked))
+            yield self._stored(owner, as_data(outputs[k]), parts or owner.writes_through is None, k)
             if has_past:
                 yield self._renewed(owner, k, carried)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
@@ -261,8 +253,7 @@ class Path:
                 gradient, value = getattr(owner, "_grad", None), None if g is None else as_data(outputs[g])
                 if stays and gradient is not None and value is not None:
                     old.append(gradient._data)
-                    shared.append((gradient, gradient._data, value, False))
-                    yield ((set_data, gradient, value),)
+                    yield storing(gradient, value)
                 else:
                     old.append(gradient)
                     yield ((set_grad, owner, None if value is None else like(owner, wrap(value))),)
@@ -270,13 +261,21 @@ class Path:
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
                 yield donation.killing(leaf, where)
-        for write in traced.place_writes:
-            old.append(write.place(captures).read())
-            kept = [self.shown(r, outputs, carried, leaves, positions, captures) for r in write.leaves]
-            yield (write.write(captures, kept),)
-        for x, before, new, has_past in shared:
-            if x.writes_through is not None:
-                yield x.writes_through.following(x, before, new, has_past, parted)
+
+    def _stored(self, x: Tensor, new: Any, parts: bool, k: int) -> Iterable[Call]:
+        """Return the calls that give a tensor an output, and all that shares memory with it unless it `parts`.
+
+        Raises WriteError where the others would have to carry gradients.
+        """
+        if parts:
+            return (set_data, x, new), (set_base, x, None)
+        if k in self.traced.tracked and is_shared(x):
+            fail(
+                WriteError,
+                f"a compiled write of what carries gradients to {show(x.shape, x.dtype)}, which has views outside",
+                "Their gradients would be lost. Let the function return the new value, and write it outside.",
+            )
+        return storing(x, new)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> tuple[Turn, ...]:
         """Return the turns that a run holds: those of all that it reads in order to write it."""

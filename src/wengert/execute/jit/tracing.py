@@ -18,7 +18,6 @@ from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Hooked, Node, Unread
 from ...core.ops.op import LEAF, TABLE
 from ...core.ops.record import abstract_input, resumed
-from ...core.references import Apart
 from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import WeakTensor, present, weak
 from ...core.state import locks
@@ -37,7 +36,8 @@ from ...core.state.capture import (
     set_writes,
 )
 from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
-from ...core.tensor import DataView, Tensor, abstract, base_of, data_view, depends_on_open, leaf_node, like, new
+from ...core.storage import join, living, storage_of
+from ...core.tensor import DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, like, new
 from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
@@ -284,7 +284,7 @@ class Recorder(Capture):
         # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
-        self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_spec)))
+        self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_base, set_spec)))
         self.consumed: dict[Node, str] = {}
         # The inputs that stand for tensors with a graph outside.
         self.outer: dict[Node, Tensor] = {}
@@ -346,7 +346,7 @@ class Recorder(Capture):
     def meet(self, operands: Sequence[Any]) -> None:
         for a in operands:
             if isinstance(a, Tensor) and a._data is not None and id(a) not in self.met:
-                self.met[id(a)] = Apart(a)
+                self.met[id(a)] = weakref.ref(a)
 
     def effect(self, x: Tensor) -> None:
         if x.node is not None:
@@ -374,9 +374,9 @@ class Recorder(Capture):
         if id(x) in self.written:
             return
         spec = () if x.is_weak else (spec_of(x._data.shape, x._data.dtype),)
-        for store, value in zip(self.stores, (x._data, x.node, *spec)):
+        for store, value in zip(self.stores, (x._data, x.node, x._base, *spec)):
             store.add(x, value)
-        self.written[id(x)] = Apart(x)
+        self.written[id(x)] = weakref.ref(x)
 
     def reshape(self, x: Tensor, what: str) -> None:
         if id(x) in self.given:
@@ -450,7 +450,7 @@ class _Gradient:
         if self.before is None or self.input is None or self.input.node is None:
             return None
         found = like(self.before, abstract(self.input.node))
-        self.shown = Apart(found)
+        self.shown = weakref.ref(found)
         return found
 
 
@@ -590,9 +590,8 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     shown: Tensor = new(a.kind.result_class if issubclass(a.kind, DataView) else a.kind)
     shown._data, shown.node = None, input.node
     owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
-    shown._base = None  # what shares memory with it outside follows when the program has run
-    if owner is not None and owner.writes_through is None:
-        shown._base = owner._base
+    # What shares memory with it outside follows when the program has run.
+    shown._base = owner._base if owner is not None and type(owner._base) is tuple else None
     if a.collects:
         shown.node = leaf_node(shown, input.node)
         before = owner.node if owner is not None else None
@@ -672,11 +671,10 @@ def _finish(
         if source is not None and (source.kind == "cell" or not arguments[source.number].weakly):
             return Itself(source, number if cls is Tensor else OfClass(number, cls, None))
         found = valued(leaf, number, cls, node)
-        if leaf.writes_through is not None and leaf._base is not None:
-            for owner in leaf.writes_through.owners(leaf):
-                source = own.get(id(owner)) or beside.get(id(owner))
-                if source is not None:
-                    return Taken(source, leaf.writes_through.taken(leaf, owner), found)
+        for owner in () if (s := storage_of(leaf)) is None else living(s):
+            source = own.get(id(owner)) or beside.get(id(owner))
+            if source is not None and owner is not leaf and leaf.writes_through is not None:
+                return Taken(source, leaf.writes_through.taken(leaf, owner), found)
         return found
 
     def valued(leaf: Tensor, number: int, cls: type[Tensor], node: Node | None) -> Any:
@@ -818,7 +816,8 @@ def _tie(ways: Mapping[Place, tuple[Place, FromOwner]], held: Mapping[Place, _He
         assert whole is not None
         recorder.undo.append((set_base, part, part._base))
         part.node = taken.trace(whole, part.requires_grad).node
-        part._base = base_of(whole, taken.code, taken.offset)
+        part._base = None
+        join(part, whole)
 
 
 def _refuse_shared(

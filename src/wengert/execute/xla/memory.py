@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.storage import leave
 from ...core.tensor import Tensor
 from .api import jax, jnp
 
@@ -160,6 +161,7 @@ def settled(t: Tensor) -> Array:
     array = brought(a)
     device = array.device
     moved = shown(array, device, device.platform == "cpu")
+    leave(t)
     t._data = moved
     return moved
 

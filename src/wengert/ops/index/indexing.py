@@ -11,7 +11,6 @@ import operator
 from sys import _getframe as getframe
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
-from weakref import ref
 
 import numpy as np
 
@@ -24,17 +23,21 @@ from ...core.ops.op import Op
 from ...core.ops.record import bind, caller, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
+from ...core.state.capture import fresh_leaves
 from ...core.state.observer import Observer, observer, observers
-from ...core.tensor import Tensor, asarray, base_of, like, ndarray, new, wrap
+from ...core.storage import window_of
+from ...core.tensor import Tensor, asarray, like, ndarray, new, take, viewed, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
 from .indices import check_range, index_op, index_update
-from .inplace import check_write, old_version, value_for, write
+from .inplace import check_write, old_version, overwrite, value_for, write
 from .slices import ALL, Entries, Entry, slice_op, slice_update
 
 # Index entries that NumPy takes as they are, to the same effect.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis), np.int64, np.int32})
+# Python's numbers that floating elements take as they are.
+_NUMBERS = frozenset({bool, int, float})
 _TAKES = "An index is made of integers, slices, None, ..., and integer or boolean tensors."
 
 
@@ -291,7 +294,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """
     if x.read_index is not None:
         x, index = x.read_index(x, index)
-    data = x._data
+    data = viewed(x)
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
@@ -310,15 +313,14 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
                 out.node = None
                 frame = getframe(1)
-                out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
-                return out
+                return take(out, x, frame.f_code, frame.f_lasti)
             plain = _plain(index, x)
             if plain is not None:
                 try:
                     out = like(x, wrap(_pick(data, plain)))
                     if not any(type(i) is ndarray for i in plain):
                         frame = getframe(1)
-                        out._base = base_of(x, frame.f_code, frame.f_lasti)
+                        take(out, x, frame.f_code, frame.f_lasti)
                     return out
                 except (IndexError, ValueError, TypeError) as e:
                     _not_indexable(x, index, e)
@@ -332,13 +334,13 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 code, offset = frame.f_code, frame.f_lasti
                 out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)
                 if op.view:
-                    out._base = (ref(x), code, offset, x._base)
+                    take(out, x, code, offset)
                 return out
     out = _indexed(x, _parse(x, index))
     if x.writes_through is not None and out._base is None and _is_traced_window(x, index):
         # A view, whose place is known when a program runs: a write to it is refused, as it could not be carried.
         frame = getframe(1)
-        out._base = base_of(x, frame.f_code, frame.f_lasti)
+        take(out, x, frame.f_code, frame.f_lasti)
     return out
 
 
@@ -374,7 +376,7 @@ def _observed_getitem(seen: Observer, x: Tensor, index: Any) -> Tensor:
     node = out.node
     if node is not None and node.code is _observed_getitem.__code__:  # it took this function for its caller
         node.code, node.offset = code, offset
-    if out._base is not None and out._base[1] is _observed_getitem.__code__:
+    if type(out._base) is tuple and out._base[1] is _observed_getitem.__code__:
         out._base = (out._base[0], code, offset, out._base[3])
     if out._data is not None:
         op, attrs = (slice_op, EMPTY_ATTRS) if node is None else (node.op, node.attrs)
@@ -401,7 +403,7 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     entries = _simple_entries(index, spec.shape)
     if entries is None:
         return None
-    data = x._data[index] if x.writes_through is None else _shared(x._data, index)
+    data = x._data[index] if x.writes_through is None else _shared(viewed(x), index)
     return wrap(data, spec.family.get(data.shape)), slice_op, (x.node,), {"entries": entries}, ()
 
 
@@ -478,24 +480,29 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     """
     if x.read_index is not None:
         x, index = x.read_index(x, index)
-    if observers and x._data is not None and (seen := observer()) is not None:
+    data = window_of(x)
+    if observers and data is not None and (seen := observer()) is not None:
         _observed_setitem(seen, x, index, value)
         return
     check_write(x, "x[...] = v")
-    v = value_for(x, value, "x[...] = v")
-    untracked = not get_mode().grad or (x.node is None and v.node is None)
-    if untracked and x._data is not None and v._data is not None:
+    if type(data) is ndarray and fresh_leaves() is None and (x.node is None or not get_mode().grad):
         plain = _plain(index, x)
         if plain is not None:
-            data = np.array(x._data)
-            try:
-                # An element takes what has one too, which NumPy refuses where it has axes.
-                data[plain] = v._data if v._data.size != 1 else v._data.reshape(())
-            except (IndexError, ValueError, TypeError) as e:
-                _not_writable(x, index, v, e)
-            write(x, wrap(data))
-            return
-    write(x, _updated(old_version(x), index, v))
+            if type(value) in _NUMBERS and data.dtype.kind == "f":
+                v, written = None, value
+            else:
+                v = value_for(x, value, "x[...] = v")
+                written = v._data if v.node is None or not get_mode().grad else None
+                if type(written) is ndarray and written.size == 1:
+                    # An element takes what has one too, which NumPy refuses where it has axes.
+                    written = written.reshape(())
+            if v is None or type(written) is ndarray:
+                try:
+                    overwrite(x, plain, written)
+                except (IndexError, ValueError, TypeError) as e:
+                    _not_writable(x, index, value_for(x, value, "x[...] = v"), e)
+                return
+    write(x, _updated(old_version(x), index, value_for(x, value, "x[...] = v")))
 
 
 def _observed_setitem(seen: Observer, x: Tensor, index: Any, value: Any) -> None:

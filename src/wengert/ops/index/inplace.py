@@ -29,7 +29,8 @@ from ...core.spec import DType, broadcast_shapes, category, show
 from ...core.standins import replace
 from ...core.state.capture import note_gradient, note_write
 from ...core.state.observer import observer, observers
-from ...core.tensor import DataView, Tensor, asarray, leaf_node, taken_from, wrap
+from ...core.storage import alone, leave, living, pin, storage_of
+from ...core.tensor import DataView, Tensor, asarray, leaf_node, like, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
 from ..pointwise.selection import clip, remainder
@@ -54,18 +55,13 @@ def check_write(x: Tensor, what: str) -> None:
 
 def check_reaches(x: Tensor, what: str) -> None:
     """Raise WriteError where `x` was taken from a tensor that still lives, which a write would not reach."""
+    if storage_of(x) is not None:
+        if x.writes_through is not None:
+            x.writes_through.check(x, what)
+        return
     base = taken_from(x)
-    if base is None and x.writes_through is not None and x._data is not None and x.writes_through.is_apart(x):
-        return
-    if base is None if x.writes_through is None else x.writes_through.reaches(x, what):
-        return
     if base is None:
-        fail(
-            WriteError,
-            f"{what} on a view, {show(x.shape, x.dtype)}, of a tensor that is gone, which has other views",
-            "The write would not reach them, as it would in PyTorch. Keep the tensor that they were taken from, or "
-            "take copies, x[1:].clone().",
-        )
+        return
     owner, code, offset, _ = base
     place = resolve(code, offset) if code is not None and not is_internal(code.co_filename) else None
     taken = f" at {place}" + (f" ({place.text})" if place is not None and place.text else "") if place else ""
@@ -102,6 +98,30 @@ def write(x: Tensor, new: Tensor) -> None:
         hold(x, new)
 
 
+def _borrowed(x: Tensor) -> Tensor:
+    """Return the present version of `x` for a computation that is over before `x` is written to."""
+    base = x._base
+    if base is None or type(base) is tuple or x._window is None:
+        return old_version(x)
+    out = like(x, wrap(x._window, x._spec))
+    out.node = x.node
+    return out
+
+
+def overwrite(x: Tensor, index: Any, value: Any) -> None:
+    """Write an array or a number to the elements of a tensor with a value at an index of NumPy's, unrecorded.
+
+    Raises what NumPy raises for the index or the value; then nothing is written.
+    """
+    x = x.owner if isinstance(x, DataView) else x
+    s = storage_of(x)
+    for t in (x,) if s is None else living(s):
+        note_write(t, False)
+    if x.writes_through is None and x.node is not None and x.node.op is not LEAF:
+        x.node = None  # elsewhere the value changes, not the way that its gradients take
+    alone(x)[index] = value
+
+
 def _straight_through(new: Tensor, x: Tensor) -> Tensor:
     """Return, recorded, a value for `x` to have without a change of the way that its gradients take."""
     with enable_grad():
@@ -124,7 +144,16 @@ def set_gradient(owner: Tensor, value: Tensor) -> None:
 
 
 def hold(x: Tensor, new: Tensor) -> None:
-    """Make `x` hold the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
+    """Make `x` alone hold the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
+    if storage_of(x) is not None:
+        leave(x)
+    give(x, new)
+    if x.node is None or x.node.op is not LEAF:
+        x._base = None
+
+
+def give(x: Tensor, new: Tensor) -> None:
+    """Let `x` have the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
     node = x.node
     if node is not None and node.op is LEAF:
         if new._data is None or x._data is None:
@@ -144,7 +173,6 @@ def hold(x: Tensor, new: Tensor) -> None:
             del x._spec
     x._data = data
     x.node = new.node
-    x._base = None
 
 
 def value_for(x: Tensor, value: Any, what: str) -> Tensor:
@@ -166,7 +194,9 @@ def value_for(x: Tensor, value: Any, what: str) -> Tensor:
 def update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """Give `x` the version that `compute` makes of the present one. Returns `x`."""
     check_write(x, what)
-    new = compute(old_version(x))
+    new = compute(_borrowed(x))
+    if new.node is not None or observers:
+        pin(x)  # what was recorded keeps the old value
     if category(new.dtype) > category(x.dtype):
         fail(
             DTypeError,
@@ -384,6 +414,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     data = source._data
     if data.dtype != x.dtype:
         data = data.cast(x.dtype) if isinstance(data, Elsewhere) else cast.forward(data, dtype=x.dtype)
+    leave(x)
     x._data = in_place_of(x._data, data)
     if x.node is not None and x.node.op is not LEAF and x.writes_through is None:
         x.node = None  # elsewhere the value changes, not the way that its gradients take
@@ -399,6 +430,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
     made = wrap(_recast(x, dtype))
     of_gradient = None if grad is None else wrap(_recast(grad, dtype))
     x.requires_grad_(False)
+    leave(x)
     x._data, x._spec, x._base = made._data, made._spec, None
     if tracked:
         x.requires_grad_()
@@ -443,7 +475,7 @@ def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
     def augmented(self: Tensor, other: Any) -> Any:
         if self.is_weak:  # a Python number, whose name is bound anew
             return compute(self, other)
-        base = taken_from(self) if self._base is not None else None
+        base = taken_from(self) if type(self._base) is tuple else None
         frame = sys._getframe(1)
         if base is not None and base[1] is frame.f_code and is_stored_back(frame.f_code, base[2], frame.f_lasti):
             return compute(self, other)  # x[i] += y: x takes it

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.elsewhere import Elsewhere
+from ...core.storage import address, bounds
 
 Array = np.ndarray[Any, Any]
 
@@ -29,23 +30,6 @@ def overlaps_itself(x: Array) -> bool:
             return x.size > 0
         reach += step * (n - 1)
     return False
-
-
-def address(x: Array) -> int:
-    """Return the address of an array's first element."""
-    if isinstance(x, Elsewhere):
-        x.refuse("a view")
-    return int(x.__array_interface__["data"][0])
-
-
-def bounds(x: Array) -> tuple[int, int]:
-    """Return the addresses between which an array's elements lie."""
-    low = high = address(x)
-    if not x.size:
-        return low, high
-    for n, step in zip(x.shape, x.strides):
-        low, high = low + min(0, step * (n - 1)), high + max(0, step * (n - 1))
-    return low, high + x.itemsize
 
 
 class Occupied:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import _getframe as getframe
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -46,7 +45,7 @@ from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
-from ...core.tensor import Tensor, asarray, like, new, wrap
+from ...core.tensor import Tensor, asarray, like, new, take, viewed, wrap
 from ..aliases import dim_alias
 
 
@@ -164,24 +163,24 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
 def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     """Return :func:`wengert.reshape` to sizes given one by one or as a tuple."""
     sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
-    if x._data is not None and type(x) is not WeakTensor:
+    value = viewed(x)
+    if value is not None and type(x) is not WeakTensor:
         try:
             # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
-            data = x._data.reshape(sizes)
+            data = value.reshape(sizes)
         except (TypeError, ValueError, GraphError):
             pass
         else:
             shape = data.shape
             if shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
                 if observers:
-                    data = reshape_op.told((x._data,), {"shape": shape})
+                    data = reshape_op.told((value,), {"shape": shape})
                 if x.node is None or not get_mode().grad:
                     out = new(Tensor if type(x) is Tensor else x.result_class)
                     out._data, out.node = data, None
                     out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
                     frame = getframe(1)
-                    out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
-                    return out
+                    return take(out, x, frame.f_code, frame.f_lasti)
                 return record_one(reshape_op, x, data, {"shape": shape})
     return reshaped(x, _resolve_shape(x, int_args(sizes)))
 

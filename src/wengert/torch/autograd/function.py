@@ -10,8 +10,8 @@ import wengert as wg
 
 from ...core.errors import GradientError, fail
 from ...core.mode import get_mode
+from ...core.storage import join, window_of
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import base_of
 from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
 from ..namespace import as_torch
@@ -70,7 +70,8 @@ def _written(
         if dirty or not new.requires_grad:
             given[place] = target
         elif target._data is not None:
-            new._data, new._base = target._data, base_of(target, None, 0)
+            new._data, new._base = window_of(target), None
+            join(new, target)
     return given
 
 

@@ -635,8 +635,8 @@ def _is_given(x: Any) -> bool:
     """Return whether elements without a value yet lie in the memory of an input of a trace."""
     if x._data is not None:
         return False
-    root = ([x, *x.writes_through.owners(x)])[-1]
-    return root.node is None or root.node.op in LEAVES
+    node = x.writes_through.source(x)
+    return node is None or node.op in LEAVES
 
 
 @function()

@@ -16,7 +16,8 @@ from ...core.ops.declare import METHODS, PUBLIC
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.spec import normalize_axis, show
 from ...core.state.capture import get_capture
-from ...core.tensor import DataView, asarray, base_of
+from ...core.storage import is_shared, join, leave, root_of, storage_of, window_of
+from ...core.tensor import DataView, asarray, base_of, wrap
 from ...core.tensor import Tensor as Plain
 from ...ops.aliases import alias
 from ...ops.index.inplace import check_write, old_version
@@ -44,7 +45,7 @@ def own(out: Any, source: Any = None) -> Any:
     """Return a result that shares nothing with what it was made from: a write to it stays its own."""
     if out is source:
         return out.clone()
-    out._base = None
+    leave(out)
     return out
 
 
@@ -67,17 +68,11 @@ def as_method(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _taken(out: Any, x: Any) -> Any:
-    """Return a reshaped tensor as one of its own, where its elements had to be copied, as PyTorch copies them too."""
-    if x._base is None:
-        return out
-    whole, shape = x._data, tuple(out.shape)
-    if whole is None:
+    """Return a reshaped tensor as one of its own, where its elements would have to be copied, as PyTorch does."""
+    if window_of(x) is None and out is not x:
         whole = layout(x)
-        data = whole if whole is None else whole.reshape(shape)
-    else:
-        data = out._data
-    if data is not None and not shares(data, whole):
-        out._base = None
+        if whole is not None and not shares(whole.reshape(tuple(out.shape)), whole):
+            leave(out)
     return out
 
 
@@ -102,8 +97,8 @@ def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
 
 def laid_out(x: Any) -> Any:
     """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it is one."""
-    data = x._data
-    if data is not None and x._base is None and not data.flags.c_contiguous and not isinstance(x, DataView):
+    data = window_of(x)
+    if data is not None and not data.flags.c_contiguous and not isinstance(x, DataView) and not is_shared(x):
         x._data = np.ascontiguousarray(data)
     return x
 
@@ -135,11 +130,11 @@ def _read_as(x: Any, dtype: Any) -> Any:
             "The bits of a value are read where there are some: do this outside of the traced function.",
         )
     try:
-        bits = np.ascontiguousarray(x._data).reshape(x.shape).view(dtype)
+        bits = window_of(laid_out(x)).view(dtype)
     except (ValueError, TypeError) as e:
         fail(DTypeError, f"view() of {show(x.shape, x.dtype)} as {dtype}: {e}")
-    out: Any = as_torch(asarray(bits.copy(), copy=False))
-    out._base = base_of(x, None, 0)
+    out: Any = as_torch(wrap(bits))
+    join(out, x, keeps_gradients=False)
     return out
 
 
@@ -180,15 +175,16 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 @as_method("contiguous")
 def contiguous(self: Any, memory_format: Any = None) -> Any:
     """Return the tensor itself where its elements lie in order, else a copy."""
-    if self._data is None:
+    data = window_of(self)
+    if data is None:
         lies = layout(self)
         if lies is None:
             return METHODS["reshape"](self, self.shape)
         return self if lies.flags.c_contiguous else PUBLIC["clone"](self)
-    if self._data.flags.c_contiguous or self._base is None:
+    if data.flags.c_contiguous or not is_shared(self):
         return self
     out = as_torch(PUBLIC["clone"](self))
-    out._data = np.ascontiguousarray(self._data).reshape(self.shape)
+    out._data = np.ascontiguousarray(data).reshape(self.shape)
     return out
 
 
@@ -537,11 +533,18 @@ def _reshaping(name: str) -> None:
             )
         # Recorded also where nothing else is: gradients have the shape that the tensor has now.
         with wg.enable_grad():
-            new = compute(old_version(self), *args, **kwargs)
+            new = compute(old_version(self) if window_of(self) is None else self, *args, **kwargs)
         # Another way to see the same memory: what it was taken from, and what was taken from it, stay tied to it.
-        self._data, self.node = new._data, new.node
-        if new._data is not None:
+        s, data = storage_of(self), window_of(new)
+        if s is not None and s.memory is not None:
+            self._window = data
+        else:
+            self._data = data
+        self.node = new.node
+        if data is not None:
             self._spec = new.spec
+            if s is not None and root_of(s) is self:
+                s.whole = data
         return self
 
     run.__name__ = run.__qualname__ = f"{name}_"
@@ -568,7 +571,8 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     new = np.zeros(count, self.dtype)
     new[: flat.size] = flat[:count]
     made = asarray(new.reshape(shape), copy=False)
-    self._data, self._spec, self._base = made._data, made.spec, None
+    leave(self)
+    self._data, self._spec = made._data, made.spec
     return self
 
 

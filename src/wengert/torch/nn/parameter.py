@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.storage import join, window_of
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import asarray, refuse_cut
 from ...nn.parameter import Parameter as PlainParameter
@@ -14,8 +15,9 @@ from ..tensor import Tensor
 def _hold(x: Tensor, data: Any, what: str) -> None:
     """Give a new tensor the memory of another one, so that a write to either reaches both; other data is copied."""
     given = data.detach() if isinstance(data, PlainTensor) else data
-    if isinstance(given, Tensor) and given._data is not None and not overlaps_itself(given._data):
-        x._data, x._spec, x.node, x._base = given._data, given.spec, None, given._base
+    if isinstance(given, Tensor) and (window := window_of(given)) is not None and not overlaps_itself(window):
+        x._data, x._spec, x.node, x._base = window, given.spec, None, None
+        join(x, given, keeps_gradients=False)
         return
     made = asarray([] if given is None else given, copy=True)
     held = made._value(what) if made._data is None else made._data

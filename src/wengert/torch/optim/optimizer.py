@@ -21,6 +21,7 @@ from ...core.spec import category, default_float, float64
 from ...core.standins import WeakTensor, present, weak
 from ...core.state.capture import get_capture
 from ...core.state.cells import Cell, ItemCell, TensorCell
+from ...core.storage import assign_data
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class, wrap
 from ...optim import optimizer as plain
@@ -298,7 +299,7 @@ class Optimizer(plain.Optimizer):
             return 1
         move_(counter, CPU)
         step = int(counter._data) + 1
-        counter._data = np.asarray(step, counter.dtype)
+        assign_data(counter, np.asarray(step, counter.dtype))
         return step
 
     def _opened(self, state: State, names: tuple[str, ...]) -> State:
@@ -315,7 +316,7 @@ class Optimizer(plain.Optimizer):
     def _closed(self, state: State, buffers: State) -> None:
         for name, new in buffers.items():
             t = state[name]
-            t._data = new if type(new) is np.ndarray and new.dtype == t.dtype else np.asarray(new, t.dtype)
+            assign_data(t, new if type(new) is np.ndarray and new.dtype == t.dtype else np.asarray(new, t.dtype))
 
     # -- in a trace
 

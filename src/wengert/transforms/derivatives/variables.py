@@ -23,6 +23,7 @@ from ...core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ...core.standins import WeakTensor, weak
 from ...core.state.capture import Filled, Writes, Written
 from ...core.state.capture import open_variables as _open
+from ...core.storage import alone, storage_of, window_of
 from ...core.tensor import Tensor, abstract, like, wrap
 from ...ops.structure.shapes import as_operand, casted
 from .reverse import Reachable, reach
@@ -278,7 +279,15 @@ def _outside(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Wr
 
 
 def _restore(written: Written, t: Tensor) -> None:
-    t._data, t.node = written.data, written.node
+    data = written.data
+    is_member = storage_of(t) is not None and t._base is written.base
+    if is_member and type(data) is np.ndarray and window_of(t) is not None:
+        alone(t)[...] = data
+    else:
+        t._data, t._base = data, written.base
+        if storage_of(t) is not None:
+            t._window = None
+    t.node = written.node
     if written.data is not None:
         t._spec = spec_of(written.data.shape, written.data.dtype)
 

@@ -28,6 +28,7 @@ from ....core.errors import GENERATED
 from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
 from ....core.state.cells import Cell, TensorCell
+from ....core.storage import pin
 from ....core.tensor import DataView, Tensor, depends_on_open
 from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
@@ -227,6 +228,7 @@ class _Walk:
             return iter([(t.owner, Place(None, None, place.path))])
         if id(t) in self.constants and t._data is not None and not t.requires_grad:
             self.note(place, "constant", (t.spec, here(t._data, "a constant").tobytes()))
+            pin(t)  # a write gives it another array
             self.check("value", t, None, t._data)
             self.check("tensor", t, None, (None, t.node))
             return None

@@ -1,9 +1,8 @@
-"""Ties: which of the tensors that a call is given, and that its function finds, are views of one another.
+"""Ties: which of the tensors that a call is given, and that its function finds, share one storage.
 
-In a namespace with views a write to one of them is one to the other. Where a function writes to such tensors it is
-traced for how they are tied: what stands for a view is taken, by the same window, from what stands for its owner.
-Tensors outside of the trace that share memory with what it writes follow when a run writes its results
-(`Through.following`).
+In a namespace with views a write to one of them is one to the others. Where a function writes to such tensors it is
+traced for how they are tied: what stands for a view is taken, by the same window, from what stands for the largest of
+them. Tensors outside of the trace that share memory with what it writes follow when a run writes its results.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....core.state.cells import Cell, TensorCell
+from ....core.storage import root_of, storage_of, window_of
 from ....core.tensor import DataView, Tensor
 from ....ops.index.views import THROUGH, FromOwner
 
@@ -41,36 +41,31 @@ def _held(arguments: Sequence[Any], cells: Sequence[Cell]) -> Iterator[tuple[Pla
 
 def ties_of(arguments: Sequence[Any], cells: Sequence[Cell]) -> tuple[Tie, ...]:
     """Return the ties among tensors with values."""
-    held = [(place, t) for place, t in _held(arguments, cells) if t.writes_through is not None]
-    views = [(place, t) for place, t in held if t._base is not None and t._data is not None]
-    if not views:
-        return ()
-    places: dict[int, Place] = {}
-    for place, t in held:
-        places.setdefault(id(t), place)
+    groups: dict[int, dict[int, tuple[Place, Tensor]]] = {}
+    for place, t in _held(arguments, cells):
+        s = storage_of(t)
+        if s is not None and t.writes_through is not None and window_of(t) is not None:
+            groups.setdefault(id(s), {}).setdefault(id(t), (place, t))
     found: list[Tie] = []
-    others: dict[int, list[Place]] = {}
-    for place, t in views:
-        if places[id(t)] != place:  # given twice
-            continue
-        owner = next((o for o in THROUGH.owners(t) if id(o) in places), None)
-        if owner is not None:
-            found.append(Tie(place, places[id(owner)], THROUGH.window(t, owner)))
-        else:
-            others.setdefault(id(THROUGH.outermost(t)), []).append(place)
-    found += [Tie(first, place, None) for first, *rest in others.values() for place in rest]
+    for group in groups.values():
+        if len(group) > 1:
+            found += _ties(list(group.values()))
     return tuple(found)
 
 
+def _ties(group: Sequence[tuple[Place, Tensor]]) -> Iterator[Tie]:
+    """Yield how each of several tensors of one storage is taken from the one that covers most of it."""
+    root = root_of(storage_of(group[0][1]))  # type: ignore[arg-type]
+    where, whole = max(group, key=lambda held: (held[1] is root, window_of(held[1]).nbytes))
+    for place, t in group:
+        if t is not whole:
+            yield Tie(place, where, THROUGH.window(t, whole))
+
+
 def ways_of(ties: Sequence[Tie], tensors: Mapping[Place, Tensor]) -> dict[Place, tuple[Place, FromOwner]]:
-    """Return for each view the place of its owner and the way in which it is taken from it, owners first."""
-    found = {
+    """Return for each view the place of the tensor that it is taken from, and the way."""
+    return {
         tie.part: (tie.whole, THROUGH.taken(tensors[tie.part], tensors[tie.whole]))
         for tie in ties
         if tie.window is not None
     }
-    ordered: dict[Place, tuple[Place, FromOwner]] = {}
-    while len(ordered) < len(found):  # an owner that is a view itself comes first
-        ready = {p: w for p, w in found.items() if p not in ordered and (w[0] in ordered or w[0] not in found)}
-        ordered |= ready
-    return ordered

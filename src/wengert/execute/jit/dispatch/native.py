@@ -228,12 +228,6 @@ class _NativeCall:
         for t in tensors:
             self.do("is_not", self.words[a], Object(t))
 
-    def on_not_of(self, a: Register, tensors: Sequence[Tensor]) -> None:
-        addresses = np.array([id(t) for t in tensors], np.int64)
-        for t in tensors:  # an address stays theirs
-            self.out.kept[id(t)] = t
-        self.do("not_of", self.words[a], Memory(addresses), len(tensors))
-
     def on_array(self, a: Register, dtype: Any, shape: Any) -> None:
         self.do("is_array", self.words[a], *kinds_of(dtype, shape))
 

@@ -60,7 +60,6 @@ INSTRUCTIONS: dict[str, str] = {
     "weak": "a type dtype shape tracked: a tensor that stands for a Python number",
     "tracked": "a collects: a tensor that requires gradients, as a leaf or not; nobody's hooks wait for them",
     "not_written": "a tensors: none of these, which the program writes to",
-    "not_of": "a tensors: a view of none of these",
     "array": "a dtype shape: a NumPy array, contiguous and aligned",
     "number": "a type: a Python number that is an input",
     "alone": "tensor gradient: no view of it, or of its gradient, lives, which a write would have to reach",

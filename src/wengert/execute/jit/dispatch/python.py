@@ -27,7 +27,7 @@ from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
 from ....core.tensor import Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
-from ....ops.index.views import FromOwner, is_of
+from ....ops.index.views import FromOwner
 from ...engines import XLA
 from ...xla.memory import settled
 from .. import donation
@@ -51,7 +51,6 @@ _NAMES: dict[str, Any] = {
     "epoch": epoch,
     "holding": holding,
     "killing": donation.killing,
-    "is_of": is_of,
     "is_viewed": donation.is_viewed,
     "like": like,
     "mode": get_mode,
@@ -271,10 +270,6 @@ def _tracked(t: _Text, a: Register, collects: bool) -> Lines:
 
 def _not_written(t: _Text, a: Register, tensors: Sequence[Tensor]) -> Lines:
     return _miss(f"id({a}) in {t.value(frozenset(map(id, tensors)))}")
-
-
-def _not_of(t: _Text, a: Register, tensors: Sequence[Tensor]) -> Lines:
-    return [f"if {a}._base is not None:", *(f"    {line}" for line in _miss(f"is_of({a}, {t.value(tensors)})"))]
 
 
 def _array(t: _Text, a: Register, dtype: Any, shape: Any) -> Lines:
@@ -547,7 +542,6 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "weak": _weak,
     "tracked": _tracked,
     "not_written": _not_written,
-    "not_of": _not_of,
     "array": _array,
     "number": _number,
     "alone": _alone,

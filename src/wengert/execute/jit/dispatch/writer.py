@@ -16,6 +16,7 @@ from ....core.spec import Spec
 from ....core.standins import WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
+from ....core.storage import is_shared
 from ....core.tensor import DataView, Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
@@ -55,10 +56,9 @@ class _Writer:
         self.do("mode", mode.grad, mode.floats, mode.autocast, mode.engine)
         self.written = _written(captures, paths)
         for t, *_ in self.written:
-            if t.writes_through is not None:
-                if t._base is not None and not t.writes_through.is_apart(t):
-                    raise _Rare
-                self.do("alone", t, False)
+            if is_shared(t):
+                raise _Rare
+            self.do("alone", t, False)
         for t in dict.fromkeys(t for path in paths for t, stays in _gradients(captures, path) if stays):
             self.do("alone", t, True)
         for i, child in enumerate(positional.children):
@@ -142,9 +142,6 @@ class _Writer:
         )
         if alike:  # what reads its argument while it writes to it is another program
             self.do("not_written", a, alike)
-        through = tuple(t for t, *_ in self.written if t.writes_through is not None)
-        if through and leaf.writes_through is not None:
-            self.do("not_of", a, through)
 
 
 def _written(captures: Captures, paths: Sequence[Path]) -> list[tuple[Tensor, Spec | None, bool]]:

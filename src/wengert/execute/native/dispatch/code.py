@@ -321,40 +321,6 @@ all:
   ret i1 true
 }
 
-define internal i1 @taken_from_none(ptr %first, ptr %none, i64 %items, i64 %object, ptr %tensors, i64 %count) {
-  br label %entry
-entry:
-  %base = phi ptr [ %first, %0 ], [ %base.next, %onward ]
-  %is.end = icmp eq ptr %base, %none
-  br i1 %is.end, label %apart, label %look
-look:
-  %parts = getelementptr i8, ptr %base, i64 %items
-  %ref = load ptr, ptr %parts
-  %owner.p = getelementptr i8, ptr %ref, i64 %object
-  %owner = load i64, ptr %owner.p
-  br label %next
-next:
-  %k = phi i64 [ 0, %look ], [ %k.next, %other ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %compare, label %onward
-compare:
-  %tensor.p = getelementptr i64, ptr %tensors, i64 %k
-  %tensor = load i64, ptr %tensor.p
-  %k.next = add i64 %k, 1
-  %is.it = icmp eq i64 %owner, %tensor
-  br i1 %is.it, label %taken, label %other
-other:
-  br label %next
-onward:
-  %next.p = getelementptr ptr, ptr %parts, i64 3
-  %base.next = load ptr, ptr %next.p
-  br label %entry
-taken:
-  ret i1 false
-apart:
-  ret i1 true
-}
-
 define internal i1 @same_words(ptr %a, ptr %b, i64 %count) {
   br label %next
 next:

@@ -138,16 +138,6 @@ def _is_not(c: Handler) -> None:
 
 
 @handler
-def _not_of(c: Handler) -> None:
-    """Check that a tensor was taken from none of these, which live. Operands: word, addresses of tensors, count."""
-    base = c.field(c.held_at(0), c.at.tensor_base)
-    tensors, count = c.operand(1), c.operand(2, "i64")
-    places = f"i64 {c.at.tuple_items}, i64 {c.at.weakref_object}"
-    none = c.object("none")
-    c.need(c.new(f"call i1 @taken_from_none(ptr {base}, ptr {none}, {places}, ptr {tensors}, i64 {count})"))
-
-
-@handler
 def _is_method(c: Handler) -> None:
     """Check a method, which is made anew whenever it is asked for. Operands: word, object, function."""
     value = c.held_at(0)
@@ -327,8 +317,10 @@ def _gradient_alone(c: Handler) -> None:
 
 @handler
 def _feed_tensor(c: Handler) -> None:
-    """Feed a tensor's array. Operands: word of a tensor, entry, word, dtype, axes, sizes."""
-    array = c.field(c.held_at(0), c.at.tensor_data)
+    """Feed a tensor's array, which a storage may have. Operands: word of a tensor, entry, word, dtype, axes, sizes."""
+    tensor = c.held_at(0)
+    own, window = c.field(tensor, c.at.tensor_data), c.field(tensor, c.at.tensor_window)
+    array = c.new(f"select i1 {c.test('eq', own, 'null')}, ptr {window}, ptr {own}")
     c.plain(array)
     c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
     c.feed(array, 1, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 import types
-import weakref
 from typing import Any
 
 import numpy as np
@@ -67,8 +66,8 @@ def layout() -> Layout | None:
         tensor_node=place_of_slot(t, "node", object()),
         tensor_grad=place_of_slot(t, "_grad", object()),
         tensor_base=place_of_slot(t, "_base", object()),
+        tensor_window=place_of_slot(t, "_window", object()),
         tensor_weakrefs=Tensor.__weakrefoffset__,
-        weakref_object=_weakref_object(),
         node_op=place_of_slot(node, "op", object()),
         node_saved=place_of_slot(node, "saved", object()),
         mode_grad=place_of_slot(mode, "grad", object()),
@@ -123,14 +122,6 @@ def _set_size() -> int:
         seen.append({i for i, word in enumerate(_words_of(numbers, set.__basicsize__)) if word == count})
     found = set.intersection(*seen)
     return 8 * found.pop() if len(found) == 1 else -1
-
-
-def _weakref_object() -> int:
-    """Find the byte of a weak reference at which its object stands."""
-    x = np.arange(1.0)
-    ref = weakref.ref(x)
-    places = [i for i, word in enumerate(_words_of(ref, weakref.ref.__basicsize__)) if word == id(x)]
-    return 8 * places[0] if len(places) == 1 else -1
 
 
 def _type_version() -> int:

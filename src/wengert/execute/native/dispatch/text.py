@@ -41,8 +41,8 @@ class Layout(NamedTuple):
     tensor_node: int
     tensor_grad: int
     tensor_base: int
+    tensor_window: int
     tensor_weakrefs: int
-    weakref_object: int
     node_op: int
     node_saved: int
     mode_grad: int

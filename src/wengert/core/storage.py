@@ -1,0 +1,322 @@
+"""Storage: the memory that tensors share, and who they are.
+
+In NumPy and PyTorch a slice or a transpose shares its array's memory, and a write to one of them is seen by all. In a
+namespace whose tensors have `writes_through`, a tensor and the views that are taken of it hold one storage. It knows
+its members, so nobody has to be looked for, and it holds the memory, so an owner may be gone.
+
+A member is in one of three states:
+
+- it has its array in the slot `_data`, as every other tensor. Anyone may have kept that array: a recorded node, a
+  constant of a graph, another tensor. A write therefore begins with one copy of the memory.
+- after that copy the memory is the storage's alone (`memory`). Members have their arrays in `_window`, and the slot
+  `_data` is empty: a write costs what it writes. Whoever reads `_data` gets a copy of a small part; else the storage
+  gives its memory out, and the next write copies again (`read`).
+- it has no value, in a trace (`_data` is None).
+
+So a value that was read never changes, whoever reads it, and the bytes that are copied are at most a small multiple
+of the bytes that were written and read.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Storage:
+    """The memory that tensors share.
+
+    `members` has weak references to the tensors, the first of which is that to the root. `whole` is the array in which
+    all of them lie, None in a trace; `memory` is what keeps it where nobody else can have it, else None. `node` is
+    what computed the root's value when a view was last taken of it or written. `read` counts the bytes that were copied
+    for readers since the last write. `given` has weak references to the arrays outside that share the memory. It is
+    True where these are not known, and None where there are none. `version` counts the writes.
+    """
+
+    __slots__ = ("members", "whole", "memory", "node", "read", "given", "version")
+
+    members: list[weakref.ref[Any]]
+    whole: Any
+    memory: Any
+    node: Any
+    read: int
+    given: Any
+    version: int
+
+    @property
+    def storage(self) -> Storage:
+        """The storage itself: a branch has its storage under the same name."""
+        return self
+
+
+class Branch:
+    """A tensor that shares memory with others and not their gradients (`detach`), and the views of it.
+
+    `node` is what computed the value of the storage's whole, as far as this branch knows.
+    """
+
+    __slots__ = ("storage", "node")
+
+    storage: Storage
+    node: Any
+
+
+def storage_of(x: Any) -> Storage | None:
+    """Return the storage of a tensor; None for one that shares memory with no other."""
+    base = x._base
+    return None if base is None or type(base) is tuple else base.storage  # type: ignore[no-any-return]
+
+
+def window_of(x: Any) -> Any:
+    """Return a tensor's array for a read or write at once: nobody may keep it, since writes change it."""
+    base = x._base
+    if base is None or type(base) is tuple or x._window is None:
+        return x._data
+    return x._window
+
+
+# -- members
+
+
+def share(x: Any) -> Any:
+    """Return what a view of `x` refers to as its base, a new storage if there is none."""
+    base = x._base
+    if base is not None and type(base) is not tuple:
+        return base
+    s = Storage()
+    s.members = [weakref.ref(x)]
+    s.whole, s.node = x._data, x.node
+    s.memory = s.given = None
+    s.read = s.version = 0
+    x._window = None
+    x._base = s
+    return s
+
+
+# What a list of members may grow to before those that are gone are left out.
+_MANY = 64
+
+
+def join(out: Any, x: Any, keeps_gradients: bool = True) -> None:
+    """Make a new tensor a view of `x`, if both have no value or `out` has its value in the memory of `x`."""
+    if x.is_name:
+        x, keeps_gradients = x.owner, False
+    base = share(x)
+    data, window = out._data, x._data if x._window is None else x._window
+    s = base.storage
+    if type(data) is np.ndarray and type(window) is np.ndarray and not lies_in(data, window):
+        out._base = None
+        return
+    if not keeps_gradients and data is not None:
+        base = Branch()
+        base.storage, base.node = s, None
+    out._base = base
+    if s.memory is None:
+        out._window = None
+    else:
+        out._window = data
+        del out._data
+    members = s.members
+    if len(members) >= _MANY and not len(members) & (len(members) - 1):  # at powers of two: in constant time on average
+        prune(s)
+    members.append(weakref.ref(out))
+
+
+def lies_in(part: Array, whole: Array) -> bool:
+    """Return whether the elements of one array lie in the memory of another."""
+    base = part.base
+    if base is whole or part is whole or (base is not None and base is whole.base):
+        return True
+    return base is not None and np.may_share_memory(part, whole)
+
+
+def prune(s: Storage) -> None:
+    """Forget members that are gone. The first reference stays, which tells whether the root lives."""
+    first, *others = s.members
+    s.members[:] = [first, *(m for m in others if (x := m()) is not None and storage_of(x) is s)]
+
+
+def living(s: Storage) -> list[Any]:
+    """Return the members that live."""
+    found = [x for m in s.members if (x := m()) is not None and storage_of(x) is s]
+    if 2 * len(found) < len(s.members):
+        prune(s)
+    return found
+
+
+def root_of(s: Storage) -> Any:
+    """Return the tensor whose memory it was first; None where that is gone."""
+    root = s.members[0]()
+    return root if root is not None and storage_of(root) is s else None
+
+
+def is_shared(x: Any) -> bool:
+    """Return whether other tensors live that share memory with `x`, or an array outside does.
+
+    A tensor that is alone with its storage gives it up.
+    """
+    s = storage_of(x)
+    if s is None:
+        return False
+    if is_given(s) or any(m is not x for m in living(s)):
+        return True
+    leave(x)
+    return False
+
+
+def leave(x: Any) -> None:
+    """Give a tensor its value as its own, in no storage; what shared memory with it does so no longer."""
+    if storage_of(x) is not None:
+        data, x._window = x._data, None
+        x._data, x._base = data, None
+
+
+# -- reading and writing
+
+
+def is_given(s: Storage) -> bool:
+    """Return whether an array outside shares the memory."""
+    if type(s.given) is list:
+        s.given = [ref for ref in s.given if ref() is not None] or None
+    return s.given is not None
+
+
+def read(x: Any) -> Any:
+    """Return an array with the value of a member whose memory is the storage's alone, which may be kept."""
+    window, s = x._window, x._base.storage
+    if s.memory is not None:
+        size = window.nbytes
+        if is_given(s):
+            return _kept(window)
+        if s.read + size <= s.whole.nbytes >> 1:
+            s.read += size
+            return _kept(window)
+        s.memory = None
+    x._data, x._window = window, None
+    return window
+
+
+def _kept(window: Array) -> Array:
+    copied = window.copy(order="K")
+    copied.flags.writeable = False
+    return copied
+
+
+def pin(x: Any) -> None:
+    """Give the memory of a tensor out as it is: the next write leaves it alone, and copies."""
+    s = storage_of(x)
+    if s is None or s.memory is None or is_given(s):
+        return
+    s.memory = None
+    for t in living(s):
+        if t._window is not None:
+            t._data, t._window = t._window, None
+
+
+def own(s: Storage) -> None:
+    """Make the memory the storage's alone: copy it, and lay all members over the copy."""
+    if s.memory is not None:
+        s.read = 0
+        return
+    whole = s.whole
+    if whole.flags.c_contiguous:
+        start, fresh = address(whole), whole.copy()
+        flat = fresh.reshape((-1,)).view(np.uint8)  # not every dtype of ours is one of the buffer protocol's
+    else:
+        start, high = bounds(whole)
+        flat = np.empty(high - start, np.uint8)
+        fresh = np.ndarray(whole.shape, whole.dtype, flat, address(whole) - start, whole.strides)
+        fresh[...] = whole
+    laid = []
+    for t in living(s):
+        window = t._data if t._window is None else t._window
+        if window is whole:
+            laid.append((t, fresh))
+        elif not window.size:
+            laid.append((t, window))
+        else:
+            laid.append((t, np.ndarray(window.shape, window.dtype, flat, address(window) - start, window.strides)))
+    s.whole, s.memory, s.read = fresh, flat, 0
+    for t, window in laid:
+        if t._window is None:
+            del t._data
+        t._window = window
+
+
+def alone(x: Any) -> Array:
+    """Return the array of a tensor with a value, in memory that may be written to: all that shares it follows."""
+    base = x._base
+    if base is None or type(base) is tuple:
+        x._base = None
+        base = share(x)
+    s = base.storage
+    own(s)
+    s.version += 1
+    window: Array = x._window
+    return window
+
+
+def assign_data(x: Any, data: Any) -> None:
+    """Give a tensor with a value another one of its shape and dtype, and all that shares its memory, past any graph.
+
+    The array is the tensor's own from then on.
+    """
+    if not is_shared(x):
+        x._data = data
+    elif type(data) is np.ndarray and type(window_of(x)) is np.ndarray:
+        alone(x)[...] = data
+    else:  # where that is, values share no memory: these are names of one
+        old = x._data
+        for t in living(x._base.storage):
+            if t._data is old:
+                t._data = data
+
+
+def lend(x: Any) -> Array:
+    """Return the memory of a tensor as an array that may be written to, and that is written to with the tensor."""
+    window = alone(x)
+    s: Storage = x._base.storage
+    # The holder is no array: NumPy then names this very array as the base of all that is taken of it.
+    lent: Array = np.asarray(_Holder(window))
+    if s.given is not True:
+        s.given = [*(s.given or ()), weakref.ref(lent)]
+    return lent
+
+
+class _Holder:
+    """An array under NumPy's array interface."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+def borrow(x: Any, array: Array) -> None:
+    """Make a new tensor one whose memory is that of an array of somebody else's, who may write to it."""
+    base = share(x)
+    base.whole = base.memory = array
+    base.given = True
+    x._window = array
+    del x._data
+
+
+# -- memory
+
+
+def address(x: Array) -> int:
+    """Return the address of an array's first element."""
+    return int(x.__array_interface__["data"][0])
+
+
+def bounds(x: Array) -> tuple[int, int]:
+    """Return the addresses between which an array's elements lie."""
+    low = high = address(x)
+    if not x.size:
+        return low, high
+    for n, step in zip(x.shape, x.strides):
+        low, high = low + min(0, step * (n - 1)), high + max(0, step * (n - 1))
+    return low, high + x.itemsize
