@@ -24,8 +24,8 @@ from ...core.elsewhere import Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, WriteError, fail
 from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
-from ...core.ops.op import LEAF, Op
-from ...core.ops.record import bind, same_value
+from ...core.ops.op import LEAF, TABLE, Op
+from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
 from ...core.state.capture import fresh_leaves, get_capture, note_write
 from ...core.storage import (
@@ -145,7 +145,8 @@ class Through:
         if isinstance(window, Elsewhere):
             return
         if window is None:
-            self._check_traced(x, what)
+            if not x.is_name:  # else its owner is assigned to, which looks at all that shares memory with it
+                self._check_traced(x, what)
             return
         if not window.flags.c_contiguous and overlaps_itself(window):
             fail(
@@ -181,20 +182,11 @@ class Through:
 
     def _check_traced(self, x: Tensor, what: str) -> None:
         base = x._base
-        grad = get_mode().grad
         steps = _way(x, base)
         if steps is None or any(op.name == "broadcast" for op, *_ in steps):
             self._refuse_unknown(x, what)
-        is_detached = any(op.name == "stop_gradient" for op, *_ in steps)
-        if grad and not is_detached:
+        if get_mode().grad and not _is_detached(steps):
             self._refuse_leaf(base, what)
-        others = [t for t in living(base.storage) if t is not x]
-        if steps and (is_detached or not grad) and any(_tracked(t) and t.node.op is not LEAF for t in others):
-            fail(
-                WriteError,
-                f"{what} on a view, {show(x.shape, x.dtype)}, of a tensor that carries gradients, past the graph",
-                "A compiled function does not know its gradients then. Write to the tensor itself.",
-            )
         for t in living(base.storage):
             if _way(t, t._base) is None:
                 self._refuse_unknown(t, what)
@@ -235,17 +227,7 @@ class Through:
         if window_of(x) is not None and new._data is not None:
             self.put(x, new._data)
             return True
-        # Views of a leaf, in ways that are known, lead to it afterwards too.
-        is_leaf = x.node is not None and x.node.op is LEAF
-        members = [x] if is_leaf and root_of(x._base.storage) is x else living(x._base.storage)
-        past = [t for t in members if _tracked(t) and (t.node is None or t.node.op is not LEAF)]
-        if past or _tracked(new):
-            fail(
-                WriteError,
-                f"a write past the graph to {show(x.shape, x.dtype)}, which shares memory and carries gradients",
-                "A compiled function does not know its gradients then. Write with torch.no_grad(): x.add_(v).",
-            )
-        self._write_traced(x, new)
+        self._write_traced(x, new, is_past=True)
         return True
 
     def put(self, x: Tensor, data: Any) -> None:
@@ -351,7 +333,8 @@ class Through:
 
     # -- traces
 
-    def _write_traced(self, x: Tensor, new: Tensor) -> None:
+    def _write_traced(self, x: Tensor, new: Tensor, is_past: bool = False) -> None:
+        """Write where values are abstract: with new gradients, or past the graph, whose gradients go on as they did."""
         base = x._base
         s: Storage = base.storage
         members = living(s)
@@ -372,7 +355,16 @@ class Through:
             before.node = _base_node(s)
             pin(x)
         steps = next(steps for t, steps in found if t is x) or []
-        made = _undone(steps, before, new)
+        is_detached = _is_detached(steps)
+        if (is_past or is_detached or not get_mode().grad) and _tracked(before):
+            with no_grad():
+                made = _undone(steps, before, new)
+            with enable_grad():
+                made = TABLE["straight_through"].front(made, before)
+        else:
+            made = _undone(steps, before, new)
+        if made._data is not None:  # a constant of the program, of which views are taken as of any other value there
+            made = of_class(x.result_class, bind_abstract(TABLE["copy"], (made,), {}))
         if s.whole is not None:
             fresh = Storage()
             fresh.members, fresh.whole, fresh.memory, fresh.given = list(s.members), None, None, None
@@ -389,7 +381,9 @@ class Through:
         s.node = source.node
         s.version += 1
         for t, steps in found:
-            if t is not root:
+            if t is x and is_detached and _tracked(new) and not is_past:
+                give(t, new)
+            elif t is not root:
                 give(t, _retaken(t, steps or [], source))
 
     # -- values
@@ -428,6 +422,10 @@ class Through:
             elif window.dtype == whole.dtype and (_carries(t) or not is_tracked) and shares(window, part):
                 taken = _take(made, whole, window)
                 t.node = taken.node if _tracked(taken) else None
+
+
+def _is_detached(steps: Iterable[Step]) -> bool:
+    return any(op.name == "stop_gradient" for op, *_ in steps)
 
 
 def _is_same(part: Array, whole: Array) -> bool:
