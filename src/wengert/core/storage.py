@@ -30,16 +30,18 @@ Array = np.ndarray[Any, Any]
 class Storage:
     """The memory that tensors share.
 
-    `members` has weak references to the tensors, the first of which is that to the root. `whole` is the array in which
+    `members` has weak references to the tensors, the first of which is that to the root. Beyond `limit` of them those
+    that are gone are forgotten. `whole` is the array in which
     all of them lie, None in a trace; `memory` is what keeps it where nobody else can have it, else None. `node` is
     what computed the root's value when a view was last taken of it or written. `read` counts the bytes that were copied
     for readers since the last write. `given` has weak references to the arrays outside that share the memory. It is
     True where these are not known, and None where there are none. `version` counts the writes.
     """
 
-    __slots__ = ("members", "whole", "memory", "node", "read", "given", "version")
+    __slots__ = ("members", "limit", "whole", "memory", "node", "read", "given", "version")
 
     members: list[weakref.ref[Any]]
+    limit: int
     whole: Any
     memory: Any
     node: Any
@@ -88,7 +90,7 @@ def share(x: Any) -> Any:
     if base is not None and type(base) is not tuple:
         return base
     s = Storage()
-    s.members = [weakref.ref(x)]
+    s.members, s.limit = [weakref.ref(x)], _FEW
     s.whole, s.node = x._data, x.node
     s.memory = s.given = None
     s.read = s.version = 0
@@ -97,8 +99,26 @@ def share(x: Any) -> Any:
     return s
 
 
-# What a list of members may grow to before those that are gone are left out.
-_MANY = 64
+# What the list of members may always grow to.
+_FEW = 64
+
+
+def enter(out: Any, x: Any) -> None:
+    """Make a new tensor a view of `x`, in whose memory its value lies."""
+    base = x._base
+    if base is None or type(base) is tuple:
+        base = share(x)
+    out._base = base
+    s = base if type(base) is Storage else base.storage
+    if s.memory is None:
+        out._window = None
+    else:
+        out._window = out._data
+        del out._data
+    members = s.members
+    members.append(weakref.ref(out))
+    if len(members) > s.limit:
+        prune(s)
 
 
 def join(out: Any, x: Any, keeps_gradients: bool = True) -> None:
@@ -107,23 +127,14 @@ def join(out: Any, x: Any, keeps_gradients: bool = True) -> None:
         x, keeps_gradients = x.owner, False
     base = share(x)
     data, window = out._data, x._data if x._window is None else x._window
-    s = base.storage
     if type(data) is np.ndarray and type(window) is np.ndarray and not lies_in(data, window):
         out._base = None
         return
+    enter(out, x)
     if not keeps_gradients and data is not None:
-        base = Branch()
-        base.storage, base.node = s, None
-    out._base = base
-    if s.memory is None:
-        out._window = None
-    else:
-        out._window = data
-        del out._data
-    members = s.members
-    if len(members) >= _MANY and not len(members) & (len(members) - 1):  # at powers of two: in constant time on average
-        prune(s)
-    members.append(weakref.ref(out))
+        branch = Branch()
+        branch.storage, branch.node = base.storage, None
+        out._base = branch
 
 
 def lies_in(part: Array, whole: Array) -> bool:
@@ -138,14 +149,12 @@ def prune(s: Storage) -> None:
     """Forget members that are gone. The first reference stays, which tells whether the root lives."""
     first, *others = s.members
     s.members[:] = [first, *(m for m in others if (x := m()) is not None and storage_of(x) is s)]
+    s.limit = 2 * len(s.members) + _FEW
 
 
 def living(s: Storage) -> list[Any]:
     """Return the members that live."""
-    found = [x for m in s.members if (x := m()) is not None and storage_of(x) is s]
-    if 2 * len(found) < len(s.members):
-        prune(s)
-    return found
+    return [x for m in s.members if (x := m()) is not None and storage_of(x) is s]
 
 
 def root_of(s: Storage) -> Any:
@@ -162,7 +171,11 @@ def is_shared(x: Any) -> bool:
     s = storage_of(x)
     if s is None:
         return False
-    if is_given(s) or any(m is not x for m in living(s)):
+    for m in s.members:
+        t = m()
+        if t is not None and t is not x and storage_of(t) is s:
+            return True
+    if is_given(s):
         return True
     leave(x)
     return False
@@ -219,9 +232,6 @@ def pin(x: Any) -> None:
 
 def own(s: Storage) -> None:
     """Make the memory the storage's alone: copy it, and lay all members over the copy."""
-    if s.memory is not None:
-        s.read = 0
-        return
     whole = s.whole
     if whole.flags.c_contiguous:
         start, fresh = address(whole), whole.copy()
@@ -253,8 +263,10 @@ def alone(x: Any) -> Array:
     if base is None or type(base) is tuple:
         x._base = None
         base = share(x)
-    s = base.storage
-    own(s)
+    s = base if type(base) is Storage else base.storage
+    if s.memory is None:
+        own(s)
+    s.read = 0
     s.version += 1
     window: Array = x._window
     return window

@@ -149,6 +149,11 @@ class Writes:
 _writes: ContextVar[Writes | None] = ContextVar("wengert_writes", default=None)
 
 
+def notes_writes() -> bool:
+    """Return whether a trace or a transform is at work that is told of writes."""
+    return _writes.get() is not None or _capture.get() is not None
+
+
 def note_write(x: Any, gives_abstract: bool) -> bool:
     """Tell the trace or transform at work that a tensor is about to be given another value, perhaps an abstract one.
 

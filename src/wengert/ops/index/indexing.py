@@ -23,21 +23,18 @@ from ...core.ops.op import Op
 from ...core.ops.record import bind, caller, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
-from ...core.state.capture import fresh_leaves
 from ...core.state.observer import Observer, observer, observers
-from ...core.storage import window_of
-from ...core.tensor import Tensor, asarray, like, ndarray, new, take, viewed, wrap
+from ...core.storage import enter, join, window_of
+from ...core.tensor import Tensor, asarray, base_of, like, ndarray, new, take, viewed, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
 from .indices import check_range, index_op, index_update
-from .inplace import check_write, old_version, overwrite, value_for, write
+from .inplace import NUMBERS, can_overwrite, check_write, old_version, overwrite, value_for, write
 from .slices import ALL, Entries, Entry, slice_op, slice_update
 
 # Index entries that NumPy takes as they are, to the same effect.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis), np.int64, np.int32})
-# Python's numbers that floating elements take as they are.
-_NUMBERS = frozenset({bool, int, float})
 _TAKES = "An index is made of integers, slices, None, ..., and integer or boolean tensors."
 
 
@@ -294,7 +291,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """
     if x.read_index is not None:
         x, index = x.read_index(x, index)
-    data = viewed(x)
+    data = x._data if x.writes_through is None else window_of(x)
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
@@ -312,8 +309,14 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 shape = found.shape
                 out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
                 out.node = None
-                frame = getframe(1)
-                return take(out, x, frame.f_code, frame.f_lasti)
+                if x.writes_through is None:
+                    frame = getframe(1)
+                    out._base = base_of(x, frame.f_code, frame.f_lasti)
+                elif x.is_name:
+                    join(out, x)
+                else:
+                    enter(out, x)
+                return out
             plain = _plain(index, x)
             if plain is not None:
                 try:
@@ -360,6 +363,8 @@ def _is_traced_window(x: Tensor, index: Any) -> bool:
 
 def _shared(data: Any, index: Any) -> Any:
     """Return the elements at a static index as a view, also where it is one element."""
+    if type(index) is int:
+        return data[index, ...]
     items = index if type(index) is tuple else (index,)
     return data[items if any(i is Ellipsis for i in items) else (*items, ...)]
 
@@ -485,10 +490,10 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         _observed_setitem(seen, x, index, value)
         return
     check_write(x, "x[...] = v")
-    if type(data) is ndarray and fresh_leaves() is None and (x.node is None or not get_mode().grad):
+    if can_overwrite(x):
         plain = _plain(index, x)
         if plain is not None:
-            if type(value) in _NUMBERS and data.dtype.kind == "f":
+            if type(value) in NUMBERS and data.dtype.kind == "f":
                 v, written = None, value
             else:
                 v = value_for(x, value, "x[...] = v")

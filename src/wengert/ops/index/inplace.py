@@ -27,9 +27,9 @@ from ...core.ops.record import another, caller, same_value
 from ...core.source import is_stored_back, resolve
 from ...core.spec import DType, broadcast_shapes, category, show
 from ...core.standins import replace
-from ...core.state.capture import note_gradient, note_write
+from ...core.state.capture import fresh_leaves, note_gradient, note_write, notes_writes
 from ...core.state.observer import observer, observers
-from ...core.storage import alone, leave, living, pin, storage_of
+from ...core.storage import alone, leave, living, pin, storage_of, window_of
 from ...core.tensor import DataView, Tensor, asarray, leaf_node, like, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
@@ -114,12 +114,31 @@ def overwrite(x: Tensor, index: Any, value: Any) -> None:
     Raises what NumPy raises for the index or the value; then nothing is written.
     """
     x = x.owner if isinstance(x, DataView) else x
-    s = storage_of(x)
-    for t in (x,) if s is None else living(s):
-        note_write(t, False)
+    if notes_writes():
+        s = storage_of(x)
+        for t in (x,) if s is None else living(s):
+            note_write(t, False)
     if x.writes_through is None and x.node is not None and x.node.op is not LEAF:
         x.node = None  # elsewhere the value changes, not the way that its gradients take
     alone(x)[index] = value
+
+
+# Python's numbers that floating elements take as they are.
+NUMBERS = frozenset({bool, int, float})
+
+
+def _overwritten(x: Tensor, number: Any, what: str) -> bool:
+    """Write a number to all elements where that is not recorded and `x` shares its memory; return whether it did."""
+    if observers or storage_of(x) is None or not can_overwrite(x) or (number != 0 and x._spec.dtype.kind != "f"):
+        return False
+    check_write(x, what)
+    overwrite(x, ..., number)
+    return True
+
+
+def can_overwrite(x: Tensor) -> bool:
+    """Return whether writes to parts of a tensor change its value alone, and no graph."""
+    return (x.node is None or not get_mode().grad) and type(window_of(x)) is np.ndarray and fresh_leaves() is None
 
 
 def _straight_through(new: Tensor, x: Tensor) -> Tensor:
@@ -357,6 +376,8 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     >>> wg.zeros(2).fill_(7.0)
     tensor([7., 7.])
     """
+    if type(value) in NUMBERS and _overwritten(x, value, "fill_"):
+        return x
     filled = value_for(x, value, "fill_")
     if filled.ndim:
         fail(ShapeError, f"fill_: a value of shape {filled.shape}", "Give a number, or use copy_.")
@@ -366,6 +387,8 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 @public(method=True, function=False)
 def zero_(x: Tensor) -> Tensor:
     """Give every element of `x` the value 0, as `w.grad.zero_()` does between steps. Returns `x`."""
+    if _overwritten(x, 0, "zero_"):
+        return x
     return update(x, "zero_", lambda old: wrap(np.zeros(old.shape, old.dtype)))
 
 

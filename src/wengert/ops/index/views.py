@@ -27,7 +27,7 @@ from ...core.node import Node
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
-from ...core.state.capture import fresh_leaves, get_capture, note_write
+from ...core.state.capture import fresh_leaves, get_capture, note_write, notes_writes
 from ...core.storage import (
     Branch,
     Storage,
@@ -142,6 +142,8 @@ class Through:
         WriteError where it is not known how, GradientError where the gradient of a leaf would be lost.
         """
         window, base = window_of(x), x._base
+        if x.node is None and type(base) is Storage and type(window) is np.ndarray and window.flags.c_contiguous:
+            return
         if isinstance(window, Elsewhere):
             return
         if window is None:
@@ -233,7 +235,7 @@ class Through:
     def put(self, x: Tensor, data: Any) -> None:
         """Write an array to a member of a storage with a value, whose dtype it has, past the graph."""
         s: Storage = x._base.storage
-        for t in living(s):
+        for t in living(s) if notes_writes() else ():
             note_write(t, False)
         old = window_of(x)
         if isinstance(old, Elsewhere):
@@ -367,7 +369,8 @@ class Through:
             made = of_class(x.result_class, bind_abstract(TABLE["copy"], (made,), {}))
         if s.whole is not None:
             fresh = Storage()
-            fresh.members, fresh.whole, fresh.memory, fresh.given = list(s.members), None, None, None
+            fresh.members, fresh.limit = list(s.members), s.limit
+            fresh.whole = fresh.memory = fresh.given = None
             fresh.read = fresh.version = 0
             for t in members:
                 note_write(t, True)
@@ -392,12 +395,12 @@ class Through:
         """Write a value; recorded where gradients are."""
         base = x._base
         s: Storage = base.storage
-        family = [t for t in living(s) if t._base is base]
         node = _base_node(base)
         is_tracked = node is not None and node.requires_grad
-        if not (get_mode().grad and (_tracked(new) or is_tracked or any(map(_tracked, family)))):
+        if not (get_mode().grad and (is_tracked or _tracked(new))):
             self.put(x, new._data)
             return
+        family = [t for t in living(s) if t._base is base]
         # The values before are those of recorded nodes from now on.
         pin(x)
         whole, part = s.whole, window_of(x)
