@@ -10,7 +10,8 @@ import pytest
 
 import wengert as wg
 from opchecks import OPS, calls
-from wengert.core.tensor import DataView, Tensor, wrap
+from wengert.core.standins import DataView
+from wengert.core.tensor import Tensor, wrap
 
 
 class Own(Tensor):

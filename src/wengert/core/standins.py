@@ -10,11 +10,12 @@ names the node of its value.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 
-from .errors import GraphError, fail
+from .errors import GradientError, GraphError, fail
 from .ops.op import LEAF, TABLE
 from .spec import (
     DType,
@@ -100,6 +101,102 @@ def weak_number(number: Any) -> WeakTensor:
 
 def _weak_of(value: Any) -> WeakTensor:
     return weak(wrap(value))
+
+
+# -- other names of a tensor
+
+
+class DataView(Tensor):
+    """A detached tensor with the present value of its owner: `x.data`, an entry of a state dict.
+
+    It stands for the owner in reading and in writing; its slot for a gradient holds it.
+    """
+
+    __slots__ = ()
+
+    is_name = True
+
+    @property
+    def owner(self) -> Tensor:
+        """The tensor whose value this is."""
+        found: Tensor = self._grad
+        return found
+
+    @owner.setter
+    def owner(self, owner: Tensor) -> None:
+        self._grad = owner
+        note_name(self)
+
+    @classmethod
+    def of(cls, owner: Tensor) -> DataView:
+        """Return a tensor's value under another name."""
+        out = new(cls)
+        out.owner = owner.owner if isinstance(owner, DataView) else owner
+        return out
+
+    @property
+    def grad(self) -> None:
+        """None: gradients are the owner's."""
+        return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            fail(GradientError, f"a gradient given to x.data, another name of {self.owner.spec}", "Write x.grad = v.")
+
+    # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
+    _data = property(lambda self: self.owner._data)
+    _spec = property(lambda self: self.owner._spec)
+    _base = property(lambda self: self.owner._base)
+    _window = property(lambda self: self.owner._window)
+    node = property(lambda self: None if self.owner._data is not None else bind_detach(self.owner).node)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Make this a leaf, with the owner's present value."""
+        if requires_grad:
+            fail(
+                GradientError,
+                f"requires_grad_() of .data or of a state dict's entry, {self.spec}",
+                "It is another name of its tensor. For a leaf of its own with that value, write x.detach().clone().",
+            )
+        return self
+
+    def _reduced(self, value: Any) -> tuple[Any, ...]:
+        return self.detach()._reduced(value)
+
+
+Tensor.data_class = DataView
+
+
+def data_view(owner: Tensor) -> DataView:
+    """Return a tensor's value under another name; see :class:`DataView`."""
+    found: DataView = owner.data_class.of(owner)
+    return found
+
+
+# By the identity of a tensor of a namespace with views, weak references to its other names; and how many entries were
+# left when those that are gone were last forgotten.
+_names: dict[int, list[weakref.ref[DataView]]] = {}
+_names_kept = [1024]
+
+
+def note_name(name: DataView) -> None:
+    """Note another name of a tensor of a namespace with views."""
+    if name.owner.writes_through is None:
+        return
+    if len(_names) > 2 * _names_kept[0]:
+        for i in [i for i, refs in _names.items() if all(ref() is None for ref in refs)]:
+            del _names[i]
+        _names_kept[0] = max(len(_names), 1024)
+    refs = _names.setdefault(id(name.owner), [])
+    refs[:] = [ref for ref in refs if ref() is not None]
+    refs.append(weakref.ref(name))
+
+
+def names_of(owner: Tensor) -> list[DataView]:
+    """Return the other names of a tensor of a namespace with views that live."""
+    found = (ref() for ref in _names.get(id(owner), ()))
+    return [name for name in found if name is not None and name.owner is owner]
 
 
 # -- values that change while a function is traced

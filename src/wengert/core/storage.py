@@ -19,6 +19,7 @@ of the bytes that were written and read.
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
@@ -54,6 +55,13 @@ class Storage:
         """The storage itself: a branch has its storage under the same name."""
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        whole = self.whole
+        low, high = bounds(whole)
+        flat = np.zeros(high - low, np.uint8)
+        np.ndarray(whole.shape, whole.dtype, flat, address(whole) - low, whole.strides)[...] = whole
+        return _unpickled, (flat, whole.dtype, whole.shape, whole.strides, address(whole) - low)
+
 
 class Branch:
     """A tensor that shares memory with others and not their gradients (`detach`), and the views of it.
@@ -65,6 +73,61 @@ class Branch:
 
     storage: Storage
     node: Any
+
+
+def over(whole: Array) -> Storage:
+    """Return a storage of the memory that an array lies in, without members yet; see `place`."""
+    s = Storage()
+    s.members, s.limit = [_GONE], _FEW
+    s.whole, s.node = whole, None
+    s.memory = s.given = None
+    s.read = s.version = 0
+    return s
+
+
+def _unpickled(flat: Array, dtype: Any, shape: Any, strides: Any, offset: int) -> Storage:
+    return over(np.ndarray(shape, dtype, flat, offset, strides))
+
+
+class _Gone:
+    """A tensor that is gone."""
+
+
+_GONE: weakref.ref[Any] = weakref.ref(_Gone())
+
+
+def place(x: Any, s: Storage) -> None:
+    """Make a new tensor, whose value lies in the memory of a storage, a member."""
+    x._base, x._window = s, None
+    if s.memory is not None:
+        x._window = x._data
+        del x._data
+    s.members.append(weakref.ref(x))
+    if len(s.members) > s.limit:
+        prune(s)
+
+
+def laid(x: Any, s: Storage) -> tuple[Any, ...]:
+    """Return the dtype, the shape, the strides and the offset in bytes of a member in the memory of its storage."""
+    window = window_of(x)
+    return window.dtype, window.shape, window.strides, address(window) - address(s.whole) if window.size else 0
+
+
+def laid_in(s: Storage, dtype: Any, shape: Any, strides: Any, offset: int) -> Array:
+    """Return the array that lies so in the memory of a storage."""
+    low, high = bounds(s.whole)
+    if not math.prod(shape):
+        return np.empty(shape, dtype)
+    memory = np.asarray(_Bytes(s.whole, low, high - low))
+    return np.ndarray(shape, dtype, memory, address(s.whole) - low + offset, strides)
+
+
+class _Bytes:
+    """The bytes between two addresses in memory that an array keeps alive."""
+
+    def __init__(self, array: Array, low: int, count: int) -> None:
+        self._array = array
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (count,), "data": (low, False)}
 
 
 def storage_of(x: Any) -> Storage | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
-from .storage import join, read, window_of
+from .storage import Storage, is_shared, join, laid, laid_in, place, read, storage_of, window_of
 
 Scalar = bool | int | float | complex
 
@@ -91,7 +92,7 @@ class Tensor(Methods):
     # The class of what operations on such a tensor give, and that of `.data`: a namespace with other methods has its
     # own (see `of_class`).
     result_class: ClassVar[type[Tensor]]
-    data_class: ClassVar[type[DataView]]
+    data_class: ClassVar[Any]
     # Whether a tensor without axes decides the dtype as one with axes does, and a NumPy scalar as its dtype says. In a
     # namespace where they do not, they change the category only, as a Python number does.
     scalars_promote: ClassVar[bool] = True
@@ -467,7 +468,7 @@ class Tensor(Methods):
         """
         if observers:
             _note_leak(self, "data")
-        return self.detach() if self.is_weak else data_view(self)
+        return self.detach() if self.is_weak else self.data_class.of(self)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -517,6 +518,10 @@ class Tensor(Methods):
         return format_tensor(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if _is_member(self) and self.is_leaf:
+            s = storage_of(self)
+            assert s is not None
+            return _rebuild_member, (type(self), s, laid(self, s), self.requires_grad, self.grad)
         return self._reduced(self._value("pickling") if self.is_leaf else None)
 
     def _reduced(self, value: Any) -> tuple[Any, ...]:
@@ -531,6 +536,10 @@ class Tensor(Methods):
         value = self._data if is_apart or not self.is_leaf else self._value("deepcopy()")
         _, (cls, value, requires_grad, grad, *place) = self._reduced(value)
         copied = grad.__deepcopy__(memo) if grad is not None else None
+        if _is_member(self):
+            s = storage_of(self)
+            memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
+            return out
         memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)
         return out
 
@@ -579,98 +588,11 @@ def as_like(x: Tensor, given: Tensor) -> Tensor:
     return of_class(x.result_class, given.__copy__())  # type: ignore[no-any-return]
 
 
-class DataView(Tensor):
-    """A detached tensor with the present value of its owner: `x.data`, an entry of a state dict.
-
-    It stands for the owner in reading and in writing; its slot for a gradient holds it.
-    """
-
-    __slots__ = ()
-
-    is_name = True
-
-    @property
-    def owner(self) -> Tensor:
-        """The tensor whose value this is."""
-        found: Tensor = self._grad
-        return found
-
-    @owner.setter
-    def owner(self, owner: Tensor) -> None:
-        self._grad = owner
-        note_name(self)
-
-    @property
-    def grad(self) -> None:
-        """None: gradients are the owner's."""
-        return None
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        if value is not None:
-            fail(GradientError, f"a gradient given to x.data, another name of {self.owner.spec}", "Write x.grad = v.")
-
-    # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
-    _data = property(lambda self: self.owner._data)
-    _spec = property(lambda self: self.owner._spec)
-    _base = property(lambda self: self.owner._base)
-    _window = property(lambda self: self.owner._window)
-    node = property(lambda self: None if self.owner._data is not None else bind_detach(self.owner).node)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Make this a leaf, with the owner's present value."""
-        if requires_grad:
-            fail(
-                GradientError,
-                f"requires_grad_() of .data or of a state dict's entry, {self.spec}",
-                "It is another name of its tensor. For a leaf of its own with that value, write x.detach().clone().",
-            )
-        return self
-
-    def _reduced(self, value: Any) -> tuple[Any, ...]:
-        return self.detach()._reduced(value)
-
-
-Tensor.data_class = DataView
-
-
 def _note_leak(x: Tensor, what: str) -> None:
     """Tell whoever observes this thread that a tensor's value is about to leave the graph, or to be another."""
     seen = observer()
     if seen is not None:
         seen.leak(what, x._data, x.node)
-
-
-def data_view(owner: Tensor) -> DataView:
-    """Return a tensor's value under another name; see :class:`DataView`."""
-    out = new(owner.data_class)
-    out.owner = owner.owner if isinstance(owner, DataView) else owner
-    return out
-
-
-# By the identity of a tensor of a namespace with views, weak references to its other names; and how many entries were
-# left when those that are gone were last forgotten.
-_names: dict[int, list[weakref.ref[DataView]]] = {}
-_names_kept = [1024]
-
-
-def note_name(name: DataView) -> None:
-    """Note another name of a tensor of a namespace with views."""
-    if name.owner.writes_through is None:
-        return
-    if len(_names) > 2 * _names_kept[0]:
-        for i in [i for i, refs in _names.items() if all(ref() is None for ref in refs)]:
-            del _names[i]
-        _names_kept[0] = max(len(_names), 1024)
-    refs = _names.setdefault(id(name.owner), [])
-    refs[:] = [ref for ref in refs if ref() is not None]
-    refs.append(weakref.ref(name))
-
-
-def names_of(owner: Tensor) -> list[DataView]:
-    """Return the other names of a tensor of a namespace with views that live."""
-    found = (ref() for ref in _names.get(id(owner), ()))
-    return [name for name in found if name is not None and name.owner is owner]
 
 
 # -- values that were taken from tensors
@@ -681,7 +603,7 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
     """Return the entry `_base` of a value that is taken from `x` at a place, where writes do not reach `x`."""
-    x = x.owner if isinstance(x, DataView) else x
+    x = x.owner if x.is_name else x
     before = x._base
     return (weakref.ref(x), code, offset, before if type(before) is tuple else None)
 
@@ -819,6 +741,17 @@ def _rebuild(
     if grad is not None:
         out._grad = grad
     return out
+
+
+def _is_member(x: Tensor) -> bool:
+    """Return whether copies of a tensor go on sharing memory with copies of others."""
+    return x.writes_through is not None and not x.is_name and type(window_of(x)) is ndarray and is_shared(x)
+
+
+def _rebuild_member(cls: type[Tensor], s: Storage, lies: Any, requires_grad: bool, grad: Tensor | None) -> Tensor:
+    out = _rebuild(cls, laid_in(s, *lies), False, grad)
+    place(out, s)
+    return out.requires_grad_() if requires_grad else out
 
 
 # -- from Python and NumPy values

@@ -16,7 +16,8 @@ from ..core.errors import WriteError, fail
 from ..core.spec import DType, complex_dtype, float64, is_bfloat16, scalar_category
 from ..core.spec import category as category_of
 from ..core.spec import promote as promote_half
-from ..core.tensor import DataView, Tensor, new, of_class
+from ..core.standins import DataView
+from ..core.tensor import Tensor, new, of_class
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
 

@@ -17,8 +17,9 @@ from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fai
 from ..core.node import RemovableHandle
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
-from ..core.tensor import DataView, asarray, new, of_class
+from ..core.standins import DataView
 from ..core.tensor import Tensor as Plain
+from ..core.tensor import asarray, new, of_class
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
 from ..ops.structure.shapes import placed

@@ -16,12 +16,12 @@ from ...core.errors import GraphError, WriteError, fail
 from ...core.graph.graph import Graph
 from ...core.ops.record import another
 from ...core.spec import show
-from ...core.standins import WeakTensor, weak
+from ...core.standins import DataView, WeakTensor, weak
 from ...core.state.at_once import Call, at_once
 from ...core.state.cells import ArrayCell, Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec, storing
 from ...core.state.turns import Turn, turns_of
 from ...core.storage import is_shared
-from ...core.tensor import DataView, Tensor, like, of_class, wrap
+from ...core.tensor import Tensor, like, of_class, wrap
 from ...ops.index.inplace import check_reaches
 from ..engines import DEFAULT, XLA, Engine
 from ..native.compile import Compiled

@@ -19,7 +19,7 @@ from ...core.node import Hooked, Node, Unread
 from ...core.ops.op import LEAF, TABLE
 from ...core.ops.record import abstract_input, resumed
 from ...core.spec import Spec, bool_, spec_of
-from ...core.standins import WeakTensor, present, weak
+from ...core.standins import DataView, WeakTensor, data_view, present, weak
 from ...core.state import locks
 from ...core.state.at_once import Call, StoredWhereAlive, at_once, for_all, undoing
 from ...core.state.capture import (
@@ -37,7 +37,7 @@ from ...core.state.capture import (
 )
 from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
 from ...core.storage import join, living, storage_of
-from ...core.tensor import DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, like, new
+from ...core.tensor import Tensor, abstract, depends_on_open, leaf_node, like, new
 from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live

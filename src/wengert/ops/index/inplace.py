@@ -26,11 +26,11 @@ from ...core.ops.operands import elementwise_general
 from ...core.ops.record import another, caller, same_value
 from ...core.source import is_stored_back, resolve
 from ...core.spec import DType, broadcast_shapes, category, show
-from ...core.standins import replace
+from ...core.standins import DataView, replace
 from ...core.state.capture import fresh_leaves, note_gradient, note_write, notes_writes
 from ...core.state.observer import observer, observers
 from ...core.storage import alone, leave, living, pin, storage_of, window_of
-from ...core.tensor import DataView, Tensor, asarray, leaf_node, like, taken_from, wrap
+from ...core.tensor import Tensor, asarray, leaf_node, like, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
 from ..pointwise.selection import clip, remainder

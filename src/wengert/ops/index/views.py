@@ -27,6 +27,7 @@ from ...core.node import Node
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
+from ...core.standins import names_of
 from ...core.state.capture import fresh_leaves, get_capture, note_write, notes_writes
 from ...core.storage import (
     Branch,
@@ -45,7 +46,7 @@ from ...core.storage import (
     storage_of,
     window_of,
 )
-from ...core.tensor import Tensor, abstract, asarray, leaf_node, names_of, of_class, wrap
+from ...core.tensor import Tensor, abstract, asarray, leaf_node, of_class, wrap
 from ..structure.axes import permute_op
 from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update

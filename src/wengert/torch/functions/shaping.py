@@ -15,10 +15,11 @@ from ...core.mode import get_mode
 from ...core.ops.declare import METHODS, PUBLIC
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.spec import normalize_axis, show
+from ...core.standins import DataView
 from ...core.state.capture import get_capture
 from ...core.storage import is_shared, join, leave, root_of, storage_of, window_of
-from ...core.tensor import DataView, asarray, base_of, wrap
 from ...core.tensor import Tensor as Plain
+from ...core.tensor import asarray, base_of, wrap
 from ...ops.aliases import alias
 from ...ops.index.inplace import check_write, old_version
 from ...ops.index.memory import shares

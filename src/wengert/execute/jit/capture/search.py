@@ -27,9 +27,10 @@ from ....core.elsewhere import here, place_of
 from ....core.errors import GENERATED
 from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
+from ....core.standins import DataView
 from ....core.state.cells import Cell, TensorCell
 from ....core.storage import pin
-from ....core.tensor import DataView, Tensor, depends_on_open
+from ....core.tensor import Tensor, depends_on_open
 from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
 from .reading import (

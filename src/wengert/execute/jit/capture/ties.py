@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ....core.standins import DataView
 from ....core.state.cells import Cell, TensorCell
 from ....core.storage import root_of, storage_of, window_of
-from ....core.tensor import DataView, Tensor
+from ....core.tensor import Tensor
 from ....ops.index.views import THROUGH, FromOwner
 
 # "argument" or "cell", and its number.

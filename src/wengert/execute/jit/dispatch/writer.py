@@ -13,11 +13,11 @@ from ....core.mode import get_mode
 from ....core.node import Hooked
 from ....core.ops.op import LEAF
 from ....core.spec import Spec
-from ....core.standins import WeakTensor
+from ....core.standins import DataView, WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
 from ....core.storage import is_shared
-from ....core.tensor import DataView, Tensor
+from ....core.tensor import Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
 from ..capture.captured import Captures
