@@ -24,7 +24,7 @@ from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
-from .storage import Storage, is_shared, join, laid, laid_in, place, read, storage_of, window_of
+from .storage import Storage, borrow, is_shared, join, laid, laid_in, place, read, storage_of, window_of
 
 Scalar = bool | int | float | complex
 
@@ -841,6 +841,19 @@ def _stacked(pytree: Any, dtype: DType) -> Tensor:
                 "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
             )
     out: Tensor = _table("stack").front(*parts, axis=-1 - parts[0].ndim)
+    return out
+
+
+def over_array(array: Any, cls: type[Tensor]) -> Tensor:
+    """Return a tensor of a namespace with views in the memory of a NumPy array, where both can be written to.
+
+    An array that is read-only, or not of a dtype of ours as it is in memory, is copied where it has to be.
+    """
+    if array.dtype not in NATIVE or not array.flags.writeable or isinstance(array, np.ma.MaskedArray):
+        return of_class(cls, asarray(array))  # type: ignore[no-any-return]
+    array, own = np.asarray(array), NATIVE[array.dtype]
+    out: Tensor = of_class(cls, wrap(array if array.dtype is own else array.view(own)))
+    borrow(out, out._data)
     return out
 
 

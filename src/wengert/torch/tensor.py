@@ -18,6 +18,7 @@ from ..core.node import RemovableHandle
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.standins import DataView
+from ..core.storage import lend, window_of
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
 from ..ops.index.views import THROUGH
@@ -386,11 +387,13 @@ class Tensor(Plain):
         fail(WriteError, "share_memory_() of a tensor", NOT_SHARED)
 
     def numpy(self, *, force: bool = False) -> Array:
-        """Return the value as a NumPy array, read-only; `force=True` also of a tensor that requires gradients.
+        """Return a NumPy array that shares the tensor's memory: a write to either is seen by both.
 
-        Raises GradientError for one that requires gradients.
+        With `force=True` also of a tensor that requires gradients. Raises GradientError for one that requires
+        gradients otherwise, GraphError for an abstract tensor.
         """
-        return self.detach().numpy() if force and self.requires_grad else super().numpy()
+        shown = super().numpy() if not (force and self.requires_grad) else self.detach().numpy()
+        return lend(self) if type(window_of(self)) is np.ndarray and not self.is_weak else shown
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return a tensor of `data`, of this one's dtype and on its device unless others are given."""

@@ -14,7 +14,7 @@ from ...core.elsewhere import place_of
 from ...core.errors import DTypeError, fail
 from ...core.spec import default_float, default_int
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import asarray, of_class
+from ...core.tensor import asarray, of_class, over_array
 from ...core.tensor import tensor as plain_tensor
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, function, method, tensor_of
@@ -65,25 +65,57 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None, copy: bool | Non
         out = data if want is None or data.dtype == want else data.astype(want)
         out = out.clone() if copy else tensor_of(out)
         return out if device is None else finished(out, device=device)  # type: ignore[return-value]
+    if isinstance(data, np.ndarray) and not copy and want in (None, data.dtype):
+        return finished(over_array(data, Tensor), device=device)
     return finished(asarray(data, dtype=want, copy=copy), device=device)
 
 
 @function(method=False)
 def from_numpy(ndarray: Any) -> Tensor:
-    """Return a tensor with the values of a NumPy array, in its dtype.
+    """Return a tensor that shares the memory of a NumPy array: a write to either is seen by both.
 
-    PyTorch's shares the array's memory. Here the values are copied unless nobody can write to the array: later writes
-    to it are not seen.
+    Since the array may be written to at any time, an operation on the tensor first copies what it reads. For data that
+    nobody writes to any more, `torch.tensor(array)` copies once.
+
+    >>> import numpy as np
+    >>> import wengert.torch as torch
+    >>> a = np.zeros(2)
+    >>> x = torch.from_numpy(a)
+    >>> x[0] = 1.0
+    >>> a[1] = 2.0
+    >>> a.tolist(), x.tolist()
+    ([1.0, 2.0], [1.0, 2.0])
     """
     if not isinstance(ndarray, np.ndarray):
         fail(DTypeError, f"from_numpy() of a {type(ndarray).__name__}", "Write torch.tensor(data).")
-    return finished(asarray(ndarray))
+    return finished(over_array(ndarray, Tensor))
+
+
+@function(method=False)
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of one axis in the memory of an object with Python's buffer protocol (bytes, an array).
+
+    `offset` is counted in bytes, `count` in elements: -1 takes all that follow. Raises ValueError where the buffer
+    has too few bytes.
+
+    >>> import wengert.torch as torch
+    >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+    """
+    array = np.frombuffer(buffer, dtype_of(dtype), count, offset)
+    return finished(over_array(array, Tensor), requires_grad)
 
 
 @function(method=False)
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """Return a tensor of any array on the processor that speaks DLPack."""
-    return finished(wg.from_dlpack(ext_tensor))
+    """Return a tensor of any array on the processor that speaks DLPack, in its memory: writes to either reach both."""
+    if isinstance(ext_tensor, Plain) or not hasattr(ext_tensor, "__dlpack__"):
+        return finished(wg.from_dlpack(ext_tensor))
+    try:
+        array = np.from_dlpack(ext_tensor)
+    except (BufferError, TypeError, ValueError):
+        return finished(wg.from_dlpack(ext_tensor))
+    return finished(over_array(array, Tensor))
 
 
 def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
