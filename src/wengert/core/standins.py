@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from .errors import GraphError, fail
 from .ops.op import LEAF, TABLE
 from .spec import (
     DType,
@@ -29,6 +28,7 @@ from .spec import (
     spec_of,
 )
 from .state.capture import note_write
+from .state.refusals import refuse
 from .tensor import Tensor, abstract, bind_detach, leaf_node, like, new, wrap
 
 # The dtype of Python's own arithmetic, by category.
@@ -107,16 +107,16 @@ def _weak_of(value: Any) -> WeakTensor:
 def replace(t: Tensor, value: Tensor) -> None:
     """Give `t` another value of its spec, where one of the two is abstract. A leaf stays a leaf.
 
-    Raises GraphError where an abstract value would outlive its trace.
+    Raises TraceError where an abstract value would outlive its trace.
     """
     if value._data is None:
         if t._data is not None:
             if not note_write(t, True):
                 leaf = " that requires gradients" if t.requires_grad else ""
-                fail(
-                    GraphError,
+                refuse(
                     f"an abstract value written to a leaf{leaf}, {t.spec}",
                     "While a function is traced, return the new value and assign it outside.",
+                    value,
                 )
         else:
             note_write(t, True)

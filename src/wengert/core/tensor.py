@@ -15,7 +15,7 @@ from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
 from .dims import Dim
 from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
-from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
+from .errors import DTypeError, GradientError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .ops.op import LEAF, TABLE
@@ -24,6 +24,7 @@ from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
+from .state.refusals import is_for_looking, refuse
 
 Scalar = bool | int | float | complex
 
@@ -170,17 +171,14 @@ class Tensor(Methods):
     def numpy(self) -> Array:
         """Return the value as a read-only NumPy array that shares memory; `np.array(t)` copies.
 
-        Raises GraphError for an abstract tensor, GradientError where gradients would be lost
+        Raises TraceError for an abstract tensor, GradientError where gradients would be lost
         silently (a tensor that requires gradients, unless a backward pass has freed its graph: `t.detach().numpy()`).
         """
         if observers:
             _note_leak(self, "numpy")
         if self._carries_gradients:
-            fail(
-                GradientError,
-                f"numpy() of a tensor that requires gradients, {self.spec}",
-                "The array would not carry gradients on. Write t.detach().numpy().",
-            )
+            what = f"numpy() of a tensor that requires gradients, {self.spec}"
+            refuse(what, "The array would not carry gradients on. Write t.detach().numpy().", self, GradientError)
         return self._view("numpy()")
 
     def _view(self, what: str) -> Array:
@@ -193,12 +191,12 @@ class Tensor(Methods):
             capture = get_capture()
             if capture is not None:
                 capture.refuse(self, what)
-            fail(
-                GraphError,
+            refuse(
                 f"{what} needs the value of an abstract tensor {self.spec}",
                 "While a function is traced its tensors have shapes but no values. "
                 "Move this out of the traced function, or write wg.where for a choice between values, wg.cond for one "
                 "between computations, wg.while_loop for a loop that ends on a value.",
+                self,
             )
         return here(self._data, what)
 
@@ -229,11 +227,9 @@ class Tensor(Methods):
         if observers:
             _note_leak(self, "__array__")
         if self._carries_gradients and get_mode().grad:
-            fail(
-                GradientError,
-                f"conversion to a NumPy array of a tensor that requires gradients, {self.spec}",
-                "The array would not carry gradients on. Write t.detach(), or convert under wg.no_grad().",
-            )
+            what = f"conversion to a NumPy array of a tensor that requires gradients, {self.spec}"
+            mend = "The array would not carry gradients on. Write t.detach(), or convert under wg.no_grad()."
+            refuse(what, mend, self, GradientError)
         value = self._view("conversion to a NumPy array")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
@@ -489,6 +485,8 @@ class Tensor(Methods):
     # -- showing, copying
 
     def __repr__(self) -> str:
+        if self._data is None and (capture := get_capture()) is not None and not is_for_looking(2):
+            capture.refuse(self, "showing a tensor")
         return format_tensor(self)
 
     def __str__(self) -> str:
@@ -503,7 +501,7 @@ class Tensor(Methods):
         """Return what makes another of it, and what that is given: this value for its own."""
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
-            fail(GradientError, f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend)
+            refuse(f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend, self, GradientError)
         return _rebuild, (type(self), value, self.requires_grad, self.grad, *({place_of(self)} - {CPU}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -665,7 +663,7 @@ NUMBER_CUT = (
 def refuse_cut(x: Tensor, what: str, instead: str = NUMBER_CUT) -> None:
     """Raise GradientError where a value would leave a computation that a transform is differentiating."""
     if depends_on_open(x):
-        fail(GradientError, f"{what} of a value that is being differentiated, {x.spec}", instead)
+        refuse(f"{what} of a value that is being differentiated, {x.spec}", instead, x, GradientError)
 
 
 def depends_on_open(x: Tensor) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
+from ...core.state.refusals import refuse
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
 from ..arguments import Parameters, as_function, whole_number
@@ -51,8 +52,7 @@ def rank() -> int:
     if not isinstance(group, OnMesh):
         return 0
     if group.transport.shares_process and get_capture() is not None:
-        fail(
-            GraphError,
+        refuse(
             "rank() inside a compiled function, in a simulation",
             "Simulated ranks share its programs, so a number would be every rank's. Write wg.distribute.axis_index"
             f"({group.mesh.names[0]!r}), a tensor, or pass the number as an argument.",
