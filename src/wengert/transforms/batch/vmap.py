@@ -26,7 +26,7 @@ from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
 from ...core.state.observer import observer, observers
-from ...core.tensor import Tensor, asarray, like, wrap
+from ...core.tensor import Tensor, as_like, asarray, like, wrap
 from ...ops.random.draws import takes_position
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp
@@ -112,7 +112,8 @@ def vmap(
         if opened.structure == _NOTHING:
             refuse_none(None, name)
         found = _run_trace(opened, feeds, size, randomness)
-        outs = _place(found, out_axes, opened, size, name)
+        # Of the class that the function gives: what is drawn inside is made of no argument that would have it.
+        outs = list(map(as_like, opened.outs, _place(found, out_axes, opened, size, name)))
         return tree.unflatten(opened.structure, outs)
 
     return mapped

@@ -44,7 +44,8 @@ def grad(
     Returns a function with `fn`'s arguments whose result has the pytree structure of the argument
     (a tuple over `argnums` if that is a sequence), zeros where `fn` does not depend on a leaf and
     None at leaves that are not floating. It nests to any order, and where the arguments themselves
-    require gradients its results do too. A module's own parameters are taken as plain values.
+    require gradients, as a module's parameters do, so do its results: a loss that is made of them is differentiated
+    through them. Under `wg.no_grad()` they are plain values, which takes less time and memory.
 
     Raises GradientError, ShapeError, DTypeError.
 

@@ -122,7 +122,7 @@ def describe_leaf(leaf: Any) -> str:
 def variable(leaf: Any) -> Tensor:
     """Return a new variable with the leaf's value, connected to it where something outside tracks it."""
     x = resumed(leaf) if isinstance(leaf, Tensor) else as_operand(leaf)
-    connected = x.is_abstract or (x.requires_grad and not (x.is_parameter and x.is_leaf))
+    connected = x.is_abstract or x.requires_grad
     code, offset = caller()
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
     source = x.node if connected else x
