@@ -74,7 +74,7 @@ def vmap(
     passed on as they are. It nests with itself and every other transform: per-example gradients
     are `wg.vmap(wg.grad(loss), in_axes=(None, 0, 0))`.
 
-    Raises ShapeError for axes that do not exist or sizes that differ, GraphError.
+    Raises ShapeError for axes that do not exist or sizes that differ, TraceError where `fn` needs a value, GraphError.
 
     >>> import wengert as wg
     >>> wg.vmap(lambda a, b: a @ b)(wg.ones(3, 2), wg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
