@@ -77,7 +77,7 @@ class Watch:
 
 
 class _Here(threading.local):
-    """What is at work in a thread. (NumPy takes longer for every array in a context with variables in it.)"""
+    """The functions at work in a thread, no context variable: those slow down every array that NumPy makes."""
 
     watch: Watch | None = None
 
