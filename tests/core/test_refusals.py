@@ -402,3 +402,17 @@ def test_debuggers_see_tensors_without_values() -> None:
 
     assert wg.jit(f)(wg.tensor(VALUES)).tolist() == [2.0, -4.0, 6.0]
     assert shown[0].startswith("tensor(<abstract>")
+
+
+def test_a_refusal_in_other_words_of_the_library_leaves_as_it_is() -> None:
+    def translated(x: Any) -> Any:
+        try:
+            return x * int(x.sum())
+        except wg.WengertError:
+            raise wg.ShapeError("the library's own words") from None
+
+    for trace in (in_vmap, in_graph):
+        with pytest.raises(wg.ShapeError, match="own words"):
+            trace(translated)
+        with pytest.raises(wg.TraceError, match="took this error"):
+            trace(guarded(translated))

@@ -55,9 +55,7 @@ class Watch:
         if not self.cuts:
             _traces.remove(self)
         refused, self.refused = self.refused, None
-        if refused is None or any(raised is e for e in refused):
-            return
-        if raised is not None and not isinstance(raised, Exception):  # an interruption, a new trace
+        if refused is None or (raised is not None and _says(raised, refused)):
             return
         again = _again(refused[0], self.fn)
         watch = self.outer
@@ -74,6 +72,18 @@ class Watch:
     def is_of_new_thread(self) -> bool:
         """Return whether the running thread was started while the function was at work."""
         return threading.get_ident() not in self._threads
+
+
+def _says(raised: BaseException, refused: list[BaseException]) -> bool:
+    """Return whether an error that leaves a function is one of those, in the library's words, or an interruption."""
+    if not isinstance(raised, Exception):
+        return True
+    cause: BaseException | None = raised
+    while isinstance(cause, WengertError):
+        if any(cause is e for e in refused):
+            return True
+        cause = cause.__context__
+    return False
 
 
 class _Here(threading.local):
