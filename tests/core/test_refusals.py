@@ -12,6 +12,7 @@ import pprint
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,19 @@ def by_a_thread(x: Any) -> Any:
     return x.sum() * found[0]
 
 
+POOL = ThreadPoolExecutor(1)
+
+
+def by_a_pool(x: Any) -> Any:
+    def run() -> Any:
+        try:
+            return x[x > 0].sum()
+        except Exception:
+            return 1000.0
+
+    return x.sum() * POOL.submit(run).result()
+
+
 TAKERS = {
     by_class: "except (ZeroDivisionError, wg.TraceError)",
     by_all: "except:",
@@ -234,7 +248,27 @@ TAKERS = {
     by_a_caller: "except Exception:",
     by_another_error: "except Exception as e",
     by_a_thread: "except Exception",
+    by_a_pool: "except Exception",
 }
+
+
+def test_what_another_thread_reads_meanwhile_marks_nothing() -> None:
+    w = wg.tensor(VALUES)
+    POOL.submit(int).result()
+    errors: list[Exception] = []
+
+    def read() -> None:
+        try:
+            w.tolist()
+        except wg.TraceError as e:
+            errors.append(e)
+
+    def f(x: Any) -> Any:
+        POOL.submit(read).result()
+        return x * w
+
+    assert wg.jit(f)(wg.tensor(VALUES)).tolist() == [1.0, 4.0, 9.0]
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize("trace", TRACES)

@@ -13,7 +13,7 @@ import linecache
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -32,16 +32,24 @@ class Watch:
     `fn` is the function, or what errors call it. `own` says of a node whether it is an input of the trace or, with
     `cuts`, a variable of a derivative. A tensor that depends on such a node is refused because of this trace: an
     ordinary call of the code around it raises as well, and may take the error. An `outermost` trace has only ordinary
-    calls and derivatives around it.
+    calls and derivatives around it. All threads see the tensors of `shared` inputs.
     """
 
-    __slots__ = ("fn", "own", "cuts", "outermost", "refused", "outer", "_threads")
+    __slots__ = ("fn", "own", "cuts", "outermost", "shared", "refused", "outer", "_threads")
 
-    def __init__(self, fn: Any, own: Callable[[Node], bool], cuts: bool = False, outermost: bool = False) -> None:
+    def __init__(
+        self,
+        fn: Any,
+        own: Callable[[Node], bool],
+        cuts: bool = False,
+        outermost: bool = False,
+        shared: Container[Node | None] = (),
+    ) -> None:
         self.fn = fn
         self.own = own
         self.cuts = cuts
         self.outermost = outermost
+        self.shared = shared
         self.refused: list[BaseException] | None = None
 
     def __enter__(self) -> None:
@@ -69,9 +77,13 @@ class Watch:
         """Note an error that must leave the function."""
         self.refused = [*(self.refused or ()), refused]
 
-    def is_of_new_thread(self) -> bool:
-        """Return whether the running thread was started while the function was at work."""
-        return threading.get_ident() not in self._threads
+    def is_at_work_here(self, seen: Iterable[Node]) -> bool:
+        """Return whether the function has given work on these nodes to the running thread, another one than its own.
+
+        A thread that was there before may have found what all threads see.
+        """
+        is_new = threading.get_ident() not in self._threads
+        return any(self.own(node) and (is_new or node not in self.shared) for node in seen)
 
 
 def _says(raised: BaseException, refused: list[BaseException]) -> bool:
@@ -120,8 +132,8 @@ def note_refusal(refused: BaseException, x: Any = None) -> None:
     if is_cut and x is not None and not any(node in open_variables for node in seen):
         return  # the tensor requires gradients in an ordinary call as well
     told: list[Watch] = []
-    if watch is None and not is_cut:  # a thread that the function started knows nothing of it
-        told = [w for w in _traces if w.is_of_new_thread() and any(map(w.own, seen))]
+    if watch is None and not is_cut:
+        told = [w for w in _traces if w.is_at_work_here(seen)]
     while watch is not None and watch is not _NOBODY:
         told.append(watch)
         if watch.cuts is is_cut and (watch.outermost or any(map(watch.own, seen))):

@@ -509,8 +509,8 @@ def run_trace(
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
             before = tree.flatten((args, kwargs)), tree.flatten((args, kwargs))[0]
-            inputs = {h.input.node for h in held.values()}
-            with Watch(name, inputs.__contains__, outermost=True):
+            inputs, cells = ({h.input.node for h in some} for some in (held.values(), held_cells))
+            with Watch(name, inputs.__contains__, outermost=True, shared=cells):
                 results = [fn(*args, **kwargs)]
             _refuse_changed(name, before, (args, kwargs))
             del before  # what is kept alive here would be taken for state of the function's
