@@ -26,6 +26,7 @@ from .core.errors import (
     RangeError,
     ShapeError,
     StateError,
+    TraceError,
     WengertError,
     WriteError,
 )
@@ -237,6 +238,7 @@ __all__ = [
     "Spec",
     "StateError",
     "Tensor",
+    "TraceError",
     "WengertError",
     "WriteError",
     "__version__",

@@ -29,6 +29,7 @@ from .core.errors import GraphError as GraphError
 from .core.errors import RangeError as RangeError
 from .core.errors import ShapeError as ShapeError
 from .core.errors import StateError as StateError
+from .core.errors import TraceError as TraceError
 from .core.errors import WengertError as WengertError
 from .core.errors import WriteError as WriteError
 from .core.graph.graph import Graph as Graph

@@ -188,7 +188,7 @@ def test_values_while_tracing() -> None:
     def f(x: wg.Tensor) -> wg.Tensor:
         return x if x.sum() > 0 else -x
 
-    with pytest.raises(wg.GraphError, match="abstract tensor") as caught:
+    with pytest.raises(wg.TraceError, match="abstract tensor") as caught:
         wg.graph(f)(wg.spec((2,)))
     assert f"{__file__}:{f.__code__.co_firstlineno + 1}" in str(caught.value)
 
@@ -279,7 +279,7 @@ def test_layers_blame_the_users_line() -> None:
 
 def test_errors_point_to_the_answers() -> None:
     """Where an explanation would help, the error says which."""
-    traced = message(lambda: wg.graph(lambda x: 1.0 if x > 0 else 2.0)(wg.spec(())), wg.GraphError)
+    traced = message(lambda: wg.graph(lambda x: 1.0 if x > 0 else 2.0)(wg.spec(())), wg.TraceError)
     assert all(name in traced for name in ("wg.cond", "wg.where", "wg.while_loop"))
     w = wg.tensor([1.0], requires_grad=True)
     w.grad = wg.tensor([float("nan")])

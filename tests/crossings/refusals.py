@@ -57,14 +57,14 @@ REFUSALS = [
         ),
         WITHOUT_VALUES,
         ANY,
-        "GraphError",
+        "TraceError",
         "Python would decide by a value, and there is none: one trace stands for all rows, all steps, all inputs",
     ),
     Refusal(
         ("choose_by_a_mask", "places_that_hold"),
         TRACED,
         ANY,
-        "GraphError",
+        "TraceError",
         "the shape of the result would depend on values of the argument",
     ),
     Refusal(
@@ -85,14 +85,14 @@ REFUSALS = [
         ("numbers_in_a_list", "numpys_asarray", "an_array_of_a_detached_tensor", "a_float_in_a_log"),
         TRACED,
         ANY,
-        "GraphError",
+        "TraceError",
         "Python has no value while a function is traced; `wg.debug.print` and `wg.callback` see those of each run",
     ),
     Refusal(
         ("a_value_in_a_text",),
         (*COMPILED, "jit of scan"),
         ANY,
-        "GraphError",
+        "TraceError",
         "Python has no value while a function is compiled; `wg.debug.print` shows those of each run",
     ),
     Refusal(

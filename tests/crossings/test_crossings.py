@@ -52,8 +52,8 @@ def _run(context: str, crossing: Crossing) -> Any:
 
 
 def _error(e: Exception) -> BaseException:
-    """What was raised; NumPy puts an error of its own before one that it met."""
-    return e.__cause__ or e
+    """What was raised; NumPy puts an error of its own before one of Python's that it met."""
+    return e if e.__cause__ is None or isinstance(e.__cause__, wg.WengertError) else e.__cause__
 
 
 @pytest.mark.parametrize(("idiom", "kind", "contexts"), CASES)

@@ -582,7 +582,7 @@ def test_traced(name: str) -> None:
     case = (ANY | NUMERIC | REAL | FLOATING | REAL_FLOATING)[name]
     x = wg.asarray([[2.0, 0.0, 1.0], [0.0, 5.0, 3.0]], dtype=wg.float64)
     if name in DEPENDENT:
-        with pytest.raises(wg.GraphError, match="depend"):
+        with pytest.raises(wg.TraceError, match="depend"):
             wg.graph(lambda t: case(wg, t))(x)
         return
     try:

@@ -284,7 +284,7 @@ def test_traced_reads_and_writes() -> None:
 
 
 def test_abstract_masks_say_what_to_write() -> None:
-    with pytest.raises(wg.GraphError, match="abstract mask") as e:
+    with pytest.raises(wg.TraceError, match="abstract mask") as e:
         wg.graph(lambda x, m: x[m])(wg.ones(3), wg.tensor([True, False, True]))
     assert "wg.where" in str(e.value)
 

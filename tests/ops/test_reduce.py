@@ -418,7 +418,7 @@ def test_nonzero() -> None:
     assert (rows.tolist(), columns.tolist()) == ([0, 1], [1, 0])
     with pytest.raises(wg.ShapeError, match="0-d"):
         wg.nonzero(3.0)
-    with pytest.raises(wg.GraphError, match="abstract"):
+    with pytest.raises(wg.TraceError, match="abstract"):
         wg.graph(lambda x: wg.nonzero(x)[0])(wg.zeros(3))
 
 

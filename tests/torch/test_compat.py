@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wengert as wg
 import wengert.torch as torch
 import wengert.torch.backends.cudnn as cudnn
 from torch_calls import recorded
@@ -261,7 +262,7 @@ def test_compiled_functions():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert eager(torch.full((2,), 3.0)).tolist() == [18.0, 18.0]
-    with pytest.raises(ValueError, match="item"):
+    with pytest.raises(wg.TraceError, match="item"):
         torch.compile(needs_python, fullgraph=True)(torch.ones(2))
     assert torch.compile(torch.compiler.disable(needs_python)) is needs_python
 

@@ -164,3 +164,46 @@ def test_transforms_compile():
         out = compiled(p)
     assert type(out) is torch.Tensor
     np.testing.assert_allclose(out.numpy(), 3 * p.numpy() ** 2, rtol=1e-12)
+
+
+def test_the_function_of_vjp_gives_a_tuple_for_every_number_of_arguments() -> None:
+    v = torch.tensor([1.0, 2.0])
+    _, pull = torch.func.vjp(lambda p: (p * p).sum(), v)
+    (found,) = pull(torch.tensor(2.0))
+    assert found.tolist() == [4.0, 8.0]
+    _, pull = torch.func.vjp(lambda p: (p["a"] * p["b"]).sum(), {"a": v, "b": 3 * v})
+    (nest,) = pull(torch.tensor(1.0))
+    assert (nest["a"].tolist(), nest["b"].tolist()) == ([3.0, 6.0], [1.0, 2.0])
+    _, pull, aux = torch.func.vjp(lambda p, q: ((p * q).sum(), q), v, v, has_aux=True)
+    assert [g.tolist() for g in pull(torch.tensor(1.0))] == [[1.0, 2.0], [1.0, 2.0]]
+    assert aux.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_what_is_only_drawn_in_vmap_is_of_the_namespace(randomness: str) -> None:
+    draw = lambda v: (torch.randn(3), {"n": torch.randint(0, 5, (2,))}, torch.rand(2) + 1, torch.zeros(2), v)
+    for f in (lambda x: torch.vmap(draw, randomness=randomness)(x),):
+        first, nest, more, zeros, same = f(torch.zeros(4, 2))
+        for found in (first, nest["n"], more, zeros, same):
+            assert type(found) is torch.Tensor
+            assert found.shape[0] == 4
+        assert first.max(1).values.shape == (4,)
+        assert float(first.std()) == pytest.approx(float(np.std(first.numpy(), ddof=1)), rel=1e-5)
+
+
+def test_functional_call_carries_gradients_of_gradients() -> None:
+    model = torch.nn.Linear(2, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        model.bias.copy_(torch.tensor([0.5]))
+    x = torch.tensor([[1.0, 3.0]])
+    loss = lambda p: (torch.func.functional_call(model, p, (x,)) ** 3).sum()
+    params = dict(model.named_parameters())
+    grads = torch.func.grad(loss)(params)
+    assert all(g.requires_grad for g in grads.values())
+    loss({k: p - 0.01 * grads[k] for k, p in params.items()}).backward()
+    # y = w x + b = 7.5; the inner step moves it by -0.03 y**2 (1 + 1 + 9).
+    y, reach = 7.5, 11.0
+    slope = 3 * (y - 0.03 * reach * y**2) ** 2 * (1 - 0.06 * reach * y)
+    assert float(model.bias.grad) == pytest.approx(slope, rel=1e-5)
+    assert model.weight.grad.tolist() == [pytest.approx([slope, 3 * slope], rel=1e-5)]

@@ -120,4 +120,4 @@ def test_per_example_gradients_of_a_module() -> None:
     for i in range(5):
         one = wg.grad(lambda m, i=i: (m(xs[i]) ** 2).sum())(model)
         for a, b in zip(wg.tree.leaves(grads), wg.tree.leaves(one), strict=True):
-            np.testing.assert_allclose(a[i].detach().numpy(), b.numpy(), rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(a[i].detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-6)

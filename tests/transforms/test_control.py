@@ -508,7 +508,7 @@ def test_an_unbounded_traced_while_has_no_reverse_mode_and_says_so() -> None:
 
 
 def test_random_numbers_in_a_traced_loop_are_refused() -> None:
-    with pytest.raises(wg.GraphError, match="the same in every step"):
+    with pytest.raises(wg.TraceError, match="the same in every step"):
         wg.graph(lambda x: wg.scan(lambda c, r: (c + wg.rand(2), c), x, length=3)[0])(wg.spec((2,)))
 
 

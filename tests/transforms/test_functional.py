@@ -482,3 +482,58 @@ def test_none_beside_other_results_stays_none() -> None:
     x = f64([1.0, 2.0])
     assert wg.vmap(lambda a: (a, None))(x)[1] is None
     assert wg.vjp(lambda a: (a, None), x)[0][1] is None
+
+
+# -- derivatives in tensors that collect gradients outside
+
+CUBE: Callable[[Any], Any] = lambda w: (w**3).sum()
+ONES = [1.0, 1.0]
+# A number made of derivatives in w, and its own gradient, for f = sum of w**3: [6 w**2 ...] and so on.
+OUTER: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "grad": (lambda w: (wg.grad(CUBE)(w) ** 2).sum(), lambda w: 36 * w**3),
+    "value_and_grad": (lambda w: (wg.value_and_grad(CUBE)(w)[1] ** 2).sum(), lambda w: 36 * w**3),
+    "a step": (lambda w: CUBE(w - 0.1 * wg.grad(CUBE)(w)), lambda w: 3 * (w - 0.3 * w**2) ** 2 * (1 - 0.6 * w)),
+    "vjp": (lambda w: (wg.vjp(CUBE, w)[1](wg.ones((), dtype=F64))[0] ** 2).sum(), lambda w: 36 * w**3),
+    "jvp": (lambda w: wg.jvp(CUBE, (w,), (f64(ONES),))[1], lambda w: 6 * w),
+    "linearize": (lambda w: wg.linearize(CUBE, w)[1](f64(ONES)), lambda w: 6 * w),
+    "jacobian": (lambda w: (wg.jacobian(lambda w: w**3)(w) ** 2).sum(), lambda w: 36 * w**3),
+    "jacobian, forward": (lambda w: (wg.jacobian(lambda w: w**3, mode="forward")(w) ** 2).sum(), lambda w: 36 * w**3),
+    "hessian": (lambda w: (wg.hessian(CUBE)(w) ** 2).sum(), lambda w: 72 * w),
+    "hvp": (lambda w: (wg.hvp(CUBE, (w,), (f64(ONES),)) ** 2).sum(), lambda w: 72 * w),
+    "grad of grad": (lambda w: (wg.grad(lambda v: (wg.grad(CUBE)(v) ** 2).sum())(w) ** 2).sum(), lambda w: 7776 * w**5),
+    "taylor": (lambda w: wg.taylor(CUBE, w, order=2, direction=f64(ONES))[2], lambda w: 6.0 + 0 * w),
+}
+
+
+class Holder(wg.nn.Module):
+    def __init__(self, w: Any) -> None:
+        super().__init__()
+        self.w = w
+
+    def forward(self) -> Any:
+        return CUBE(self.w)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda v: wg.tensor(v, dtype=F64, requires_grad=True), lambda v: wg.nn.Parameter(f64(v))]
+)
+@pytest.mark.parametrize("name", OUTER)
+def test_derivatives_in_a_leaf_carry_gradients_to_it(name: str, make: Callable[[Any], Any]) -> None:
+    loss, slope = OUTER[name]
+    for run in (loss, wg.jit(loss)):
+        w = make([1.0, 2.0])
+        run(w).backward()
+        np.testing.assert_allclose(w.grad.numpy(), slope(np.array([1.0, 2.0])), rtol=1e-9)
+
+
+def test_derivatives_in_a_module_carry_gradients_to_its_parameters() -> None:
+    model = Holder(wg.nn.Parameter(f64([1.0, 2.0])))
+    inner = wg.grad(lambda m: m())(model)
+    assert inner.w.requires_grad
+    stepped = wg.tree.map(lambda p, g: p - 0.1 * g, model, inner)
+    stepped().backward()
+    np.testing.assert_allclose(model.w.grad.numpy(), OUTER["a step"][1](np.array([1.0, 2.0])), rtol=1e-9)
+    with wg.no_grad():
+        plain = wg.grad(lambda m: m())(model)
+    assert plain.w.grad_fn is None
+    np.testing.assert_allclose(plain.w.detach().numpy(), [3.0, 12.0])

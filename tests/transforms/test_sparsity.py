@@ -422,7 +422,7 @@ def test_nothing_and_errors() -> None:
         wg.sparse.hessian(wg.sin, chunk_size=0)
     with pytest.raises(wg.GradientError, match="no pattern yet"):
         wg.sparse.jacobian(wg.sin).pattern
-    with pytest.raises(wg.GraphError, match="abstract"):
+    with pytest.raises(wg.TraceError, match="abstract"):
         wg.graph(lambda x: wg.sparse.jacobian(wg.sin)(x))(x)
     with pytest.raises(wg.DTypeError, match="complex"):
         wg.sparse.jacobian(wg.sin)(wg.tensor([1j]))

@@ -83,6 +83,21 @@ class GraphError(WengertError, ValueError):
     """An error for a graph that cannot be built, parsed or run as asked."""
 
 
+class TraceError(WengertError):
+    """An error for a value that Python code asks for, and that there is none of while a function is traced.
+
+    It is no built-in error: a program that catches `ValueError` or `TypeError` for other reasons does not take it. One
+    that takes it in spite of that gets it again at the end of the trace.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.jit(lambda x: x[x > 0])(wg.ones(3))
+    ... except wg.TraceError as e:
+    ...     print(isinstance(e, ValueError))
+    False
+    """
+
+
 class FeedError(WengertError, TypeError):
     """An error for inputs of a `wengert.function` that are missing, surplus or of the wrong shape."""
 

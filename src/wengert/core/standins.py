@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .errors import GradientError, GraphError, fail
+from .errors import GradientError, fail
 from .ops.op import LEAF, TABLE
 from .spec import (
+    NATIVE,
     DType,
     Spec,
     bool_,
@@ -30,8 +31,9 @@ from .spec import (
     spec_of,
 )
 from .state.capture import note_write
-from .storage import leave
-from .tensor import Tensor, abstract, bind_detach, leaf_node, like, new, wrap
+from .state.refusals import refuse
+from .storage import borrow, leave
+from .tensor import Tensor, abstract, asarray, bind_detach, leaf_node, like, new, of_class, wrap
 
 # The dtype of Python's own arithmetic, by category.
 PYTHON_DTYPES: tuple[DType, ...] = (bool_, default_int, float64, complex128)
@@ -101,6 +103,22 @@ def weak_number(number: Any) -> WeakTensor:
 
 def _weak_of(value: Any) -> WeakTensor:
     return weak(wrap(value))
+
+
+# -- tensors in memory of NumPy's
+
+
+def over_array(array: Any, cls: type[Tensor]) -> Tensor:
+    """Return a tensor of a namespace with views in the memory of a NumPy array, where both can be written to.
+
+    An array that is read-only, or not of a dtype of ours as it is in memory, is copied where it has to be.
+    """
+    if array.dtype not in NATIVE or not array.flags.writeable or isinstance(array, np.ma.MaskedArray):
+        return of_class(cls, asarray(array))  # type: ignore[no-any-return]
+    array, own = np.asarray(array), NATIVE[array.dtype]
+    out: Tensor = of_class(cls, wrap(array if array.dtype is own else array.view(own)))
+    borrow(out, out._data)
+    return out
 
 
 # -- other names of a tensor
@@ -205,16 +223,16 @@ def names_of(owner: Tensor) -> list[DataView]:
 def replace(t: Tensor, value: Tensor) -> None:
     """Give `t` another value of its spec, where one of the two is abstract. A leaf stays a leaf.
 
-    Raises GraphError where an abstract value would outlive its trace.
+    Raises TraceError where an abstract value would outlive its trace.
     """
     if value._data is None:
         if t._data is not None:
             if not note_write(t, True):
                 leaf = " that requires gradients" if t.requires_grad else ""
-                fail(
-                    GraphError,
+                refuse(
                     f"an abstract value written to a leaf{leaf}, {t.spec}",
                     "While a function is traced, return the new value and assign it outside.",
+                    value,
                 )
         else:
             note_write(t, True)

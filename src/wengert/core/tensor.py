@@ -16,7 +16,7 @@ from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
 from .dims import Dim
 from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
-from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
+from .errors import DTypeError, GradientError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .ops.op import LEAF, TABLE
@@ -24,7 +24,8 @@ from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
-from .storage import Storage, borrow, is_shared, join, laid, laid_in, place, read, storage_of, window_of
+from .state.refusals import is_for_looking, refuse
+from .storage import Storage, is_shared, join, laid, laid_in, place, read, storage_of, window_of
 
 Scalar = bool | int | float | complex
 
@@ -187,17 +188,14 @@ class Tensor(Methods):
     def numpy(self) -> Array:
         """Return the value as a read-only NumPy array that shares memory; `np.array(t)` copies.
 
-        Raises GraphError for an abstract tensor, GradientError where gradients would be lost
+        Raises TraceError for an abstract tensor, GradientError where gradients would be lost
         silently (a tensor that requires gradients, unless a backward pass has freed its graph: `t.detach().numpy()`).
         """
         if observers:
             _note_leak(self, "numpy")
         if self._carries_gradients:
-            fail(
-                GradientError,
-                f"numpy() of a tensor that requires gradients, {self.spec}",
-                "The array would not carry gradients on. Write t.detach().numpy().",
-            )
+            what = f"numpy() of a tensor that requires gradients, {self.spec}"
+            refuse(what, "The array would not carry gradients on. Write t.detach().numpy().", self, GradientError)
         return self._view("numpy()")
 
     def _view(self, what: str) -> Array:
@@ -210,12 +208,12 @@ class Tensor(Methods):
             capture = get_capture()
             if capture is not None:
                 capture.refuse(self, what)
-            fail(
-                GraphError,
+            refuse(
                 f"{what} needs the value of an abstract tensor {self.spec}",
                 "While a function is traced its tensors have shapes but no values. "
                 "Move this out of the traced function, or write wg.where for a choice between values, wg.cond for one "
                 "between computations, wg.while_loop for a loop that ends on a value.",
+                self,
             )
         return here(self._data, what)
 
@@ -246,11 +244,9 @@ class Tensor(Methods):
         if observers:
             _note_leak(self, "__array__")
         if self._carries_gradients and get_mode().grad:
-            fail(
-                GradientError,
-                f"conversion to a NumPy array of a tensor that requires gradients, {self.spec}",
-                "The array would not carry gradients on. Write t.detach(), or convert under wg.no_grad().",
-            )
+            what = f"conversion to a NumPy array of a tensor that requires gradients, {self.spec}"
+            mend = "The array would not carry gradients on. Write t.detach(), or convert under wg.no_grad()."
+            refuse(what, mend, self, GradientError)
         value = self._view("conversion to a NumPy array")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
@@ -510,6 +506,8 @@ class Tensor(Methods):
     # -- showing, copying
 
     def __repr__(self) -> str:
+        if self._data is None and (capture := get_capture()) is not None and not is_for_looking(2):
+            capture.refuse(self, "showing a tensor")
         return format_tensor(self)
 
     def __str__(self) -> str:
@@ -528,7 +526,7 @@ class Tensor(Methods):
         """Return what makes another of it, and what that is given: this value for its own."""
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
-            fail(GradientError, f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend)
+            refuse(f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend, self, GradientError)
         return _rebuild, (type(self), value, self.requires_grad, self.grad, *({place_of(self)} - {CPU}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -657,7 +655,7 @@ NUMBER_CUT = (
 def refuse_cut(x: Tensor, what: str, instead: str = NUMBER_CUT) -> None:
     """Raise GradientError where a value would leave a computation that a transform is differentiating."""
     if depends_on_open(x):
-        fail(GradientError, f"{what} of a value that is being differentiated, {x.spec}", instead)
+        refuse(f"{what} of a value that is being differentiated, {x.spec}", instead, x, GradientError)
 
 
 def depends_on_open(x: Tensor) -> bool:
@@ -841,19 +839,6 @@ def _stacked(pytree: Any, dtype: DType) -> Tensor:
                 "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
             )
     out: Tensor = _table("stack").front(*parts, axis=-1 - parts[0].ndim)
-    return out
-
-
-def over_array(array: Any, cls: type[Tensor]) -> Tensor:
-    """Return a tensor of a namespace with views in the memory of a NumPy array, where both can be written to.
-
-    An array that is read-only, or not of a dtype of ours as it is in memory, is copied where it has to be.
-    """
-    if array.dtype not in NATIVE or not array.flags.writeable or isinstance(array, np.ma.MaskedArray):
-        return of_class(cls, asarray(array))  # type: ignore[no-any-return]
-    array, own = np.asarray(array), NATIVE[array.dtype]
-    out: Tensor = of_class(cls, wrap(array if array.dtype is own else array.view(own)))
-    borrow(out, out._data)
     return out
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 import wengert as wg
 
-from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.spec import Shape, category
+from ..core.state.refusals import refuse
 from ..core.tensor import Tensor
 from . import constraints
 from .distribution import (
@@ -176,9 +177,10 @@ class Binomial(Trials):
         return wg.where(middle | (k != k), found, edge)
 
     def entropy(self) -> Tensor:
-        """Return the entropy by the sum over all counts. Raises GraphError where `total_count` is not known yet."""
+        """Return the entropy by the sum over all counts. Raises TraceError where `total_count` is not known yet."""
         if self.total_count.is_abstract:
-            fail(GraphError, "Binomial: the entropy is a sum over counts, and total_count has no value while tracing")
+            what = "Binomial: the entropy is a sum over counts, and total_count has no value while tracing"
+            refuse(what, x=self.total_count)
         top = int(np.asarray(self.total_count._data, float).max(initial=0.0))
         counts = self._listed(wg.arange(top + 1, dtype=self.dtype), True)
         possible = counts <= self.total_count

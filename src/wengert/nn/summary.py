@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.errors import DTypeError, GraphError, StateError, fail
+from ..core.errors import DTypeError, StateError, TraceError, fail
 from ..core.graph.numbers import saved_values
 from ..core.graph.snapshot import specs_of
 from ..core.ops.record import OUTPUT
@@ -193,7 +193,7 @@ def summary(model: Callable[..., Any], *inputs: Any, depth: int | None = None, *
         try:
             run = call.trace()
             computed = False
-        except GraphError as e:
+        except TraceError as e:
             if not call.has_values:
                 e.add_note("wg.summary runs a model that needs values where every input is a tensor or an array.")
                 raise

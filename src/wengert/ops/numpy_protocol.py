@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import GradientError, GraphError, fail
+from ..core.errors import GradientError, fail
 from ..core.mode import get_mode
 from ..core.ops.declare import METHODS
 from ..core.ops.op import TABLE
+from ..core.state.refusals import refuse
 from ..core.tensor import Tensor
 from .numpy_functions.register import OWN, UFUNCS, Unlike, in_numpys_dtype, xp
 from .structure.shapes import as_operand
@@ -238,18 +239,19 @@ def _as_arrays(pytree: Any, call: str, why: str) -> Any:
     """Return the tensors in the arguments of a NumPy function as arrays, where nothing is lost by it."""
     if isinstance(pytree, Tensor):
         if pytree.is_abstract:
-            fail(
-                GraphError,
+            refuse(
                 f"{call} of a tensor without a value, {pytree.spec}",
                 f"{why}, and while a function is traced its tensors have no values. Use Wengert's functions, "
                 "or wg.callback(fn, spec, x) to run NumPy when the program runs.",
+                pytree,
             )
         if pytree.requires_grad and get_mode().grad:
-            fail(
-                GradientError,
+            refuse(
                 f"{call} of a tensor that requires gradients, {pytree.spec}",
                 f"{why}, and NumPy's would lose them. Use other functions, or convert first where only the values are "
                 "meant: np.asarray(x.detach()).",
+                pytree,
+                GradientError,
             )
         return np.asarray(pytree)
     if isinstance(pytree, (list, tuple)):

@@ -13,6 +13,7 @@ from ..core.errors import GraphError, ShapeError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.spec import category
 from ..core.state.capture import get_capture
+from ..core.state.refusals import refuse
 from ..core.storage import assign_data
 from ..core.tensor import Tensor
 from .optimizer import Array, Optimizer, Params, State, require, value_of
@@ -99,8 +100,7 @@ class LBFGS(Optimizer):
         if closure is None:
             fail(GraphError, "LBFGS.step() without a closure", "Write opt.step(loss), where loss() calls backward().")
         if get_capture() is not None:
-            fail(
-                GraphError,
+            refuse(
                 "LBFGS.step() in a compiled function",
                 "What is evaluated next depends on the values. Compile the closure: opt.step(wg.jit(loss)).",
             )

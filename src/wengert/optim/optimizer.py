@@ -26,6 +26,7 @@ from ..core.state.capture import get_capture
 from ..core.state.cells import ArrayCell, Cell, TensorCell
 from ..core.state.looking import after_look, is_look
 from ..core.state.observer import Observer, observer, observers
+from ..core.state.refusals import refuse
 from ..core.state.undisturbed import undisturbed
 from ..core.storage import assign_data
 from ..core.tensor import Tensor, asarray, like, wrap
@@ -380,10 +381,10 @@ class Optimizer:
 
     def _trace_one(self, p: Tensor, grad: Tensor, group: Group) -> None:
         if p not in self.state and self._counts:
-            fail(
-                GraphError,
+            refuse(
                 f"a step of a parameter that was frozen when the function was traced, {p.spec}",
                 "Call requires_grad_() before the compiled function, not inside it.",
+                p,
             )
         if category(grad.dtype) > category(p.dtype):
             fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")
@@ -641,10 +642,9 @@ def without_params(group: Mapping[str, Any]) -> Group:
 
 
 def refuse_in_trace(schedule: Any) -> None:
-    """Raise GraphError for a schedule's step inside a compiled function."""
+    """Raise TraceError for a schedule's step inside a compiled function."""
     if get_capture() is not None:
-        fail(
-            GraphError,
+        refuse(
             f"{type(schedule).__name__}.step() inside a compiled function",
             "It would run once, when the function is traced. Call it after the compiled step: the next one sees the "
             "new rate.",

@@ -10,10 +10,11 @@ import numpy as np
 
 from .. import concat, where
 from ..core import tree
-from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WengertError, fail
+from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, TraceError, WengertError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.spec import DType, Spec, category, default_float, promote, spec_of
 from ..core.standins import WeakTensor
+from ..core.state.refusals import refuse
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.random.generator import default_generator
 from ..ops.structure.shapes import as_operand
@@ -190,7 +191,7 @@ class Closed:
             self.structure, self.specs = opened.structure, [o.spec for o in opened.outs]
             self.tensors += captured
             self._call: Callable[..., list[Tensor]] = lambda *tensors: replay(graph, tensors)
-        except GraphError:
+        except TraceError:
             # A function that asks for values (a Python `if`) cannot be traced; on values it runs as it is.
             if any(t.is_abstract for t in own):
                 raise
@@ -209,16 +210,16 @@ class Closed:
 
 
 def _nothing_outside(outs: Sequence[Tensor], what: str) -> None:
-    if any(o.requires_grad for o in outs):
-        fail(
-            GradientError,
+    for out in (o for o in outs if o.requires_grad):
+        refuse(
             f"{what}: the function uses a tensor that requires gradients from outside, and asks for values",
             "Such a function cannot be traced, so what it uses must be among its arguments: pass the tensor as one "
             "of them, detach it, or write the function with wg.where or wg.cond in the place of a Python `if`.",
+            out,
+            GradientError,
         )
     if any(o.is_abstract for o in outs):
-        fail(
-            GraphError,
+        refuse(
             f"{what}: the function uses a traced tensor and asks for values",
             "Write it with wg.where or wg.cond in the place of a Python `if`.",
         )

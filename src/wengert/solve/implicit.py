@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from .. import stack, where
-from ..core.errors import GradientError, GraphError, fail
+from ..core.errors import GradientError, fail
 from ..core.node import Node
 from ..core.ops.op import Joint
 from ..core.ops.record import abstract_input, kept_values
 from ..core.spec import Spec, category, spec_of
+from ..core.state.refusals import refuse
 from ..core.tensor import Tensor, wrap
 from ..transforms.batch.vmap import vmap
 from ..transforms.derivatives.custom_op import CustomOp, as_tensor, is_tracked, record, value_of
@@ -181,12 +182,12 @@ def _one_by_one(many: Rules) -> Callable[..., Any]:
 
 def on_values(xs: Sequence[Tensor], name: str) -> None:
     """Refuse abstract tensors where a solver's own steps are to be traced."""
-    if any(x.is_abstract for x in xs):
-        fail(
-            GraphError,
+    for x in filter(lambda x: x.is_abstract, xs):
+        refuse(
             f"{name}: the steps of this method run on values and cannot be traced",
             "Wengert's own methods can: newton, newton_krylov, bisect, chandrupatla; iterate, anderson; lbfgs, bfgs, "
             "gradient, newton; dense, cg, gmres, bicgstab.",
+            x,
         )
 
 

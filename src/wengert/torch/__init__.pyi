@@ -58,6 +58,7 @@ from .. import RangeError as RangeError
 from .. import ShapeError as ShapeError
 from .. import Spec as Spec
 from .. import StateError as StateError
+from .. import TraceError as TraceError
 from .. import WengertError as WengertError
 from .. import WriteError as WriteError
 from .. import __array_api_version__ as __array_api_version__
@@ -252,7 +253,7 @@ def argmin(input: TensorLike, dim: _Int | None = None, keepdim: _Bool = False, *
 def argsort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, *, stable: _Bool = False) -> Tensor:
     """Return the indices that put the elements in order along an axis."""
 def argwhere(input: TensorLike) -> Any:
-    """Return the places of the elements that are not 0, a row each. Raises GraphError for an abstract tensor."""
+    """Return the places of the elements that are not 0, a row each. Raises TraceError for an abstract tensor."""
 def as_strided(input: TensorLike, size: Any, stride: Any, storage_offset: _Int | None = None) -> Any:
     """Return the elements at steps in memory, the tensor's own in row-major order."""
 def as_strided_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:

@@ -92,7 +92,7 @@ class _Program:
         self.nest_in = Pytree(x, f"the argument of {name}")
         variables = self.nest_in.variables
         writes = Writes(is_trace=False)
-        result = recorded(fn, [self.nest_in.tracked], {}, writes, x)
+        result = recorded(fn, [self.nest_in.tracked], {}, writes, x, variables)
         refuse_none(result, name)
         leaves, self.structure = tree.flatten(result)
         self.outs = [same_value(o) if isinstance(o, Tensor) else asarray(o) for o in leaves]

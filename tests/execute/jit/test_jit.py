@@ -323,7 +323,7 @@ def test_ahead_of_time() -> None:
     close(compiled({"w": wg.tensor(2.0)}, x=np.ones(3, np.float32)), [2, 2, 2])
     assert ran(count) == 1
     assert compiled.graph is lowered.graph
-    with pytest.raises(wg.GraphError, match="needs the value"):
+    with pytest.raises(wg.TraceError, match="needs the value"):
         wg.jit(lambda x: x if x > 0 else -x).lower(wg.spec(()))
 
 

@@ -129,7 +129,7 @@ def test_new_buffers_of_a_state_that_was_there() -> None:
 def test_a_look_that_fails(look: str) -> None:
     *given, step = made(fails=True)
     before = state(*given)
-    with pytest.raises(wg.GraphError, match="needs the value"):
+    with pytest.raises(wg.TraceError, match="needs the value"):
         LOOKS[look](wg.jit(step))
     assert state(*given) == before
 

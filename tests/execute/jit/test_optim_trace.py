@@ -227,7 +227,7 @@ def test_a_schedule_steps_outside_and_not_inside() -> None:
         program(np.ones(2, np.float32))
         schedule.step()
         assert w.tolist() == expected
-    with pytest.raises(wg.GraphError, match=r"ExponentialLR.step\(\) inside a compiled function"):
+    with pytest.raises(wg.TraceError, match=r"ExponentialLR.step\(\) inside a compiled function"):
         Program(lambda: schedule.step(), opt.__jit_cells__(), [])
     assert schedule.last_epoch == 3
 
@@ -556,7 +556,7 @@ def test_state_is_read_and_set_inside_a_trace() -> None:
 @pytest.mark.parametrize("what", [lambda g: g.split(), lambda g: g.seed()])
 def test_what_would_happen_once_is_refused(what: Any) -> None:
     g = wg.random.Generator(1)
-    with pytest.raises(wg.GraphError, match="compiled function"):
+    with pytest.raises(wg.TraceError, match="compiled function"):
         Program(lambda: what(g), g.__jit_cells__(), [])
     assert g.get_state().tolist() == [1, 0, 0, 0]
 
@@ -629,7 +629,7 @@ def test_examples_that_bring_keys_draw_with_them() -> None:
 
 def test_a_loop_that_would_draw_the_same_in_every_step_is_refused() -> None:
     g = wg.random.Generator(1)
-    with pytest.raises(wg.GraphError, match="the same in every step"):
+    with pytest.raises(wg.TraceError, match="the same in every step"):
         Program(
             lambda: wg.scan(lambda c, _: (c + wg.rand((), generator=g), None), wg.tensor(0.0), length=3)[0],
             g.__jit_cells__(),

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...core.errors import GraphError, fail
 from ...core.state.capture import get_capture
+from ...core.state.refusals import refuse
 from ...execute.xla.api import is_installed
 from ...ops.collective.group import current
 from ..arguments import Parameters, as_function, whole_number
@@ -30,7 +31,7 @@ def rank() -> int:
     """Return the number of the rank that this runs on, from 0; 0 outside of a job.
 
     It is known to Python code. A program that is traced once for all ranks (:func:`shard_map`, a step on a mesh) has
-    :func:`axis_index` instead. Raises GraphError there, and in a compiled function that simulated ranks share.
+    :func:`axis_index` instead. Raises TraceError there, and in a compiled function that simulated ranks share.
 
     >>> import wengert as wg
     >>> wg.distribute.rank(), wg.distribute.simulate(2).run(wg.distribute.rank)
@@ -40,8 +41,7 @@ def rank() -> int:
     if written is not None:
         mesh, of_one = written
         names = ", ".join(f"wg.distribute.axis_index({name!r})" for name in mesh.names)
-        fail(
-            GraphError,
+        refuse(
             f"rank() inside a program that all ranks of {mesh} run",
             f"It is traced once, so a number would be every rank's. A rank's place is {names}, a tensor."
             if of_one
@@ -51,8 +51,7 @@ def rank() -> int:
     if not isinstance(group, OnMesh):
         return 0
     if group.transport.shares_process and get_capture() is not None:
-        fail(
-            GraphError,
+        refuse(
             "rank() inside a compiled function, in a simulation",
             "Simulated ranks share its programs, so a number would be every rank's. Write wg.distribute.axis_index"
             f"({group.mesh.names[0]!r}), a tensor, or pass the number as an argument.",

@@ -14,13 +14,14 @@ from typing import Any, Literal, NamedTuple
 
 from ...core.dims import Dim
 from ...core.elsewhere import CPU
-from ...core.errors import DTypeError, GradientError, GraphError, WengertError, WriteError, fail, user_location, warn
+from ...core.errors import DTypeError, GraphError, WengertError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
 from ...core.spec import Spec
 from ...core.state.capture import get_capture
 from ...core.state.collector import seldom
 from ...core.state.looking import after_look, looking
 from ...core.state.observer import observer, observers
+from ...core.state.refusals import OF_TRACES
 from ...core.state.turns import holding, turns_of
 from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
@@ -68,8 +69,6 @@ _MANY_PATHS = 16
 _SHORT = 8
 _COURSES = 32
 _LATE = 8
-# Errors that say what a trace cannot do.
-_OF_TRACES = (GraphError, GradientError, WriteError)
 # The times that the known reads of traces may grow; after that all that can be reached counts.
 _READS = 8
 # Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where paths
@@ -611,7 +610,7 @@ class Jit(Inspected, Native):
                 outside.undo()
                 raise
             except Exception as error:
-                if isinstance(error, _OF_TRACES) and self._is_to_be_tied(call, captures):
+                if isinstance(error, OF_TRACES) and self._is_to_be_tied(call, captures):
                     outside.undo()
                     raise CallAgain from None
                 # Perhaps only because a Python number was wanted where an abstract scalar stood.
@@ -620,7 +619,7 @@ class Jit(Inspected, Native):
                     raise CallAgain from None
                 # NumPy puts an error of its own before one that it met.
                 outside.undo()
-                if isinstance(error, _OF_TRACES) or isinstance(error.__cause__, _OF_TRACES):
+                if isinstance(error, OF_TRACES) or isinstance(error.__cause__, OF_TRACES):
                     raise
                 raise Raised(error) from None
             except BaseException:
@@ -854,9 +853,9 @@ def jit(
     `why_recompiled()`, `cache_info()`, `clear_cache()`, and `lower(*specs).compile()` makes a
     program before the first call.
 
-    Raises GraphError where the function needs a value as Python has it (`item()`, `numpy()`, print), and where no
-    program stays within `memory`, with the least number of bytes for which there is one; SpillError (an OSError) for a
-    folder that has no room for the file.
+    Raises TraceError where the function needs a value as Python has it (`item()`, `numpy()`, print), also where its
+    code takes that error; GraphError where no program stays within `memory`, with the least number of bytes for which
+    there is one; SpillError (an OSError) for a folder that has no room for the file.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, 2.0], requires_grad=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...core import tree
-from ...core.errors import GradientError, GraphError, WriteError, fail, user_location
+from ...core.errors import GradientError, GraphError, WriteError, error, fail, user_location
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import Given
 from ...core.mode import get_mode, reset_mode, set_mode
@@ -36,6 +36,7 @@ from ...core.state.capture import (
     set_writes,
 )
 from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
+from ...core.state.refusals import Watch, note_refusal, refuse
 from ...core.storage import join, living, storage_of
 from ...core.tensor import Tensor, abstract, depends_on_open, leaf_node, like, new
 from ...ops.index.views import FromOwner
@@ -311,12 +312,12 @@ class Recorder(Capture):
         try:
             value = np.asarray(self.values.of(node))
         except Unknown:
-            fail(
-                GraphError,
+            refuse(
                 f"{what} needs the value of an abstract tensor {x.spec}",
                 "It depends on the argument of an inner transform (vmap, scan, ...), which has no value while it is "
                 "traced. Write wg.where for a choice between values, wg.cond for one between computations, "
                 "wg.while_loop for a loop that ends on a value.",
+                x,
             )
         answer = value.astype(bool) if truth else value
         watched = abstract(node)
@@ -333,14 +334,16 @@ class Recorder(Capture):
         found = [cells.get(node) for node in ends]
         tensors = [cell.tensor for cell in found if isinstance(cell, TensorCell)]
         if len(tensors) == len(found):
-            raise Fix(tensors)
+            again = Fix(tensors)
+            note_refusal(again)
+            raise again
 
     def refuse(self, x: Tensor, what: str) -> NoReturn:
-        fail(
-            GraphError,
+        refuse(
             f"{what} needs the value of {x.spec} while {self.name} is compiled",
             "A compiled function has values only when it runs. To see one, write wg.debug.print('{}', x); to use it "
             "in Python code, wg.callback(fn, spec, x), or return it and use it outside.",
+            x,
         )
 
     def meet(self, operands: Sequence[Any]) -> None:
@@ -360,15 +363,11 @@ class Recorder(Capture):
         if owner is None:
             return
         name = node.attrs.get("name") or "a tensor"
-        try:
-            fail(
-                GradientError,
-                f"a gradient inside {self.name} flows on to what {name}, {node.spec}, was computed from outside of it",
-                "Give it x.detach() where the gradient is to end there. Else compute that inside too, or differentiate "
-                "outside.",
-            )
-        except GradientError as error:
-            raise Raised(error) from None
+        what = f"a gradient inside {self.name} flows on to what {name}, {node.spec}, was computed from outside of it"
+        mend = "Give it x.detach() where the gradient is to end there. Else compute that inside too, or differentiate "
+        again = Raised(error(GradientError, what, f"{mend}outside."))
+        note_refusal(again)
+        raise again
 
     def write(self, x: Tensor) -> None:
         if id(x) in self.written:
@@ -380,10 +379,10 @@ class Recorder(Capture):
 
     def reshape(self, x: Tensor, what: str) -> None:
         if id(x) in self.given:
-            fail(
-                WriteError,
+            refuse(
                 f"{what} of a tensor that {self.name} is given or finds, {x.spec}",
                 "What shares memory with it outside would not know. Write y = x.reshape(...), or do it outside.",
+                kind=WriteError,
             )
 
     def part(self, x: Tensor) -> None:
@@ -510,7 +509,9 @@ def run_trace(
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
             before = tree.flatten((args, kwargs)), tree.flatten((args, kwargs))[0]
-            results = [fn(*args, **kwargs)]
+            inputs, cells = ({h.input.node for h in some} for some in (held.values(), held_cells))
+            with Watch(name, inputs.__contains__, outermost=True, shared=cells):
+                results = [fn(*args, **kwargs)]
             _refuse_changed(name, before, (args, kwargs))
             del before  # what is kept alive here would be taken for state of the function's
             own = {id(h.tensor): Source("cell", i) for i, h in enumerate(held_cells) if h.tensor is not None}

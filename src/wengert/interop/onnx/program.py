@@ -14,6 +14,7 @@ import wengert as wg
 from ...core.dims import Dim
 from ...core.errors import WengertError, first_line
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
+from ...core.state.refusals import probing
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse
 from .registry import Rule
@@ -367,7 +368,8 @@ def _check_room(
 
     if where:
         try:
-            graph = wg.graph(of_specs)(*[given[i].spec for i in where])
+            with probing():
+                graph = wg.graph(of_specs)(*[given[i].spec for i in where])
         except WengertError:
             return  # what it needs of values it says when it runs
         largest = max((nbytes_of(n.spec) for n in (*graph.nodes, *graph.outputs)), default=0)

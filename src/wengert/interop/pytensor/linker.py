@@ -90,7 +90,7 @@ class Converted:
             try:
                 given = (a if i in self._fixed else spec_of(a.shape, a.dtype) for i, a in enumerate(arrays))
                 made = self.traced(list(given))
-            except (NoRuleError, wg.GraphError) as error:  # a GraphError: a shape depends on values, of a mask say
+            except (NoRuleError, wg.GraphError, wg.TraceError) as error:  # a shape depends on a mask, say
                 return self._without_program(error, inputs)
             found = self._programs[key] = executor(made.graph), made.checks
         program, checks = found

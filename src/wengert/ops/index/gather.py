@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.declare import op, public
 from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
@@ -27,6 +27,7 @@ from ...core.spec import (
     spec_of,
     uint64,
 )
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import add
@@ -560,7 +561,7 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     num_classes: the length of the vectors; -1 for one more than the largest class.
     dtype: the result's dtype.
 
-    Raises RangeError for a class outside, DTypeError, GraphError (-1 while tracing).
+    Raises RangeError for a class outside, DTypeError, TraceError (-1 while tracing).
 
     >>> import wengert as wg
     >>> wg.nn.functional.one_hot([0, 2], 3)
@@ -570,10 +571,10 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     found = _indices(indices, "one_hot")
     if num_classes == -1:
         if found._fixed("one_hot without num_classes") is None:
-            fail(
-                GraphError,
+            refuse(
                 f"one_hot without num_classes of an abstract tensor {found.spec}",
                 "The result's shape would depend on its values: say how many classes there are.",
+                found,
             )
         num_classes = int(np.max(found._data, initial=-1)) + 1
     out: Tensor = bind(one_hot_op, (found,), {"num_classes": num_classes, "dtype": as_dtype(dtype)})

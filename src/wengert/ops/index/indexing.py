@@ -24,6 +24,7 @@ from ...core.ops.record import bind, caller, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
 from ...core.state.observer import Observer, observer, observers
+from ...core.state.refusals import refuse
 from ...core.storage import enter, join, window_of
 from ...core.tensor import Tensor, asarray, base_of, like, ndarray, new, take, viewed, wrap
 from ..pointwise.selection import where
@@ -116,11 +117,11 @@ def _mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
         )
     value = mask._fixed("a mask")
     if value is None:
-        fail(
-            GraphError,
+        refuse(
             f"an abstract mask of shape {mask.shape} as an index into {show(x.shape, x.dtype)}",
             "The result's shape would depend on the mask's values. "
             "Keep the shape and choose values instead: wg.where(mask, x, other).",
+            mask,
         )
     return [wrap(i) for i in np.nonzero(value)]
 
@@ -280,7 +281,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         those. Integer arrays broadcast together; a boolean one picks where it is True.
 
     Raises RangeError (out of range, too many indices, a mask of another shape), DTypeError (a
-    float index), GraphError (a mask without values, while tracing).
+    float index), TraceError (a mask without values, while tracing).
 
     >>> import wengert as wg
     >>> x = wg.arange(6).reshape(2, 3)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import SORTING, log2_of
 from ...core.ops.declare import composite, op, public
 from ...core.ops.facets import Count
@@ -19,6 +19,7 @@ from ...core.ops.op import Call, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
 from ...core.spec import Spec, default_float, float32, int64, is_bfloat16, normalize_axis, show, spec_of
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
 from ..pointwise.selection import where_op
@@ -388,14 +389,14 @@ def searchsorted(
 
 
 def _concrete(x: Any, name: str) -> Any:
-    """Return the value of an operand. Raises GraphError for an abstract one: the result's shape would be unknown."""
+    """Return the value of an operand. Raises TraceError for an abstract one: the result's shape would be unknown."""
     value = x._fixed(name)
     if value is None:
-        fail(
-            GraphError,
+        refuse(
             f"{name} of an abstract tensor {x.spec}",
             "The result's shape would depend on its values. Do this outside of the traced function, "
             "or keep the shape and choose values: wg.where(mask, x, other).",
+            x,
         )
     return value
 
@@ -406,7 +407,7 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
 
     **Unlike PyTorch**, which gives one matrix with a row for each element: `wg.stack(nonzero(x), 1)`.
 
-    Raises ShapeError for a 0-d tensor, GraphError for an abstract one.
+    Raises ShapeError for a 0-d tensor, TraceError for an abstract one.
 
     >>> import wengert as wg
     >>> wg.nonzero(wg.tensor([0.0, 5.0, 7.0]))
@@ -449,7 +450,7 @@ def unique_all(x: Any) -> UniqueAll:
     flattened tensor; `values[inverse_indices]` is `x`. Every NaN is distinct. The gradient of a value
     goes to its first occurrence. Complex numbers are ordered by their real, then their imaginary parts.
 
-    Raises GraphError for an abstract tensor.
+    Raises TraceError for an abstract tensor.
 
     >>> import wengert as wg
     >>> wg.unique_all(wg.tensor([3, 1, 3])).counts

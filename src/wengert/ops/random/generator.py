@@ -18,6 +18,7 @@ from ...core.spec import Spec, spec_of, uint64
 from ...core.state.at_once import Call, later
 from ...core.state.capture import get_capture
 from ...core.state.cells import Cell
+from ...core.state.refusals import refuse
 from ...core.state.turns import Turn, holding, is_held_here
 from ...core.tensor import Tensor, asarray, wrap
 from .draws import Position, as_counter, as_key
@@ -190,8 +191,7 @@ class Generator:
 
     def _not_in_a_trace(self, what: str) -> None:
         if self._in_trace():
-            fail(
-                GraphError,
+            refuse(
                 f"{what} of a generator inside a compiled function",
                 "It would run once, when the function is traced. Do it outside.",
             )

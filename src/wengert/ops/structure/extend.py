@@ -12,6 +12,7 @@ from ...core.ops.declare import linear, public
 from ...core.ops.op import TABLE, Call, Missing, Op
 from ...core.ops.record import SCALARS, bind
 from ...core.spec import Shape, Spec, normalize_axis, promote_scalar, show, spec_of
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import alias, dim_alias
 from .assemble import along, concat_op, resized
@@ -342,7 +343,7 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     The function is the Array API's. The method `x.repeat(...)` is PyTorch's, which is
     :func:`wengert.tile`.
 
-    Raises ShapeError for negative numbers or as many as do not fit, GraphError for numbers that are abstract.
+    Raises ShapeError for negative numbers or as many as do not fit, TraceError for numbers that are abstract.
 
     >>> import wengert as wg
     >>> wg.repeat([1, 2], 2)
@@ -356,10 +357,10 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     if isinstance(repeats, (Tensor, np.ndarray)):
         counts = as_operand(repeats)
         if counts._fixed("repeat") is None:
-            fail(
-                GraphError,
+            refuse(
                 f"repeat of {show(x.shape, x.dtype)} by the values of an abstract tensor {counts.spec}",
                 "The result's shape would depend on them. Pass the numbers of times as Python ints.",
+                counts,
             )
         repeats = counts.tolist()
     times = int_args((repeats,), "repeats")

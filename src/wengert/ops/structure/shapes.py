@@ -45,6 +45,7 @@ from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, asarray, like, new, take, viewed, wrap
 from ..aliases import dim_alias
 
@@ -542,11 +543,12 @@ def placed(x: Tensor, device: Any) -> Tensor:
     if isinstance(x._data, Elsewhere) and x._data.place is None:
         x._data.refuse(f"to({name!r})")
     if x._carries_gradients and get_mode().grad:
-        fail(
-            GradientError,
+        refuse(
             f"to({name!r}) of a tensor that requires gradients, {x.spec}, on {place_of(x)}",
             "No gradient comes back from another device. Make the leaf there: x.detach().to(...).requires_grad_(), or "
             "move a module's parameters, which stay the same objects: module.to(...).",
+            x,
+            GradientError,
         )
     return like(x, wrap(moved(x._data, name)))
 

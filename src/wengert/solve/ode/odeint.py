@@ -15,6 +15,7 @@ import wengert as wg
 from ...core.errors import GradientError, GraphError, RangeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.spec import category
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, asarray
 from .adjoint import checkpointed, continuous
 from .events import Event, Watch
@@ -150,8 +151,7 @@ def odeint(
     run = _Run(options, system, times)
     if run.abstract:
         if extra:
-            fail(
-                GraphError,
+            refuse(
                 "odeint: dense=, event= or return_info= in a traced program",
                 "What they give depends on values.",
             )
@@ -355,14 +355,12 @@ class _Run:
     def traced(self) -> State:
         options = self.options
         if options.tableau.implicit:
-            fail(
-                GraphError,
+            refuse(
                 f"odeint: {options.tableau.name} in a traced program",
                 "Implicit methods iterate on values. Use an explicit method, or a Python loop over examples.",
             )
         if options.adjoint == "continuous":
-            fail(
-                GraphError,
+            refuse(
                 'odeint: adjoint="continuous" in a traced program',
                 'A traced loop keeps only its states anyway: use adjoint="discretise".',
             )
@@ -433,7 +431,7 @@ class Interpolation:
     def __call__(self, t: Any) -> Any:
         times = t if isinstance(t, Tensor) else asarray(np.asarray(t, np.float64))
         if times.is_abstract:
-            fail(GraphError, "an interpolated solution at a time without a value", "Call it outside of the trace.")
+            refuse("an interpolated solution at a time without a value", "Call it outside of the trace.", times)
         if times.ndim > 1:
             fail(ShapeError, f"an interpolated solution at times of shape {times.shape}", "Give a scalar or a vector.")
         if times.ndim == 0:

@@ -11,8 +11,8 @@ from typing import Any
 
 import wengert as wg
 
-from ...core.errors import GradientError, GraphError, WriteError
 from ...core.mode import get_mode
+from ...core.state.refusals import OF_TRACES
 from ..nn.module import Module
 
 # As many as PyTorch's compiler makes of one function (`torch._dynamo.config.recompile_limit`).
@@ -48,7 +48,7 @@ class Compiled:
             if self._traces_in_a_row >= _MOST_TRACES and not self.fullgraph:
                 self._give_up(f"it was traced in each of {_MOST_TRACES} calls with like arguments (why_recompiled)")
             return found
-        except (GraphError, GradientError, WriteError) as e:  # nothing outside has changed
+        except OF_TRACES as e:  # nothing outside has changed
             if self.fullgraph:
                 raise
             found = self.fn(*args, **kwargs)  # what is wrong with it in any case, it says itself
@@ -119,7 +119,7 @@ def compile(
     Parameters
     ----------
     model: a function, or a module, whose calls are compiled and which stays a module.
-    fullgraph: raise GraphError where the function needs what only Python has, such as `item()`; else it then runs
+    fullgraph: raise TraceError where the function needs what only Python has, such as `item()`; else it then runs
         eagerly, with a warning.
     backend: "eager" and False-like ones compile nothing. The others, `mode`, `dynamic` and `options`, are not read.
     disable: compile nothing.

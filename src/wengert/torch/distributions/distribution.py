@@ -12,9 +12,10 @@ from typing import Any
 
 import wengert as wg
 
-from ...core.errors import GraphError, ShapeError, fail
+from ...core.errors import GraphError, ShapeError, TraceError, fail
 from ...core.spec import default_float
 from ...core.state.capture import get_capture
+from ...core.state.refusals import probing
 from ...core.tensor import Tensor as Plain
 from ...distributions import constraints
 from ...distributions.distribution import AbsentError, sum_last
@@ -145,8 +146,9 @@ class Distribution(PlainDistribution):
             return True
         # A compiled function decides at every run, as an eager one does, but within inner transforms.
         try:
-            return bool(wg.all(ok))
-        except GraphError:
+            with probing():
+                return bool(wg.all(ok))
+        except TraceError:
             return True
 
     def _checked(self, value: Any) -> Any:

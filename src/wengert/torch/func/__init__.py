@@ -114,13 +114,17 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of `func(*primals)` and the function that multiplies by its Jacobian's transpose.
 
-    That function gives one pytree of gradients for one argument, a tuple of them for several.
+    That function gives a tuple with one pytree of gradients for each argument, also where there is only one.
+
+    >>> import wengert.torch as torch
+    >>> out, pull = torch.func.vjp(torch.sin, torch.tensor([0.0, 0.0]))
+    >>> pull(torch.tensor([1.0, 2.0]))
+    (tensor([1., 2.]),)
     """
     out, pull, *aux = wg.vjp(func, *primals, has_aux=has_aux)
 
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        found = pull(cotangents[0] if len(cotangents) == 1 else tuple(cotangents))
-        return found[0] if len(primals) == 1 else found
+        return pull(cotangents[0] if len(cotangents) == 1 else tuple(cotangents))
 
     return out, vjp_fn, *aux
 

@@ -13,8 +13,9 @@ from ...core.dims import Dim, has_dims
 from ...core.elsewhere import place_of
 from ...core.errors import DTypeError, fail
 from ...core.spec import default_float, default_int
+from ...core.standins import over_array
 from ...core.tensor import Tensor as Plain
-from ...core.tensor import asarray, of_class, over_array
+from ...core.tensor import asarray, of_class
 from ...core.tensor import tensor as plain_tensor
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, function, method, tensor_of

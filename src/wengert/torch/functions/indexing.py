@@ -417,7 +417,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 def masked_select(input: Any, mask: Any) -> Any:
     """Return the elements where the mask holds, which broadcasts with the tensor, as a vector.
 
-    Raises GraphError for an abstract mask.
+    Raises TraceError for an abstract mask.
     """
     x, found = tensor_of(input), tensor_of(mask)
     shape = np.broadcast_shapes(tuple(x.shape), tuple(found.shape))
@@ -452,7 +452,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the places of the elements that are not 0: a row each, or with `as_tuple` a vector for each axis.
 
-    Raises GraphError for an abstract tensor.
+    Raises TraceError for an abstract tensor.
 
     >>> import wengert.torch as torch
     >>> torch.nonzero(torch.tensor([[0, 1], [1, 0]]))
@@ -469,7 +469,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 @function()
 def argwhere(input: Any) -> Any:
-    """Return the places of the elements that are not 0, a row each. Raises GraphError for an abstract tensor."""
+    """Return the places of the elements that are not 0, a row each. Raises TraceError for an abstract tensor."""
     return nonzero(input)
 
 

@@ -694,7 +694,7 @@ def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None,
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """Return how often each integer from 0 to the largest element occurs, or the sum of its `weights`.
 
-    Raises GraphError in a trace, where the size of the result would depend on values; DTypeError, RangeError.
+    Raises TraceError in a trace, where the size of the result would depend on values; DTypeError, RangeError.
     """
     x = tensor_of(input)
     if category(x.dtype) != 1 or x.ndim != 1:
@@ -754,7 +754,7 @@ def unique(
     """Return the distinct elements, or slices along `dim`, in ascending order; and where asked each element's place
     among them, and how often each occurs.
 
-    Raises GraphError in a trace, where the size of the result would depend on values.
+    Raises TraceError in a trace, where the size of the result would depend on values.
 
     >>> import wengert.torch as torch
     >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)

@@ -17,6 +17,7 @@ from ...core.spec import broadcast_shapes as common_shape
 from ...core.spec import normalize_axis, show
 from ...core.standins import DataView
 from ...core.state.capture import get_capture
+from ...core.state.refusals import refuse
 from ...core.storage import is_shared, join, leave, root_of, storage_of, window_of
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, base_of, wrap
@@ -125,10 +126,10 @@ def _read_as(x: Any, dtype: Any) -> Any:
     if dtype.kind == "f" and x.dtype.kind == "c" and 2 * dtype.itemsize == x.dtype.itemsize:
         return as_torch(wg.view_as_real(x)).reshape(*x.shape[:-1], -1)
     if x._data is None:
-        fail(
-            GraphError,
+        refuse(
             f"view() of an abstract tensor {x.spec} as {dtype}",
             "The bits of a value are read where there are some: do this outside of the traced function.",
+            x,
         )
     try:
         bits = window_of(laid_out(x)).view(dtype)
@@ -472,7 +473,7 @@ def repeat_interleave(
     """Return each element several times in a row: `repeats` times, or as often as each of its numbers says.
 
     Without `dim` the tensor is flattened. `repeat_interleave(repeats)` gives each index as often as its number says.
-    Raises ShapeError for negative numbers or as many as do not fit, GraphError for numbers that are abstract.
+    Raises ShapeError for negative numbers or as many as do not fit, TraceError for numbers that are abstract.
     """
     if repeats is None:
         return repeat_interleave(wg.arange(len(input)), input, 0)
@@ -567,7 +568,7 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     if self.requires_grad:
         fail(GradientError, "resize_ of a tensor that requires gradients", "Make a new tensor, such as x.reshape(...).")
     if self._data is None:
-        fail(GraphError, f"resize_ of an abstract tensor {self.spec}", "Make a new tensor, such as x.reshape(...).")
+        refuse(f"resize_ of an abstract tensor {self.spec}", "Make a new tensor, such as x.reshape(...).", self)
     flat, count = self._data.reshape(-1), math.prod(shape)
     new = np.zeros(count, self.dtype)
     new[: flat.size] = flat[:count]

@@ -82,7 +82,7 @@ class LRScheduler:
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Advance by one epoch, or go to `epoch` by the closed form. Raises GraphError in a compiled function."""
+        """Advance by one epoch, or go to `epoch` by the closed form. Raises TraceError in a compiled function."""
         refuse_in_trace(self)
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(

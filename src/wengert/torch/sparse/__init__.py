@@ -119,7 +119,7 @@ class SparseTensor:
     def coalesce(self) -> SparseTensor:
         """Return the tensor with every coordinate once, in order, and the values of repeated ones added up.
 
-        Raises GraphError while a function is traced, where the coordinates are not known.
+        Raises TraceError while a function is traced, where the coordinates are not known.
         """
         if self._coalesced:
             return self

@@ -16,6 +16,7 @@ import numpy as np
 import wengert as wg
 
 from ...core.errors import DTypeError, fail
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor as Plain
 from ..functions.elementwise import float_of, named, of_one, of_two
 from ..namespace import FUNCTIONS
@@ -204,7 +205,7 @@ def _polynomial(made: _Polynomial, shifted: bool) -> Callable[[Any, Any], Any]:
     def run(x: Any, n: Any) -> Any:
         x, order = float_of(x), n if isinstance(n, Plain) else wg.asarray(n)
         if order.is_abstract:
-            fail(DTypeError, "a polynomial of an abstract order", "How many steps it takes depends on its value.")
+            refuse("a polynomial of an abstract order", "How many steps it takes depends on its value.", order)
         if order.spec.inexact:
             x = x.astype(wg.promote_types(x.dtype, order.dtype)) if order.ndim else x
             order = wg.trunc(order)

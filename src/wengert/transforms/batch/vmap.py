@@ -26,7 +26,7 @@ from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
 from ...core.state.observer import observer, observers
-from ...core.tensor import Tensor, asarray, like, wrap
+from ...core.tensor import Tensor, as_like, asarray, like, wrap
 from ...ops.random.draws import takes_position
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp
@@ -74,7 +74,7 @@ def vmap(
     passed on as they are. It nests with itself and every other transform: per-example gradients
     are `wg.vmap(wg.grad(loss), in_axes=(None, 0, 0))`.
 
-    Raises ShapeError for axes that do not exist or sizes that differ, GraphError.
+    Raises ShapeError for axes that do not exist or sizes that differ, TraceError where `fn` needs a value, GraphError.
 
     >>> import wengert as wg
     >>> wg.vmap(lambda a, b: a @ b)(wg.ones(3, 2), wg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
@@ -112,7 +112,8 @@ def vmap(
         if opened.structure == _NOTHING:
             refuse_none(None, name)
         found = _run_trace(opened, feeds, size, randomness)
-        outs = _place(found, out_axes, opened, size, name)
+        # Of the class that the function gives: what is drawn inside is made of no argument that would have it.
+        outs = list(map(as_like, opened.outs, _place(found, out_axes, opened, size, name)))
         return tree.unflatten(opened.structure, outs)
 
     return mapped

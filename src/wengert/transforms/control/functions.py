@@ -22,6 +22,7 @@ from ...core.ops.record import bind, filled, same_value
 from ...core.spec import DType, Spec, bool_, category, int64, spec_of
 from ...core.standins import PYTHON_DTYPES, WeakTensor, weak
 from ...core.state.capture import Writes
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, asarray
 from ...core.tree import Structure
 from ...ops.random.draws import takes_position
@@ -123,10 +124,10 @@ def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[li
     for k, other in enumerate(opened[1:], 1):
         ordered = other.in_order(opened[0].structure)
         if ordered is None:
-            fail(
-                GraphError,
+            refuse(
                 f"{what}: branch 0 returns {opened[0].structure}, branch {k} returns {other.structure}",
                 "The branches must return the same pytree.",
+                kind=GraphError,
             )
         alike.append(ordered)
     return inputs, alike
@@ -135,10 +136,10 @@ def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[li
 def _common(what: str, i: int, outs: Sequence[Tensor]) -> Spec:
     for k, other in enumerate(outs[1:], 1):
         if other.shape != outs[0].shape:
-            fail(
-                GraphError,
+            refuse(
                 f"{what}: result {i} of branch 0 is {outs[0].spec}, of branch {k} {other.spec}",
                 "The branches must return the same shapes.",
+                kind=GraphError,
             )
     return spec_of(outs[0].shape, result_type(*outs) if any(type(t) is not WeakTensor for t in outs) else _widest(outs))
 
@@ -528,8 +529,7 @@ def _no_draws(graph: Any, own: int) -> None:
         if not node.op.draws:
             continue
         if not takes_position(node.op) or not any(e in changing for e in node.inputs[-2:]):
-            fail(
-                GraphError,
+            refuse(
                 f"{node.op.name} draws random numbers in a traced loop, the same in every step",
                 "Draw them for all steps before the loop and pass them as xs.",
             )

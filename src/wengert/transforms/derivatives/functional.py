@@ -44,7 +44,8 @@ def grad(
     Returns a function with `fn`'s arguments whose result has the pytree structure of the argument
     (a tuple over `argnums` if that is a sequence), zeros where `fn` does not depend on a leaf and
     None at leaves that are not floating. It nests to any order, and where the arguments themselves
-    require gradients its results do too. A module's own parameters are taken as plain values.
+    require gradients, as a module's parameters do, so do its results: a loss that is made of them is differentiated
+    through them. Under `wg.no_grad()` they are plain values, which takes less time and memory.
 
     Raises GradientError, ShapeError, DTypeError.
 
@@ -86,7 +87,8 @@ def value_and_grad(
         replaced = list(args)
         for i, pytree in zip(numbers, pytrees, strict=True):
             replaced[i] = pytree.tracked
-        result = recorded(fn, replaced, kwargs, writes, (args, kwargs))
+        inputs = [t for pytree in pytrees for t in pytree.variables]
+        result = recorded(fn, replaced, kwargs, writes, (args, kwargs), inputs)
         out, aux = split_aux(result, has_aux, name)
         if not isinstance(out, Tensor):
             out = asarray(out)
@@ -96,7 +98,6 @@ def value_and_grad(
                 f"the gradient of {name}, which returned {out.spec}",
                 "Only floating results have derivatives: x.astype(wg.float32).",
             )
-        inputs = [t for pytree in pytrees for t in pytree.variables]
         if holomorphic:
             for t in (out, *inputs):
                 if category(t.dtype) != 3:
@@ -145,11 +146,11 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     pytrees = [Pytree(a, f"argument {i} of {name}") for i, a in enumerate(args)]
     outer = get_mode()
     writes = Writes(is_trace=False)
-    result, aux = split_aux(recorded(fn, [n.tracked for n in pytrees], {}, writes, args), has_aux, name)
+    inputs = [t for pytree in pytrees for t in pytree.variables]
+    result, aux = split_aux(recorded(fn, [n.tracked for n in pytrees], {}, writes, args, inputs), has_aux, name)
     leaves, structure = tree.flatten(result)
     # Objects of its own: the caller may write to the result before it pulls back.
     outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
-    inputs = [t for pytree in pytrees for t in pytree.variables]
     connected = any(
         o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and reaches_others(o.node, inputs))
         for o in outs

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import GradientError, GraphError, ShapeError, fail, moved, user_location
+from ...core.errors import GradientError, GraphError, ShapeError, TraceError, fail, moved, user_location
 from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
@@ -108,7 +108,7 @@ def _walk(
                         set_mode(mode.within(inside))
                     try:
                         pull(lib, node, saved, ct, mask, cts, masks, needed)
-                    except GraphError as e:
+                    except (GraphError, TraceError) as e:
                         # The rule cannot be recorded: not for what called for the derivative, but for this operation.
                         if lib.recording and e.place == user_location() and node.source is not None:
                             moved(e, str(node.source))

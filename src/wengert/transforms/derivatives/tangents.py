@@ -100,11 +100,11 @@ class Recording:
         self.outer = get_mode()
         writes = Writes(is_trace=False)
         args = [a if n is None else n.tracked for a, n in zip(primals, self.pytrees)]
-        result, self.aux = split_aux(recorded(fn, args, {}, writes, primals), has_aux, name)
+        self.variables = [v for n in self.pytrees if n is not None for v in n.variables]
+        result, self.aux = split_aux(recorded(fn, args, {}, writes, primals, self.variables), has_aux, name)
         leaves, self.structure = tree.flatten(result)
         # Objects of its own: the caller may write to the result before it pushes on.
         self.outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
-        self.variables = [v for n in self.pytrees if n is not None for v in n.variables]
         self.roots = [o for o in self.outs if o.requires_grad]
         self.connected = any(
             o.is_abstract or (self.outer.grad and reaches_others(o.node, self.variables))  # type: ignore[arg-type]
@@ -200,7 +200,7 @@ def linear_transpose(fn: Callable[..., Any], *primals: Any) -> Callable[..., Any
     token = set_mode(get_mode().with_grad(True))
     try:
         # An abstract value that is there before is of an enclosing trace, which sees to writes itself.
-        result = run_once(fn, given, {}, lambda node: True)
+        result = run_once(fn, given, {}, [t.node for t in inputs], lambda node: True)
     finally:
         reset_mode(token)
     found_outs, out_structure = tree.flatten(result)

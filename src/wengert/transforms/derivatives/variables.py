@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ...core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ...core.standins import WeakTensor, weak
 from ...core.state.capture import Filled, Writes, Written
 from ...core.state.capture import open_variables as _open
+from ...core.state.refusals import Watch
 from ...core.storage import alone, storage_of, window_of
 from ...core.tensor import Tensor, abstract, like, wrap
 from ...ops.structure.shapes import as_operand, casted
@@ -122,7 +123,7 @@ def describe_leaf(leaf: Any) -> str:
 def variable(leaf: Any) -> Tensor:
     """Return a new variable with the leaf's value, connected to it where something outside tracks it."""
     x = resumed(leaf) if isinstance(leaf, Tensor) else as_operand(leaf)
-    connected = x.is_abstract or (x.requires_grad and not (x.is_parameter and x.is_leaf))
+    connected = x.is_abstract or x.requires_grad
     code, offset = caller()
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
     source = x.node if connected else x
@@ -163,14 +164,24 @@ def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
     return list(found.values())
 
 
-def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], writes: Writes, given: Any) -> Any:
+def recorded(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    writes: Writes,
+    given: Any,
+    variables: Sequence[Tensor],
+) -> Any:
     """Return `fn()`, with gradients recorded.
 
     `writes` gathers the tensors that it writes to (see :func:`close`); those in the pytree `given` are the caller's.
+    What would cut a value off from the `variables` is raised again if `fn` takes the error.
     """
+    watch = Watch(fn, lambda node: any(node is t.node for t in variables), cuts=True)
     token = set_mode(get_mode().with_grad(True))
     try:
-        return run_apart(fn, args, kwargs, writes, given)
+        with watch:
+            return run_apart(fn, args, kwargs, writes, given)
     finally:
         reset_mode(token)
 
@@ -204,17 +215,23 @@ def has_state(x: Any) -> bool:
 
 
 def run_once(
-    fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable[[Node], bool], fills: bool = False
+    fn: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    inputs: Container[Node | None],
+    is_inside: Callable[[Node], bool],
+    fills: bool = False,
 ) -> Any:
     """Return `fn()` in a trace in which it runs once, whatever its graph is then used for.
 
-    `is_inside` says of a node whether it belongs to the trace. Raises GraphError where `fn` writes to a tensor from
-    outside, or (unless it `fills` them) to its `.grad`; these stay as they were: how often the write is meant to
-    happen, and when, the graph would not say.
+    `inputs` are the trace's, `is_inside` says of a node whether it belongs to the trace. Raises GraphError where `fn`
+    writes to a tensor from outside, or (unless it `fills` them) to its `.grad`; these stay as they were: how often the
+    write is meant to happen, and when, the graph would not say. A refusal that `fn` takes is raised again.
     """
     writes = Writes(is_trace=True)
+    own = lambda node: node in inputs or (not node.inputs and node.op.kind != "leaf" and is_inside(node))
     try:
-        with writes:
+        with writes, Watch(fn, own):
             result = fn(*args, **kwargs)
     except BaseException:
         for written, t in _outside(writes, is_inside):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.errors import DTypeError, GraphError, fail
+from ...core.errors import DTypeError, fail
 from ...core.graph.evaluate import compute
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT
@@ -23,6 +23,7 @@ from ...core.node import Node
 from ...core.ops.op import TABLE
 from ...core.ops.record import OUTPUT
 from ...core.spec import Spec, spec_of
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, asarray
 from ..derivatives.custom_op import CustomOp
 from ..derivatives.functional import Argnums, argument_numbers, grad, vjp
@@ -407,4 +408,4 @@ def traced_anywhere(args: Sequence[Any]) -> None:
     """Refuse patterns inside a trace: they are made of the values of index arrays."""
     for leaf in tree.leaves(tuple(args)):
         if isinstance(leaf, Tensor) and leaf.is_abstract:
-            fail(GraphError, f"a sparse derivative of an abstract tensor {leaf.spec}", "Call it outside wg.graph.")
+            refuse(f"a sparse derivative of an abstract tensor {leaf.spec}", "Call it outside wg.graph.", leaf)

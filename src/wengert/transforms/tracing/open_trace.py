@@ -144,7 +144,7 @@ def open_trace(
     variables = [t.node for t in inputs if open_variables and t.node is not None and t.requires_grad]
     open_variables.update(dict.fromkeys(variables))
     try:
-        result = run_once(fn, args, kwargs, lambda node: node in own or _under(node.scope, mark))
+        result = run_once(fn, args, kwargs, own, lambda node: node in own or _under(node.scope, mark))
     finally:
         for node in variables:
             open_variables.pop(node, None)

@@ -22,6 +22,7 @@ from ...core.ops.record import abstract_input, resumed
 from ...core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ...core.standins import WeakTensor
 from ...core.state.capture import FreshLeaves
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, asarray, like
 from ...core.tree import Structure
 from ..derivatives.reverse import refuse_hooks
@@ -65,7 +66,7 @@ def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
     graph. Tensors that `fn` finds elsewhere become parameters where they require gradients, else
     constants.
 
-    Raises GraphError when `fn` returns something else, or needs the value of an input.
+    Raises GraphError when `fn` returns something else, TraceError when it needs the value of an input.
 
     >>> import wengert as wg
     >>> def f(x, params):
@@ -113,7 +114,8 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
     token = set_mode(get_mode().traced(None))
     try:
         with FreshLeaves():
-            result = run_once(fn, inner_args, inner_kwargs, _is_inside, fills=not returns_all)
+            inputs = {g.tensor.node for g in given}
+            result = run_once(fn, inner_args, inner_kwargs, inputs, _is_inside, fills=not returns_all)
             for t, node, path in before:
                 if t.node is not node:
                     _refuse_write(name, path, t)
@@ -191,8 +193,7 @@ def strong(x: Tensor) -> Tensor:
 def _refuse_untracked(made: Graph, count: int, name: str) -> None:
     for node in made.inputs[count:]:
         if node.op is not PARAMETER:
-            fail(
-                GraphError,
+            refuse(
                 f"{name} uses an abstract tensor of another trace, {made.names[node]}: {node.spec}",
                 "Pass it as an argument.",
             )

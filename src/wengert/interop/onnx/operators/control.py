@@ -10,6 +10,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import WengertError
+from ....core.state.refusals import probing
 from ....core.tensor import Tensor
 from ..errors import refuse
 from ..program import Program
@@ -42,8 +43,8 @@ def _choose(condition: Any, *, context: Any) -> Any:
     truth = _truth(condition)
     if truth is None:
         try:
-            chosen = wg.cond(condition.reshape(()), lambda: _tensors(yes()), lambda: _tensors(no()))
-            return tuple(chosen)
+            with probing():
+                return tuple(wg.cond(condition.reshape(()), lambda: _tensors(yes()), lambda: _tensors(no())))
         except WengertError:
             # Branches of two shapes: a compiled function decides, anything else cannot be traced.
             truth = bool(condition.reshape(()))

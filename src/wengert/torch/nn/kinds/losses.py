@@ -10,6 +10,7 @@ import wengert as wg
 
 from ....core.errors import DTypeError, RangeError, ShapeError, fail
 from ....core.ops.autocast import computed_in
+from ....core.state.refusals import refuse
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 from ....ops.index.gather import one_hot
@@ -555,7 +556,7 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
     if targets.ndim == 2:
         return targets
     if lengths.is_abstract:
-        fail(ShapeError, "ctc_loss of concatenated targets while tracing", "Give them as (N, S), padded.")
+        refuse("ctc_loss of concatenated targets while tracing", "Give them as (N, S), padded.", lengths)
     counts = [int(n) for n in lengths.tolist()]
     width, place, rows = max(counts, default=0), 0, []
     for n in counts:

@@ -193,7 +193,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
     tensor: classes, integers of any shape.
     num_classes: the length of the vectors; -1 for one more than the largest class.
 
-    Raises RangeError for a class outside, DTypeError, ShapeError, GraphError for -1 in a trace.
+    Raises RangeError for a class outside, DTypeError, ShapeError, TraceError for -1 in a trace.
 
     >>> import wengert.torch as torch
     >>> torch.nn.functional.one_hot(torch.tensor([0, 2]), num_classes=3)

@@ -13,6 +13,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.errors import GraphError, ShapeError, fail
+from ....core.state.refusals import refuse
 from ....core.tensor import asarray
 from ...namespace import tensor_of
 from ...tensor import CPU, Tensor, dtype_of
@@ -62,7 +63,7 @@ class PackedSequence(_Packed):
         return made
 
     def steps(self) -> list[int]:
-        """Return how many sequences have a first step, a second, and so on. Raises GraphError for those of a trace."""
+        """Return how many sequences have a first step, a second, and so on. Raises TraceError for those of a trace."""
         return _known(self.batch_sizes, "a packed sequence") if self.sizes is None else self.sizes
 
     @property
@@ -121,10 +122,10 @@ for _name, _dtype in {
 
 
 def _known(lengths: Any, what: str) -> list[int]:
-    """Return lengths as numbers. Raises GraphError for those of a trace."""
+    """Return lengths as numbers. Raises TraceError for those of a trace."""
     if isinstance(lengths, wg.Tensor):
         if lengths.is_abstract:
-            fail(GraphError, f"{what}: lengths {lengths.spec} of a trace", "Shapes depend on them: close over them.")
+            refuse(f"{what}: lengths {lengths.spec} of a trace", "Shapes depend on them: close over them.", lengths)
         lengths = lengths.detach().numpy()
     return [int(n) for n in lengths]
 
