@@ -149,6 +149,7 @@ def window_of(x: Any) -> Any:
 
 def share(x: Any) -> Any:
     """Return what a view of `x` refers to as its base, a new storage if there is none."""
+    x = x.owner if x.is_name else x
     base = x._base
     if base is not None and type(base) is not tuple:
         return base
@@ -231,6 +232,7 @@ def is_shared(x: Any) -> bool:
 
     A tensor that is alone with its storage gives it up.
     """
+    x = x.owner if x.is_name else x
     s = storage_of(x)
     if s is None:
         return False
@@ -322,6 +324,7 @@ def own(s: Storage) -> None:
 
 def alone(x: Any) -> Array:
     """Return the array of a tensor with a value, in memory that may be written to: all that shares it follows."""
+    x = x.owner if x.is_name else x
     base = x._base
     if base is None or type(base) is tuple:
         x._base = None
