@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from .state.at_once import at_once
+
 Array = np.ndarray[Any, Any]
 
 
@@ -315,11 +317,11 @@ def own(s: Storage) -> None:
             laid.append((t, window))
         else:
             laid.append((t, np.ndarray(window.shape, window.dtype, flat, address(window) - start, window.strides)))
-    s.whole, s.memory, s.read = fresh, flat, 0
+    put, drop = object.__setattr__, object.__delattr__
+    calls = [(put, s, "whole", fresh), (put, s, "memory", flat), (put, s, "read", 0)]
     for t, window in laid:
-        if t._window is None:
-            del t._data
-        t._window = window
+        calls += [(put, t, "_window", window), (put, t, "_data", None), (drop, t, "_data")]
+    at_once(calls)()
 
 
 def alone(x: Any) -> Array:

@@ -72,7 +72,7 @@ class Tensor(Methods):
     # In a namespace with views, what a tensor shares memory by: a `Storage` or a `Branch` of one. Elsewhere how a value
     # was taken from another tensor (see `taken_from`), or the storage of one that is written to part by part.
     _base: Any
-    _window: Any  # of a member of a storage that has its memory alone, the array in it
+    _window: Any  # the array of a member in memory that its storage has alone
 
     __array_priority__ = 1000.0
 
@@ -114,7 +114,6 @@ class Tensor(Methods):
     if not TYPE_CHECKING:  # what a type checker takes for any attribute
 
         def __getattr__(self, name: str) -> Any:
-            # Only called for slots that are empty, and for names that a tensor has not.
             if name == "_data":
                 return read(self)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

@@ -192,6 +192,8 @@ class Facets(TypedDict, total=False):
         "sum", "mean", "max" or "min" of the ranks' results is the whole's. "linear" says of an elementwise op that
         partial sums of all operands give partial sums.
     ring: of an op on sequences, how ranks compute it that each have a part of them (see :class:`Ring`).
+    unview: of an op whose result is a view of its operand, the operand with other elements where the view is,
+        `unview(operand, elements, **attrs)`. Where an op does not say it, the elements are written by their places.
     calls_user: whether its forward is a user's function: it is called once, and what it raises is told as it is.
     composed: the same results by other ops, `composed(*operands, **attrs)`, for whoever cannot run it whole.
     collective: of an op whose result depends on other ranks of a mesh, what every rank along the axis gets for what
@@ -223,6 +225,7 @@ class Facets(TypedDict, total=False):
     batching: Literal["body", "alone"]
     over_parts: Literal["linear", "sum", "mean", "max", "min"]
     ring: Ring
+    unview: Callable[..., Any]
     calls_user: bool
     composed: Callable[..., Any]
     collective: Callable[..., list[Any]]

@@ -28,11 +28,12 @@ from ..native.compile import Compiled
 from ..xla.memory import settled
 from . import donation
 from .capture.captured import Captures
+from .capture.results import Constant, Itself, NewLeaf, Source, Taken, class_of, node_of, output_of
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import Call as Arguments
 from .signature import as_array, as_fed
-from .tracing import TRACING, Constant, Itself, NewLeaf, Source, Taken, Traced, class_of, node_of, output_of
+from .tracing import TRACING, Traced
 
 
 class Path:
@@ -350,11 +351,13 @@ class Path:
     ) -> Any:
         """Return what the function returns."""
         found = [self.shown(r, outputs, carried, leaves, positions, captures) for r in self.traced.results]
-        for r, view in zip(self.traced.results, found, strict=True):
+        for i, (r, view) in enumerate(zip(self.traced.results, found, strict=True)):
             if type(r) is Taken and r.source.kind == "result":
                 r.taken.of(found[r.source.number], view)
+            elif type(r) is Itself and r.source.kind == "result":
+                found[i] = found[r.source.number]
         structure = self.traced.structure
-        return found[0] if structure.kind is None else tree.unflatten(structure, found)
+        return found[0] if structure.kind is None else tree.unflatten(structure, found[: structure.count])
 
     def itself(self, source: Source, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> Any:
         """Return the tensor that a result is, of an argument or a cell; None where there is none."""

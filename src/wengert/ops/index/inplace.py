@@ -20,6 +20,7 @@ import numpy as np
 from ...core.elsewhere import CPU, Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
+from ...core.node import Hooked
 from ...core.ops.declare import METHODS, public
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.operands import elementwise_general
@@ -190,8 +191,21 @@ def give(x: Tensor, new: Tensor) -> None:
             x._spec = wrap(data).spec
         elif x._data is not None:
             del x._spec
+    before = x.node
     x._data = data
     x.node = new.node
+    keep_grad(x, before)
+
+
+def keep_grad(x: Tensor, before: Any) -> None:
+    """Let `.grad`, if it was kept of what the node `before` computed, be that of the tensor's new value."""
+    if before is None or type(before.saved) is not Hooked or before.saved.retain is None:
+        return
+    node = x.node
+    if before is not node and before.saved.retain() is x:
+        before.saved.retain = None
+        if node is not None and node.requires_grad and node.op is not LEAF:
+            x.retain_grad()
 
 
 def value_for(x: Tensor, value: Any, what: str) -> Tensor:

@@ -24,6 +24,7 @@ from ...core.elsewhere import Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, WriteError, fail
 from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
+from ...core.ops.facets import Role
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
@@ -50,14 +51,9 @@ from ...core.tensor import Tensor, abstract, asarray, leaf_node, of_class, wrap
 from ..structure.axes import permute_op
 from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update
-from .inplace import give, recast_
+from .inplace import give, keep_grad, recast_
 from .memory import Array, overlaps_itself, positions, shares, slices
-from .slices import slice_op, slice_update
-
-# Ops that only name the elements of their argument anew, in the same order.
-_SAME_ORDER = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient", "alias"})
-# Those of them that give the value as it is.
-_SAME_VALUE = frozenset({"stop_gradient", "alias"})
+from .slices import slice_op
 
 # An op with its attributes, the number of the result that was taken, if it has several, and its other arguments.
 Step = tuple[Op, Any, int | None, tuple[Any, ...]]
@@ -107,7 +103,7 @@ class FromOwner(NamedTuple):
             return value
         window = None if self.steps is None else whole
         for op, attrs, output, others in self.steps or ():
-            if op is index_op or others or (isinstance(whole, Elsewhere) and op.name not in _SAME_VALUE):
+            if op is index_op or others or (isinstance(whole, Elsewhere) and op.role is not Role.PASS):
                 window = None
                 break
             window = op.forward(window, **attrs)
@@ -415,21 +411,26 @@ class Through:
             made = _put(before, whole, part, new)
         windows = [(t, window_of(t)) for t in family if t is not x]
         self.put(x, new._data)
-        x.node = new.node if _tracked(new) else None
+        _renew(x, new.node if _tracked(new) else None)
         if made is None:  # a detached part: the value changes, the way of its root's gradients does not
             return
         base.node = made.node if _tracked(made) else None
         for t, window in windows:
             if _is_same(window, whole):
                 if t.node is None or t.node.op is not LEAF or root_of(s) is t:
-                    t.node = base.node
+                    _renew(t, base.node)
             elif window.dtype == whole.dtype and (_carries(t) or not is_tracked) and shares(window, part):
                 taken = _take(made, whole, window)
-                t.node = taken.node if _tracked(taken) else None
+                _renew(t, taken.node if _tracked(taken) else None)
 
 
 def _is_detached(steps: Iterable[Step]) -> bool:
     return any(op.name == "stop_gradient" for op, *_ in steps)
+
+
+def _renew(t: Tensor, node: Node | None) -> None:
+    before, t.node = t.node, node
+    keep_grad(t, before)
 
 
 def _is_same(part: Array, whole: Array) -> bool:
@@ -541,17 +542,22 @@ def _walked(node: Any, goal: Any) -> list[Step] | None:
             continue
         if node.op.name == "output":
             output, node = int(node.attrs["index"]), node.inputs[0]
-        if not (node.op.view or node.op.name in _SAME_ORDER):
+        if not _is_view(node.op):
             return None
         found.append(_step(node.op, dict(node.attrs), output))
         node = node.inputs[0]
     return found[::-1]
 
 
+def _is_view(op: Op) -> bool:
+    """Return whether an op gives elements of its operand: a view, or another name of the value."""
+    return op.view or op.role is Role.PASS
+
+
 def _is_taken(node: Any, owner: Any) -> bool:
     """Return whether a node is what ops that take views made of another one."""
     while node is not owner:
-        if not isinstance(node, Node) or not (node.op.view or node.op.name in _SAME_ORDER):
+        if not isinstance(node, Node) or not _is_view(node.op):
             return False
         node = node.inputs[0]
     return True
@@ -584,16 +590,13 @@ def _undone(steps: list[Step], whole: Tensor, value: Any) -> Any:
 
 def _undone_one(op: Op, attrs: Any, output: int | None, others: tuple[Any, ...], source: Tensor, value: Any) -> Any:
     shape = tuple(source.shape)
-    if op.name in _SAME_ORDER:
+    if op.role in (Role.PASS, Role.RESHAPE) and output is None:
         return value if tuple(value.shape) == shape else reshaped(value, shape)
     if others:
         return bind(index_update, (source, value, *others), attrs)
-    if op is slice_op:
-        return bind(slice_update, (source, value), attrs)
-    if op is permute_op:
-        axes = attrs["axes"]
-        back = sorted(range(-len(axes), 0), key=lambda i: axes[i])
-        return bind(permute_op, (value,), {"axes": tuple(back[i] for i in range(len(axes)))})
+    unview = op.facets.get("unview")
+    if unview is not None:
+        return unview(source, value, **attrs)
     count = source.spec.size
     if op is index_op:
         places = asarray(attrs["places"].reshape((-1,)), copy=False)

@@ -613,6 +613,15 @@ conj: Op = elementwise(
     latex=Latex(r"\overline{{{0}}}", "form"),
     sympy=lambda sp, x: sp.conjugate(x),
 )
+
+
+def _of_parts(re: Any, im: Any, dtype: DType) -> Any:
+    """Return complex numbers of these parts; where the dtype is real, the real ones."""
+    if dtype.kind != "c":
+        return re
+    return _as_dtype(TABLE["view_as_complex"].front(TABLE["stack"].front(re, im, axis=-1)), dtype)
+
+
 real = elementwise(
     "real(x)",
     lambda x: x.real if x.dtype.kind == "c" else x,
@@ -630,6 +639,7 @@ real = elementwise(
     latex=Latex(r"\Re"),
     sympy=lambda sp, x: sp.re(x),
     role=Role.STRIDE,
+    unview=lambda x, part: _of_parts(part, imag.front(x), x.dtype),
 )
 
 
@@ -654,6 +664,7 @@ imag = elementwise(
     sympy=lambda sp, x: sp.im(x),
     role=Role.STRIDE,
     dependence="imaginary",
+    unview=lambda x, part: _of_parts(real.front(x), part, x.dtype),
 )
 # NumPy and PyTorch write x.real, not x.real().
 METHODS["real"] = property(real.front)  # type: ignore[assignment]

@@ -55,6 +55,7 @@ view_as_real_op = linear(
     onnx=_NO_COMPLEX,
     cost=0,
     role=Role.REINTERPRET,
+    unview=lambda x, part: _as_dtype(TABLE["view_as_complex"](part), x.dtype),
 )
 
 
@@ -76,6 +77,7 @@ view_as_complex_op = linear(
     onnx=_NO_COMPLEX,
     cost=0,
     role=Role.REINTERPRET,
+    unview=lambda x, part: _as_dtype(TABLE["view_as_real"](part), x.dtype),
 )
 
 

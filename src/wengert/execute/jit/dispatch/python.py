@@ -493,6 +493,10 @@ def _argument(t: _Text, r: Register, a: Register) -> Lines:
     return [f"{r} = {a}"]
 
 
+def _again(t: _Text, r: Register, other: Register) -> Lines:
+    return [f"{r} = {other}"]
+
+
 def _taken(t: _Text, r: Register, owner: Register, view: Register, taken: FromOwner) -> Lines:
     return [f"{r} = {t.value(taken.of)}({owner}, {view})"]
 
@@ -584,6 +588,7 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "carried": _carried,
     "carried_weak": _carried_weak,
     "argument": _argument,
+    "again": _again,
     "taken": _taken,
     "constant": _constant,
     "copy": _copy,
