@@ -268,9 +268,11 @@ def _pow(x: Any, y: Any) -> Any:
 
 
 def _pow_in_base(x: Any, y: Any) -> Any:
-    """Return y x**(y-1), and 0 where y is 0: x**0 is constant, also at x = 0."""
+    """Return y x**(y-1), and 0 at x = 0, y = 0: x**0 is constant. For other x the product is 0 and depends on y."""
     if type(y) not in SCALARS:
-        return where_op(y == 0, 0.0, y * x ** (y - 1.0))
+        power = x ** (y - 1.0)
+        unbounded = x == 0 if power.dtype.kind == "c" else TABLE["abs"](power) == math.inf
+        return where_op((y == 0) & unbounded, 0.0, y * power)
     if y == 0:
         return 0.0
     return 1.0 if y == 1 else y * x if y == 2 else y * x ** (y - 1.0)
