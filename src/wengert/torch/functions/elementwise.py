@@ -13,6 +13,7 @@ from ...core.ops.operands import promote_tensors
 from ...core.spec import category, complex128, default_float, float64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
+from ...ops.special.quotients import sine_ratio_op
 from .. import return_types
 from ..dtypes import dtype_named
 from ..namespace import FUNCTIONS, all_placed, function, give, in_place, method, placed, tensor_of
@@ -79,9 +80,14 @@ def _frac(x: Any) -> Any:
 
 
 def _sinc(x: Any) -> Any:
-    x = tensor_of(x) * math.pi
-    known = wg.where(x == 0, 1.0, x)
-    return wg.where(x == 0, 1.0 - x * x / 6, wg.sin(known) / known)  # the series has the slopes at 0
+    return sine_ratio_op.front(tensor_of(x) * math.pi, n=0)
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """Return x log(y), and 0 where x is 0: there nothing flows to x where y is not positive, as PyTorch has it."""
+    x, y = promote_tensors("xlogy", x, y)
+    nothing = (x == 0) & (y <= 0)
+    return wg.special.xlogy(wg.where(nothing, x.detach(), x), y)
 
 
 def _angle(x: Any) -> Any:

@@ -76,11 +76,12 @@ def _hankel(x: Any, order: int) -> tuple[Any, Any, Any]:
 def _bessel_j(order: int) -> Callable[[Any], Any]:
     def run(x: Any) -> Any:
         x = float_of(x)
-        beyond, near, far = _split(wg.abs(x), _FAR)
-        size, (p, q), (c, s) = _hankel(far, order)
-        inner = _mean(near, lambda z, angle: wg.cos(z - order * angle), 1 / 128)
-        out = wg.where(beyond, size * (p * c - q * s), inner)
-        return out if order == 0 else wg.where(x < 0, -out, out)
+        # The integral holds on both sides of 0, and smoothly across it; the expansion is for positive numbers.
+        beyond = wg.abs(x) > _FAR
+        size, (p, q), (c, s) = _hankel(wg.where(beyond, wg.abs(x), _FAR), order)
+        inner = _mean(wg.where(beyond, 1.0, x), lambda z, angle: wg.cos(z - order * angle), 1 / 128)
+        outer = size * (p * c - q * s)
+        return wg.where(beyond, outer if order == 0 else wg.sign(x) * outer, inner)
 
     return run
 
