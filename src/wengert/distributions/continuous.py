@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 
 import wengert as wg
 
+from ..core.ops.op import Op
 from ..core.spec import Shape
 from ..core.tensor import Tensor
+from ..ops.neural.activations import logistic_density_op
+from ..ops.special.quotients import expm1_ratio_op, log1p_ratio_op
 from . import constraints
 from .distribution import ByQuantile, Distribution, inside, log1p_square, outside_is_impossible
 
@@ -354,8 +357,8 @@ class Logistic(_LocationScale):
     """
 
     def log_prob(self, value: Any) -> Tensor:
-        z = wg.abs(self._standard(value))
-        return -z - 2.0 * wg.nn.functional.softplus(-z) - wg.log(self.scale)
+        density: Tensor = logistic_density_op.front(self._standard(value))
+        return density - wg.log(self.scale)
 
     def cdf(self, value: Any) -> Tensor:
         return wg.sigmoid(self._standard(value))
@@ -584,8 +587,7 @@ class GeneralizedPareto(ByQuantile):
         z = (value - self.loc) / self.scale
         support = (z >= 0.0) & (k * z >= -1.0)
         z = inside(support, z, 0.0)
-        curved = k != 0.0
-        return wg.where(curved, wg.log1p(k * z) / wg.where(curved, k, 1.0), z), support
+        return _over(log1p_ratio_op, wg.log1p, k, z), support
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
@@ -608,10 +610,8 @@ class GeneralizedPareto(ByQuantile):
         return wg.log(GeneralizedPareto.cdf(self, value))
 
     def icdf(self, p: Any) -> Tensor:
-        k = self.concentration
-        curved = k != 0.0
         level = -wg.log1p(-_probability(self._value(p)))
-        return self.loc + self.scale * wg.where(curved, wg.expm1(k * level) / wg.where(curved, k, 1.0), level)
+        return self.loc + self.scale * _over(expm1_ratio_op, wg.expm1, self.concentration, level)
 
     def entropy(self) -> Tensor:
         return wg.log(self.scale) + self.concentration + 1.0
@@ -690,6 +690,16 @@ class Kumaraswamy(ByQuantile):
     @property
     def variance(self) -> Tensor:
         return self._moment(2.0) - self._moment(1.0) ** 2
+
+
+def _over(ratio: Op, fn: Any, k: Tensor, z: Tensor) -> Tensor:
+    """Return fn(k z) / k, which is z at k = 0, for a function that is 0 at 0; `ratio` is fn(x) / x."""
+    product = k * z
+    near = wg.abs(product) < 0.5
+    flat = k == 0.0
+    quotient = fn(wg.where(near, 1.0, product)) / wg.where(flat, 1.0, k)
+    close = z * ratio.front(wg.where(near, product, 0.0), n=0)
+    return wg.where(near, close, wg.where(flat, z, quotient))
 
 
 def _probability(p: Tensor) -> Tensor:
