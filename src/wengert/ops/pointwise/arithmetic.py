@@ -13,7 +13,7 @@ from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, fail
 from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
-from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role
+from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role, Square
 from ...core.ops.nonfinite import (
     ABSORB,
     DIVIDE,
@@ -411,6 +411,7 @@ hypot = elementwise(
     cost=3 + DIVISION,
     form=Form("hypot", "√({0}² + {1}²)", binds="sign", local="{0} / {out}|{1} / {out}"),
     sympy=lambda sp, x, y: sp.sqrt(x**2 + y**2),
+    square=Square(lambda x, y: x * y, lambda ct, x: ct * x),
     nonfinite=Nonfinite(backward=Cause("hypot at (0, 0) has no derivative", NORM)),
 )
 
