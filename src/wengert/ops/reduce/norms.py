@@ -174,8 +174,11 @@ def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
         nothing = sum_op(where_op(size == 0.0, 1.0, 0.0), axis=axis, keepdims=keepdims) != 0.0
         total = sum_op(where_op(size == 0.0, 1.0, size) ** ord, axis=axis, keepdims=keepdims)
         return where_op(nothing & (total == total), 0.0, total ** (1.0 / ord))
-    # The powers' higher derivatives may be infinite at 0, where nothing is to flow.
-    powers = where_op(size != 0.0, size**ord, 0.0)
+    if ord % 2.0 == 0.0 and x.dtype.kind != "c":
+        powers = x**ord  # a polynomial, where an absolute value has a kink
+    else:
+        # The powers' higher derivatives may be infinite at 0, where nothing is to flow.
+        powers = where_op(size != 0.0, size**ord, 0.0)
     total = sum_op(powers, axis=axis, keepdims=keepdims)
     return where_op(total != 0.0, total ** (1.0 / ord), 0.0)
 
