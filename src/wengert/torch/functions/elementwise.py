@@ -359,7 +359,7 @@ declare(
         "ne not_equal": wg.not_equal,
         "nextafter": wg.nextafter,
         "remainder": _remainder,
-        "xlogy": wg.special.xlogy,
+        "xlogy": xlogy,
     },
     "input, other",
 )

@@ -17,7 +17,7 @@ import wengert as wg
 
 from ...core.errors import DTypeError, fail
 from ...core.tensor import Tensor as Plain
-from ..functions.elementwise import float_of, named, of_one, of_two
+from ..functions.elementwise import float_of, named, of_one, of_two, xlogy
 from ..namespace import FUNCTIONS
 
 # -- erfcx
@@ -258,7 +258,7 @@ _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "gammainc": wg.special.gammainc,
     "gammaincc": wg.special.gammaincc,
     "xlog1py": wg.special.xlog1py,
-    "xlogy": wg.special.xlogy,
+    "xlogy": xlogy,
     "zeta": wg.special.zeta,
 }
 _TWO |= {name: _polynomial(made, False) for name, made in _POLYNOMIALS.items()}
