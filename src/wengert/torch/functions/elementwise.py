@@ -83,11 +83,16 @@ def _sinc(x: Any) -> Any:
     return sine_ratio_op.front(tensor_of(x) * math.pi, n=0)
 
 
-def xlogy(x: Any, y: Any) -> Any:
-    """Return x log(y), and 0 where x is 0: there nothing flows to x where y is not positive, as PyTorch has it."""
-    x, y = promote_tensors("xlogy", x, y)
-    nothing = (x == 0) & (y <= 0)
-    return wg.special.xlogy(wg.where(nothing, x.detach(), x), y)
+def masked_at_zero(fn: Callable[[Any, Any], Any], pole: float) -> Callable[[Any, Any], Any]:
+    """Return x log(y), or x log1p(y), without a gradient in x at x = 0 from the logarithm's pole on, as in PyTorch."""
+
+    def run(x: Any, y: Any) -> Any:
+        x, y = promote_tensors(fn.__name__, x, y)
+        if x.requires_grad or x.is_abstract:
+            x = wg.where((x == 0) & (y <= pole), x.detach(), x)
+        return fn(x, y)
+
+    return run
 
 
 def _angle(x: Any) -> Any:
@@ -359,7 +364,7 @@ declare(
         "ne not_equal": wg.not_equal,
         "nextafter": wg.nextafter,
         "remainder": _remainder,
-        "xlogy": xlogy,
+        "xlogy": masked_at_zero(wg.special.xlogy, 0.0),
     },
     "input, other",
 )

@@ -17,7 +17,7 @@ import wengert as wg
 
 from ...core.errors import DTypeError, fail
 from ...core.tensor import Tensor as Plain
-from ..functions.elementwise import float_of, named, of_one, of_two, xlogy
+from ..functions.elementwise import float_of, masked_at_zero, named, of_one, of_two
 from ..namespace import FUNCTIONS
 
 # -- erfcx
@@ -257,8 +257,8 @@ _ONE: dict[str, Callable[[Any], Any]] = {
 _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "gammainc": wg.special.gammainc,
     "gammaincc": wg.special.gammaincc,
-    "xlog1py": wg.special.xlog1py,
-    "xlogy": xlogy,
+    "xlog1py": masked_at_zero(wg.special.xlog1py, -1.0),
+    "xlogy": masked_at_zero(wg.special.xlogy, 0.0),
     "zeta": wg.special.zeta,
 }
 _TWO |= {name: _polynomial(made, False) for name, made in _POLYNOMIALS.items()}
