@@ -144,6 +144,13 @@ def composites() -> Iterator[Case]:
         lambda x: (softplus(-x) + mp.log(2)) / 2,
         _ones(),
     )
+    yield Case(
+        "a focal loss",
+        lambda x: -((1.0 - wg.sigmoid(x)) ** 2) * F.logsigmoid(x),
+        lambda x: sigmoid(-x) ** 2 * softplus(-x),
+        _ones(),
+        as_about_1=True,
+    )
     yield Case("huber_loss", loss(F.huber_loss), lambda x: huber(x, 1), _ones())
     yield Case("smooth_l1_loss", loss(F.smooth_l1_loss, beta=0.5), lambda x: huber(x, 1, 0.5) * 2, _ones(1.5))
     yield Case("poisson_nll_loss", loss(TF.poisson_nll_loss), lambda x: mp.exp(x) - x, _ones())

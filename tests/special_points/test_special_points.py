@@ -165,6 +165,25 @@ def test_even_powers_leave_the_gradient_of_their_base_alone() -> None:
     np.testing.assert_array_equal(seen, [[6.0, 8.0]])
 
 
+def test_even_powers_in_checkpoints_and_loops() -> None:
+    zero = wg.tensor(np.zeros(2))
+
+    def squared(x: Any) -> Any:
+        return wg.linalg.vector_norm(x) ** 2
+
+    def outside(x: Any) -> Any:
+        return wg.checkpoint(wg.linalg.vector_norm)(x) ** 2
+
+    def looped(x: Any) -> Any:
+        start = wg.tensor(0.0, dtype="float64")
+        return wg.scan(lambda total, _: (total + (wg.abs(x) ** 2).sum(), None), start, wg.arange(3))[0]
+
+    for fn, right in ((wg.checkpoint(squared), 2), (outside, 2), (looped, 6)):
+        for mode in ("forward", "reverse"):
+            nested = wg.jacobian(wg.jacobian(fn, mode=mode), mode=mode)
+            np.testing.assert_array_equal(np.asarray(nested(zero)), right * np.eye(2))
+
+
 def test_even_powers_of_complex_numbers_and_in_masks() -> None:
     z = wg.tensor(np.array([0.0 + 0.0j, 3.0 - 4.0j]))
     jet = wg.jvp(lambda v: wg.jvp(lambda u: wg.abs(u) ** 2, (v,), (wg.ones_like(v),))[1], (z,), (wg.ones_like(z),))[1]

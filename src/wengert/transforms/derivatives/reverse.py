@@ -82,7 +82,6 @@ def _walk(
     outer = get_mode()
     mode = outer.as_recorded(create_graph)
     token = set_mode(mode)
-    opened: set[Recomputed] = set()
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
     with np.errstate(all="ignore"):
         try:
@@ -98,7 +97,7 @@ def _walk(
                     if type(saved) is Freed and ct is not None and (needed is None or node in needed):
                         freed_error("backward through", node, saved)
                     if isinstance(saved, Recomputed) and ct is not None and (needed is None or node in needed):
-                        opened.add(saved)
+                        cts.opened.add(saved)
                         saved = saved.take(node)
                 if node.op.kind == "leaf":
                     if wanted is None and ct is not None:
@@ -129,7 +128,7 @@ def _walk(
                             ready.append(entry)
         finally:
             reset_mode(token)
-            for region in opened:
+            for region in cts.opened:
                 region.close()
     return results
 
@@ -139,15 +138,16 @@ class Cotangents(dict[Node, Any]):
 
     `targets` are the nodes that it is asked for, None for all leaves. `sums` are the nodes whose cotangent is an array
     that the pass has made by adding: nobody else has it, so more is added in place. A parameter that a program uses at
-    every step is met as often.
+    every step is met as often. `opened` are the checkpoints that compute values again for the pass.
     """
 
-    __slots__ = ("sums", "targets")
+    __slots__ = ("opened", "sums", "targets")
 
     def __init__(self, targets: set[Node] | None = None) -> None:
         super().__init__()
         self.targets = targets
         self.sums: set[Node] = set()
+        self.opened: set[Recomputed] = set()
 
 
 class Reachable(NamedTuple):
@@ -319,6 +319,8 @@ def _pull_past(
 ) -> None:
     """Pull an even power's cotangent past its base, which has a kink, to the arguments of that."""
     base, power = past
+    if isinstance(base.saved, Recomputed):
+        cts.opened.add(base.saved)
     for entry, g in zip(base.inputs, squares.pull(lib, node, saved, base, power, ct), strict=True):
         if g is None or (needed is not None and entry not in needed):
             continue
@@ -349,6 +351,7 @@ def _observed_pull(
             seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
         return
     own = Cotangents(cts.targets)
+    own.opened = cts.opened
     own_masks: dict[Node, Any] = {}
     # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
     is_rule = isinstance(node.op, CustomOp) and not lib.recording

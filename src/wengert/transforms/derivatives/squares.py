@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.node import Mixed, Node
+from ...core.node import Mixed, Node, Recomputed
 from ...core.ops.op import TABLE
 from ...core.ops.record import SCALARS
 
@@ -45,12 +45,13 @@ def squared(node: Node, targets: Any) -> tuple[Node, int] | None:
     found = square_under(node)
     if found is None or (targets is not None and found[0] in targets):
         return None
-    return found if type(found[0].saved) in (tuple, Mixed) else None
+    saved = found[0].saved
+    return found if type(saved) in (tuple, Mixed) or isinstance(saved, Recomputed) else None
 
 
 def pull(lib: Any, node: Node, saved: Any, base: Node, power: int, ct: Any) -> list[Any]:
     """Return the cotangents of the arguments of `base` for that of an even power of it; None where there is none."""
-    *arguments, _ = lib.saved(base, base.saved)
+    *arguments, _ = lib.saved(base, _kept(base))
     scaled = _scaled(lib, node, saved, power, ct)
     form = base.op.facets["square"]
     return [
@@ -61,13 +62,19 @@ def pull(lib: Any, node: Node, saved: Any, base: Node, power: int, ct: Any) -> l
 
 def push(lib: Any, node: Node, saved: Any, base: Node, power: int, tangents: dict[Node, Any]) -> Any:
     """Return the tangent of an even power of `base` for those of its arguments; None where there is none."""
-    *arguments, _ = lib.saved(base, base.saved)
+    *arguments, _ = lib.saved(base, _kept(base))
     form, total = base.op.facets["square"], None
     for entry, x in zip(base.inputs, arguments, strict=True):
         if isinstance(entry, Node) and entry in tangents:
             part = form.product(x, tangents[entry], **base.attrs)
             total = part if total is None else total + part
     return None if total is None else _scaled(lib, node, saved, power, total)
+
+
+def _kept(base: Node) -> Any:
+    """Return what a node keeps; the pass that is under way has opened, or opens, what computes it again."""
+    saved = base.saved
+    return saved.take(base) if isinstance(saved, Recomputed) else saved
 
 
 def _scaled(lib: Any, node: Node, saved: Any, power: int, change: Any) -> Any:
