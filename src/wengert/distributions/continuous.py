@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import wengert as wg
 
-from ..core.ops.op import Op
 from ..core.spec import Shape
 from ..core.tensor import Tensor
 from ..ops.neural.activations import logistic_density_op
-from ..ops.special.quotients import expm1_ratio_op, log1p_ratio_op
+from ..ops.special.quotients import expm1_over_op, log1p_over_op
 from . import constraints
 from .distribution import ByQuantile, Distribution, inside, log1p_square, outside_is_impossible
 
@@ -587,7 +586,7 @@ class GeneralizedPareto(ByQuantile):
         z = (value - self.loc) / self.scale
         support = (z >= 0.0) & (k * z >= -1.0)
         z = inside(support, z, 0.0)
-        return _over(log1p_ratio_op, wg.log1p, k, z), support
+        return log1p_over_op.front(z, k), support
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
@@ -611,7 +610,7 @@ class GeneralizedPareto(ByQuantile):
 
     def icdf(self, p: Any) -> Tensor:
         level = -wg.log1p(-_probability(self._value(p)))
-        return self.loc + self.scale * _over(expm1_ratio_op, wg.expm1, self.concentration, level)
+        return self.loc + self.scale * expm1_over_op.front(level, self.concentration)
 
     def entropy(self) -> Tensor:
         return wg.log(self.scale) + self.concentration + 1.0
@@ -690,16 +689,6 @@ class Kumaraswamy(ByQuantile):
     @property
     def variance(self) -> Tensor:
         return self._moment(2.0) - self._moment(1.0) ** 2
-
-
-def _over(ratio: Op, fn: Any, k: Tensor, z: Tensor) -> Tensor:
-    """Return fn(k z) / k, which is z at k = 0, for a function that is 0 at 0; `ratio` is fn(x) / x."""
-    product = k * z
-    near = wg.abs(product) < 0.5
-    flat = k == 0.0
-    quotient = fn(wg.where(near, 1.0, product)) / wg.where(flat, 1.0, k)
-    close = z * ratio.front(wg.where(near, product, 0.0), n=0)
-    return wg.where(near, close, wg.where(flat, z, quotient))
 
 
 def _probability(p: Tensor) -> Tensor:

@@ -408,9 +408,9 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 def _by_partials(op: Op) -> bool:
-    """Return whether a composite declares its slopes, element by element: its body may have a kink that it has not."""
+    """Return whether an op declares its slopes, element by element: its body may have a kink that it has not."""
     slopes = [f for f in op.facts if f.differentiable]
-    return op.kind == "composite" and bool(slopes) and all(type(f) is Partial for f in slopes)
+    return bool(slopes) and all(type(f) is Partial for f in slopes)
 
 
 def _spec(x: _Expr) -> Any:

@@ -271,8 +271,11 @@ def _pow_in_base(x: Any, y: Any) -> Any:
     """Return y x**(y-1), and 0 at x = 0, y = 0: x**0 is constant. For other x the product is 0 and depends on y."""
     if type(y) not in SCALARS:
         power = x ** (y - 1.0)
+        constant = y == 0
+        if type(constant) is np.ndarray and not constant.any():
+            return y * power
         unbounded = x == 0 if power.dtype.kind == "c" else TABLE["abs"](power) == math.inf
-        return where_op((y == 0) & unbounded, 0.0, y * power)
+        return where_op(constant & unbounded, 0.0, y * power)
     if y == 0:
         return 0.0
     return 1.0 if y == 1 else y * x if y == 2 else y * x ** (y - 1.0)

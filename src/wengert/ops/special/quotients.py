@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.ops.declare import composite
+from ...core.ops.costs import DIVISION, TRANSCENDENTAL
+from ...core.ops.declare import composite, elementwise
 from ...core.ops.op import Call, Missing, Op, Partial
-from ...core.ops.sampling import Interval, unary
+from ...core.ops.sampling import Interval, binary, each, unary
 from ..blocks import blockwise
 from ..pointwise.arithmetic import exp, expm1, log1p, reciprocal
 from ..pointwise.selection import abs, where_op
@@ -163,4 +164,61 @@ expm1_ratio_op = _op(
     lambda t, x, n: t**n * np.exp(x * t),
     ((-4.0, 4.0), (-0.1, 0.1)),
     lambda sp, x: sp.exp(x) - 1,
+)
+
+
+# -- of k z over k, which is z at k = 0
+
+
+def _over(fn: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    def forward(z: Any, k: Any) -> Any:
+        dtype = np.result_type(z, k)  # either may be a number
+        z, k = np.asarray(z, dtype), np.asarray(k, dtype)
+        flat = k == 0
+        return np.where(flat, z, fn(k * z) / np.where(flat, dtype.type(1), k))
+
+    return forward
+
+
+def _over_formula(fn: str) -> tuple[str, ...]:
+    return (f"where(k == 0.0, z, {fn}(k * z) / where(k == 0.0, 1.0, k))",)
+
+
+_NO_ONNX = Missing("ONNX has no such operator: export expands the formula")
+
+log1p_over_op = elementwise(
+    "log1p_over(z, k)",
+    _over(np.log1p),
+    partials={
+        "z": lambda z, k: reciprocal(1.0 + k * z),
+        "k": lambda z, k: z * z * log1p_ratio_op(k * z, n=1),
+    },
+    accepts="real_inexact",
+    public="",
+    doc="log(1 + k z) / k, and z at k = 0.",
+    samples=binary((0.2, 2.0), (-0.3, 1.0)),
+    reference=each(lambda z, k: math.log1p(k * z) / k),
+    onnx=_NO_ONNX,
+    sympy=lambda sp, z, k: sp.log(1 + k * z) / k,
+    formulas=_over_formula("log1p"),
+    cost=TRANSCENDENTAL + DIVISION,
+    autocast="float32",
+)
+expm1_over_op = elementwise(
+    "expm1_over(z, k)",
+    _over(np.expm1),
+    partials={
+        "z": lambda z, k: exp(k * z),
+        "k": lambda z, k: z * z * expm1_ratio_op(k * z, n=1),
+    },
+    accepts="real_inexact",
+    public="",
+    doc="(exp(k z) - 1) / k, and z at k = 0.",
+    samples=binary((-2.0, 2.0), (-1.0, 1.0)),
+    reference=each(lambda z, k: math.expm1(k * z) / k),
+    onnx=_NO_ONNX,
+    sympy=lambda sp, z, k: (sp.exp(k * z) - 1) / k,
+    formulas=_over_formula("expm1"),
+    cost=TRANSCENDENTAL + DIVISION,
+    autocast="float32",
 )

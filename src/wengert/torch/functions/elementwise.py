@@ -88,7 +88,8 @@ def masked_at_zero(fn: Callable[[Any, Any], Any], pole: float) -> Callable[[Any,
 
     def run(x: Any, y: Any) -> Any:
         x, y = promote_tensors(fn.__name__, x, y)
-        if x.requires_grad or x.is_abstract:
+        # Where all logarithms are finite there is nothing to mask.
+        if x.is_abstract or y.is_abstract or (x.requires_grad and bool((y.detach() <= pole).any())):
             x = wg.where((x == 0) & (y <= pole), x.detach(), x)
         return fn(x, y)
 
