@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...core.ops.declare import composite, elementwise
-from ...core.ops.op import Algebra, Call, Missing, Op, Partial
+from ...core.ops.op import Algebra, Call, Missing, NoDerivative, Op, Partial
 from ...core.ops.sampling import unary
-from ...core.tensor import Tensor
 from ..pointwise.arithmetic import exp, sqrt
 from ..pointwise.selection import abs, sign, where_op
 from ..reduce.common import running_dtype
@@ -96,12 +95,7 @@ def _i0e_slope(x: Any, out: Any) -> Any:
 def _i1e_slope(x: Any, out: Any) -> Any:
     far = abs(x) >= 30.0
     near = where_op(far, 0.0, x)
-    if isinstance(x, Tensor):
-        # A quotient by x has no digits in its own derivatives near 0.
-        over_x = exp(-abs(near)) * bessel_ratio_op(near, n=1)
-    else:
-        at_zero = near == 0.0
-        over_x = where_op(at_zero, 0.5, out / where_op(at_zero, 1.0, near))
+    over_x = i1e_ratio_op(near, where_op(far, 0.0, out))
     distant = _slope_far(where_op(far, abs(x), 30.0), _I1_SLOPE)
     return where_op(far, distant, i0e_op(near) - sign(near) * out - over_x)
 
@@ -182,6 +176,10 @@ def _in_wider(formula: Any) -> Any:
     return run
 
 
+def _with_values(rng: Any) -> list[Call]:
+    return [Call((c.args[0], i1e_op.forward(c.args[0])), order=0) for c in unary((0.5, 8.0), (-8.0, -0.5))(rng)]
+
+
 def _by_integral(x: Any, n: int) -> Any:
     """Return I_n(x) / x**n by Poisson's integral (DLMF 10.32.2), with the quadrature of Gauss and Legendre."""
     nodes, weights = np.polynomial.legendre.leggauss(80)
@@ -190,6 +188,21 @@ def _by_integral(x: Any, n: int) -> Any:
     return (np.exp(x[..., None] * np.cos(angles)) * np.sin(angles) ** (2 * n) * weights).sum(-1) * scale
 
 
+i1e_ratio_op: Op = composite(
+    "i1e_ratio(x, value)",
+    accepts="real_inexact",
+    forward=lambda x, value: np.where(x == 0, x.dtype.type(0.5), value / np.where(x == 0, x.dtype.type(1), x)),
+    facts={
+        "x": Partial(lambda x, out: exp(-abs(x)) * x * bessel_ratio_op(x, n=2) - sign(x) * out),
+        "value": NoDerivative("it follows from x"),
+    },
+    doc="The value of i1e at x over x, which is 1/2 at 0. Its derivative in x has all digits near 0.",
+    layout="(),()->()",
+    samples=_with_values,
+    reference=lambda x, value: np.vectorize(lambda a, b: b / a)(x, value),
+    onnx=_NO_ONNX,
+    autocast="float32",
+)(lambda x, value: where_op.front(x == 0, 0.5, value / where_op.front(x == 0, 1.0, x)))
 bessel_ratio_op: Op = composite(
     "bessel_ratio(x; n: order)",
     accepts="real_inexact",
