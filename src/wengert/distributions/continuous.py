@@ -610,7 +610,8 @@ class GeneralizedPareto(ByQuantile):
 
     def icdf(self, p: Any) -> Tensor:
         level = -wg.log1p(-_probability(self._value(p)))
-        return self.loc + self.scale * expm1_over_op.front(level, self.concentration)
+        away: Tensor = expm1_over_op.front(level, self.concentration)
+        return self.loc + self.scale * away
 
     def entropy(self) -> Tensor:
         return wg.log(self.scale) + self.concentration + 1.0
