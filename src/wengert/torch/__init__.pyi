@@ -532,9 +532,11 @@ def frac(input: TensorLike, *, out: Any = None) -> Any:
 def frexp(input: TensorLike, *, out: Any = None) -> Any:
     """Return `(mantissa, exponent)` with `mantissa * 2 ** exponent` the input, and the mantissa in [0.5, 1)."""
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """Return a tensor of any array on the processor that speaks DLPack."""
+    """Return a tensor of any array on the processor that speaks DLPack, in its memory: writes to either reach both."""
 def from_numpy(ndarray: Any) -> Tensor:
-    """Return a tensor with the values of a NumPy array, in its dtype."""
+    """Return a tensor that shares the memory of a NumPy array: a write to either is seen by both."""
+def frombuffer(buffer: Any, *, dtype: DTypeLike, count: _Int = -1, offset: _Int = 0, requires_grad: _Bool = False) -> Tensor:
+    """Return a tensor of one axis in the memory of an object with Python's buffer protocol (bytes, an array)."""
 def full(size: Any, fill_value: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return a tensor filled with one number, whose kind decides the dtype where none is given."""
 def full_like(input: TensorLike, fill_value: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, memory_format: Any = None) -> Tensor:
