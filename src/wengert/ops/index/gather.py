@@ -27,12 +27,13 @@ from ...core.spec import (
     spec_of,
     uint64,
 )
+from ...core.sums import add_rows
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import add
 from ..pointwise.selection import where
 from ..structure.shapes import as_operand, broadcast, cast, reshaped
-from .indices import INDEX, add_rows, check_range, flat_index, index_op, index_transpose, index_update, ints
+from .indices import INDEX, check_range, flat_index, index_op, index_transpose, index_update, ints
 from .inplace import update, value_for
 from .slices import ALL, NO_OPERATOR, Entries, slice_op, slice_transpose
 

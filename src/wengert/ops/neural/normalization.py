@@ -20,11 +20,12 @@ from ...core.ops.op import Call, Joint, Missing, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
+from ...core.sums import add_up
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import negative, rsqrt
 from ..pointwise.selection import maximum
-from ..reduce.common import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
+from ..reduce.common import count, divided, narrowed, reduced_shape, running_dtype, widened
 from ..reduce.norms import vector_norm
 from ..reduce.sums import mean_op
 from ..structure.dtypes import finfo

@@ -17,6 +17,7 @@ from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import another, bind
 from ...core.spec import Spec, as_dtype, bool_, normalize_axis, show
+from ...core.sums import LONGEST, running, wide
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import conj
@@ -78,7 +79,7 @@ shift: Op = linear(
 def _running(ufunc: np.ufunc, x: Any, axis: int, reverse: bool) -> Any:
     backwards = along(axis, slice(None, None, -1))
     seen = x[backwards] if reverse else x
-    out = ufunc.accumulate(seen, axis, running_dtype(x.dtype)).astype(x.dtype, copy=False)
+    out = running(ufunc, seen, axis, running_dtype(x.dtype))
     return out[backwards] if reverse else out
 
 
@@ -129,8 +130,9 @@ def _recur(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     # Rows of the moved views are the steps, so that each step is one multiplication for all others.
     steps, factors, terms = (np.moveaxis(v, axis, 0) for v in (out, a, b))
     state: Any = None
+    start = wide if len(steps) > LONGEST else np.asarray
     for i in range(len(steps))[:: -1 if reverse else 1]:
-        state = terms[i] if state is None else factors[i] * state + terms[i]
+        state = start(terms[i]) if state is None else factors[i] * state + terms[i]
         steps[i] = state
     return out
 

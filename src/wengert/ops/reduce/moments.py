@@ -14,6 +14,7 @@ from ...core.ops.nonfinite import FEWER, SPREAD, WIDER, always, gives_nan
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Shape, inexact_dtype, real_dtype
+from ...core.sums import add_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import sqrt
@@ -21,7 +22,6 @@ from ..pointwise.selection import where_op
 from ..structure.shapes import as_operand, cast, casted
 from .common import (
     Axis,
-    add_up,
     count,
     divided,
     exact_float,

@@ -16,6 +16,7 @@ from ...core.ops.nonfinite import EMPTY_ROW, NORM, OVERFLOW, ROW
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import real_dtype
+from ...core.sums import add_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import conj, exp, real, sqrt
@@ -23,7 +24,6 @@ from ..pointwise.selection import where_op
 from ..structure.shapes import casted
 from .common import (
     Axis,
-    add_up,
     inexact,
     infer,
     kept,

@@ -8,10 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.ops.autocast import is_half
 from ...core.ops.declare import linear, public
 from ...core.ops.op import TABLE, Call, Missing, Op
 from ...core.ops.record import SCALARS, bind
 from ...core.spec import Shape, Spec, normalize_axis, promote_scalar, show, spec_of
+from ...core.sums import add_rows, add_up
 from ...core.tensor import Tensor, wrap
 from ..aliases import alias, dim_alias
 from .assemble import along, concat_op, resized
@@ -256,10 +258,10 @@ def _sum_runs(x: Any, repeats: Repeats, axis: int) -> Any:
     at = x.ndim + axis
     if isinstance(repeats, int):
         shape = (*x.shape[:at], x.shape[at] // repeats, repeats, *x.shape[at + 1 :])
-        return x.reshape(shape).sum(axis=at + 1, dtype=x.dtype)
-    out = np.zeros(resized(x.shape, axis, len(repeats)), x.dtype)
-    np.add.at(np.moveaxis(out, axis, 0), np.repeat(np.arange(len(repeats)), repeats), np.moveaxis(x, axis, 0))
-    return out
+        return add_up(x.reshape(shape), at + 1, np.float32 if is_half(x.dtype) else x.dtype).astype(x.dtype, copy=False)
+    moved = np.moveaxis(x, axis, 0)
+    rows = add_rows(np.repeat(np.arange(len(repeats)), repeats), moved.reshape(len(moved), -1), len(repeats))
+    return np.moveaxis(rows.reshape(len(repeats), *moved.shape[1:]), 0, axis)
 
 
 def _infer_repeat(x: Spec, repeats: Repeats, axis: int) -> Spec:

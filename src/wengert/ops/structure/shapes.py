@@ -46,6 +46,7 @@ from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
+from ...core.sums import add_up
 from ...core.tensor import Tensor, asarray, like, new, wrap
 from ..aliases import dim_alias
 
@@ -286,12 +287,12 @@ def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
         out = ct.sum(axis=axes, keepdims=extra == 0)
     elif ct.dtype.itemsize == 2:
         # Half precision would stop growing long before a batch is summed.
-        out = np.add.reduce(ct, axes, np.float32).astype(ct.dtype)
+        out = add_up(ct, axes, np.float32).astype(ct.dtype)
     elif len(axes) == extra > 0 and _suits_blas(ct, x_shape):
         rows = ct if len(shape) == 2 else ct.reshape(-1, math.prod(x_shape))
         out = np.dot(_ones(len(rows), ct.dtype), rows)
     else:
-        out = np.add.reduce(ct, axes)
+        out = add_up(ct, axes)
     return out if out.shape == x_shape else out.reshape(x_shape)
 
 
