@@ -422,7 +422,7 @@ class NestBuilder:
                 # How many vectors an item adds to a sum over the rows, one after the other.
                 vectors = -(-min(length, vector.size) // lanes) if in_rows else 1
                 per = min(per, max(1, _LONGEST // vectors))
-                anew = any(i.over == "all" for i in self.instrs) and 1 < chain and per * vectors * chain > _LONGEST
+                anew = any(i.over == "all" for i in self.instrs) and chain > 1 and per * vectors * chain > _LONGEST
                 nest = nest._replace(anew=anew)
         nest = nest._replace(blocked=tuple(blocked))
         per = -(-per // nest.together) * nest.together
