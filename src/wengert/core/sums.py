@@ -137,6 +137,12 @@ def product(x: Any, y: Any) -> Any:
     return total + np.matmul(x[..., cut:], y[..., cut:, :]) if cut < size else total
 
 
+def accumulating(dtype: Any, count: int) -> Any:
+    """Return the dtype in which so many numbers of a dtype are added one after the other."""
+    wider = _wider(dtype) if count > LONGEST else None
+    return wider if wider is not None else np.dtype(np.float32) if _is_half(dtype) else dtype
+
+
 def running(ufunc: np.ufunc, x: Any, axis: int, dtype: Any) -> Any:
     """Return running sums or products along an axis, in the dtype of `x`; `dtype` is what few of them accumulate in."""
     wider = _wider(x.dtype)
