@@ -19,18 +19,22 @@ from .spec import category
 
 # The most numbers that are added, or multiplied, one after the other in their own precision.
 LONGEST = 512
+# What cannot be made of blocks, such as the products of many numbers, runs in float64 from so many on.
+MANY = 4096
+# Of this many times as many values as rows that they are added to, the rows are few.
+FEW = 4
 # The numbers of a block, and the elements of a row of them: as long as NumPy's loops want them.
 _BLOCK, _ROW = 128, 512
 # NumPy converts so many elements at a time, and adds up what each of these gives one after the other.
 _BUFFER = 8192
 # The longest sums of products that BLAS is given whole, of a vector and of matrices, of which it makes blocks itself.
 LONGEST_PRODUCT, _OF_MATRICES = 4096, 1 << 18
-# The elements of a block of a running sum: both dtypes of it stay in the cache.
-_RUN = 16384
 # The elements of a block that is added where an index says.
 _AT = 1 << 18
 
-_add: Any = np.add.reduce
+# NumPy's sums, which are as good for arrays of up to `SHORT` elements.
+add: Any = np.add.reduce
+SHORT = 4 * LONGEST
 _multiply: Any = np.multiply.reduce
 _WIDER = {"f": np.dtype(np.float64), "V": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 
@@ -40,33 +44,47 @@ def add_up(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool
 
     `dtype` is what it accumulates in; `out` is None or ARRAY_ALWAYS.
     """
-    if x.size <= LONGEST or x.dtype.kind in "biu":
-        return _add(x, axis, dtype, out=out, keepdims=keepdims)
-    shape = x.shape
-    axes = range(x.ndim) if axis is None else (axis,) if type(axis) is int else axis
-    count = 1
-    for a in axes:
-        count *= shape[a]
-    if count <= LONGEST or _is_in_pairs(x, axes, count, dtype):
-        return _add(x, axis, dtype, out=out, keepdims=keepdims)
+    if x.size <= SHORT or x.dtype.kind in "biu":
+        return add(x, axis, dtype, out=out, keepdims=keepdims)
+    if dtype is None and type(axis) is tuple and len(axis) == x.ndim and x.flags.c_contiguous:
+        return add(x, axis, None, out=out, keepdims=keepdims)
+    axes = tuple(range(x.ndim)) if axis is None else (axis,) if type(axis) is int else axis
+    most = LONGEST if dtype is None or dtype == x.dtype else LONGEST * _BUFFER
+    if _in_order(x, axes, most) <= LONGEST:
+        return add(x, axes, dtype, out=out, keepdims=keepdims)
     made = _blocked(x, sorted(a % x.ndim for a in axes), dtype)
     if not keepdims:
-        made = made.reshape([n for a, n in enumerate(shape) if a not in axes and a - x.ndim not in axes])
+        made = made.reshape([n for a, n in enumerate(x.shape) if a not in axes and a - x.ndim not in axes])
     return made if made.ndim or out is not None else made[()]
 
 
-def _is_in_pairs(x: Any, axes: Sequence[int], count: int, dtype: Any) -> bool:
-    """Return whether NumPy adds in pairs: along the numbers that lie side by side, in its buffer where it converts."""
-    if dtype is not None and dtype != x.dtype and count > LONGEST * _BUFFER:
-        return False
-    if len(axes) == x.ndim:
-        flags = x.flags
-        return bool(flags.c_contiguous or flags.f_contiguous)
-    if len(axes) == 1:
-        (a,) = axes
-        step = abs(x.strides[a])
-        return all(step <= abs(s) for s, n in zip(x.strides, x.shape) if n > 1)
-    return False
+def _in_order(x: Any, axes: Sequence[int], most: int) -> int:
+    """Return how many numbers NumPy adds one after the other for each sum.
+
+    It adds in pairs those that lie side by side in memory, of which a buffer holds `most` if they are converted.
+    """
+    shape, ndim = x.shape, x.ndim
+    if x.flags.c_contiguous:
+        if len(axes) == ndim:
+            return -(-x.size // most) if most > LONGEST else 1
+        count, beside = 1, 1
+        for a in axes:
+            count *= shape[a]
+        if count <= LONGEST:
+            return count
+        a = -1
+        while a in axes or a + ndim in axes:
+            beside *= shape[a]
+            a -= 1
+    else:
+        count = math.prod(shape[a] for a in axes)
+        order = sorted((a for a in range(ndim) if shape[a] > 1), key=lambda a: abs(x.strides[a]))
+        beside, step = 1, None
+        for a in order:
+            if (a not in axes and a - ndim not in axes) or (step is not None and x.strides[a] != step):
+                break
+            beside, step = beside * shape[a], x.strides[a] * shape[a]
+    return count // beside * (-(-beside // most) if most > LONGEST else 1)
 
 
 def _blocked(x: Any, axes: list[int], dtype: Any) -> Any:
@@ -77,21 +95,22 @@ def _blocked(x: Any, axes: list[int], dtype: Any) -> Any:
     beside = math.prod(x.shape[a] for a in others)
     if beside > _BLOCK or size <= 4:
         return add_up(add_up(x, others, dtype, None, True), first, None, None, True)
-    run = max(1, _BLOCK // beside)
+    row = x.size // size
+    run = LONGEST if row >= _ROW and not others else max(1, _BLOCK // beside)
     wide = 1
     if first == 0 and not others and x.flags.c_contiguous:
         # Rows that are short are added several at a time, side by side.
-        wide = max(1, min(_ROW * size // x.size, size // (4 * run)))
+        wide = max(1, min(_ROW // row, size // (4 * run)))
     blocks = size // (run * wide)
     cut = blocks * run * wide
     start = (slice(None),) * first
     main = x[(*start, slice(0, cut))]
     rest = x.shape[first + 1 :]
     if wide > 1:
-        parts = _add(main.reshape(blocks, run, wide * math.prod(rest)), 1, dtype).reshape(blocks * wide, *rest)
+        parts = add(main.reshape(blocks, run, wide * row), 1, dtype).reshape(blocks * wide, *rest)
     else:
         within = (first + 1, *(a if a < first else a + 1 for a in others))
-        parts = _add(main.reshape(*x.shape[:first], blocks, run, *rest), within, dtype, None, True)
+        parts = add(main.reshape(*x.shape[:first], blocks, run, *rest), within, dtype, None, True)
         parts = parts.reshape([1 if a in others else blocks if a == first else n for a, n in enumerate(x.shape)])
     total = add_up(parts, first, None, None, True)
     if cut < size:
@@ -101,8 +120,10 @@ def _blocked(x: Any, axes: list[int], dtype: Any) -> Any:
 
 def multiply_up(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """Return the product of an array along an axis, several, or all (None), in float64 where it is one of many."""
-    if x.size > LONGEST and (wider := _wider(x.dtype)) is not None:
-        return _multiply(x, axis, wider, out=out, keepdims=keepdims).astype(x.dtype if dtype is None else dtype)
+    if x.size > MANY and (wider := _wider(x.dtype)) is not None:
+        axes = range(x.ndim) if axis is None else (axis,) if type(axis) is int else axis
+        if math.prod(x.shape[a] for a in axes) > MANY:
+            return _multiply(x, axis, wider, out=out, keepdims=keepdims).astype(x.dtype if dtype is None else dtype)
     return _multiply(x, axis, dtype, out=out, keepdims=keepdims)
 
 
@@ -145,46 +166,68 @@ def accumulating(dtype: Any, count: int) -> Any:
 
 def running(ufunc: np.ufunc, x: Any, axis: int, dtype: Any) -> Any:
     """Return running sums or products along an axis, in the dtype of `x`; `dtype` is what few of them accumulate in."""
-    wider = _wider(x.dtype)
-    size = x.shape[axis]
-    if wider is None or size <= LONGEST:
-        return ufunc.accumulate(x, axis, dtype).astype(x.dtype, copy=False)
-    out = np.empty(x.shape, x.dtype)
-    source, target = (np.moveaxis(v, axis, 0) for v in (x, out))
-    step = max(1, _RUN * size // x.size)
-    state: Any = None
-    for i in range(0, size, step):
-        block = source[i : i + step].astype(wider)
-        if i:
-            block[:1] = ufunc(state, block[:1])
-        block = ufunc.accumulate(block, 0)
-        target[i : i + step] = block
-        state = block[-1:]
-    return out
+    wider, size = _wider(x.dtype), x.shape[axis]
+    if wider is not None and size > MANY and ufunc is not np.add:
+        return ufunc.accumulate(x, axis, wider).astype(x.dtype)
+    if wider is not None and size > 2 * LONGEST and ufunc is np.add:
+        return _running_sums(x, axis % x.ndim, dtype, wider)
+    return ufunc.accumulate(x, axis, dtype).astype(x.dtype, copy=False)
+
+
+def _running_sums(x: Any, axis: int, dtype: Any, wider: Any) -> Any:
+    """Return running sums of blocks, to which is added what came before each, in a wider dtype until then."""
+    blocks = x.shape[axis] // LONGEST
+    cut = blocks * LONGEST
+    lead, tail = x.shape[:axis], x.shape[axis + 1 :]
+    start: Any = (slice(None),) * axis
+    out = np.empty(x.shape, dtype)
+    main = x[(*start, slice(0, cut))].reshape(*lead, blocks, LONGEST, *tail)
+    sums = out[(*start, slice(0, cut))].reshape(*lead, blocks, LONGEST, *tail)
+    np.add.accumulate(main, axis + 1, dtype, sums)
+    before = np.add.accumulate(sums[(*start, slice(None), slice(-1, None))], axis, wider).astype(dtype)
+    later = sums[(*start, slice(1, None))]
+    later += before[(*start, slice(0, -1))]
+    if cut < x.shape[axis]:
+        rest = out[(*start, slice(cut, None))]
+        np.add.accumulate(x[(*start, slice(cut, None))], axis, dtype, rest)
+        rest += before[(*start, -1)]
+    return out.astype(x.dtype, copy=False)
 
 
 def add_rows(rows: Any, values: Any, count: int) -> Any:
     """Return zeros (count, d) with each of `values` (n, d) added to the row that `rows` (n,) names.
 
-    Half precision is added up in float32. Rows that many are added to are added up one by one, as `add_up` does.
+    Half precision is added up in float32, many values for few rows in float64, and what many are added to by blocks.
     """
-    dtype = values.dtype
+    dtype, (n, d) = values.dtype, values.shape
     if _is_half(dtype):
         return add_rows(rows, values.astype(np.float32), count).astype(dtype)
-    n, d = values.shape
-    out = np.zeros((count, d), dtype)
-    if n > LONGEST and dtype.kind in "fc":
+    if dtype.kind == "c" and dtype.itemsize == 8:
+        parts = np.ascontiguousarray(values).view(np.float32)
+        return add_rows(rows, parts.reshape(n, 2 * d), count).view(dtype)
+    if n > LONGEST and dtype == np.float32:
+        if count * FEW <= n:
+            places = (rows[:, None] * d + np.arange(d)).ravel()
+            return np.bincount(places, values.ravel(), count * d).astype(dtype).reshape(count, d)
         heavy = np.flatnonzero(np.bincount(rows, minlength=count) > LONGEST)
         if heavy.size:
-            order = np.argsort(rows, kind="stable")
-            starts, ends = (np.searchsorted(rows[order], heavy, side) for side in ("left", "right"))
-            light = np.ones(n, bool)
-            for row, start, end in zip(heavy, starts, ends):
-                found = order[start:end]
-                light[found] = False
-                out[row] = add_up(values[found], 0)
-            rows, values = rows[light], values[light]
+            return _with_heavy(rows, values, count, heavy)
+    out = np.zeros((count, d), dtype)
     _add_at(out.reshape(-1), rows, values)
+    return out
+
+
+def _with_heavy(rows: Any, values: Any, count: int, heavy: Any) -> Any:
+    """Return what `add_rows` does, with the values of each of the `heavy` rows summed by themselves."""
+    out = np.zeros((count, values.shape[1]), values.dtype)
+    order = np.argsort(rows, kind="stable")
+    starts, ends = (np.searchsorted(rows[order], heavy, side) for side in ("left", "right"))
+    light = np.ones(len(rows), bool)
+    for row, start, end in zip(heavy, starts, ends):
+        found = order[start:end]
+        light[found] = False
+        out[row] = add_up(values[found], 0)
+    _add_at(out.reshape(-1), rows[light], values[light])
     return out
 
 

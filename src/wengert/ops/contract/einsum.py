@@ -66,6 +66,9 @@ def _einsum(*xs: Any, subscripts: str) -> Any:
         return _einsum(*(x.astype(np.float32) for x in xs), subscripts=subscripts).astype(dtype)
     terms, out = _terms(subscripts)
     if len(xs) == 1:
+        summed = math.prod(n for letter, n in zip(terms[0], xs[0].shape) if letter not in out)
+        if summed <= LONGEST or dtype.kind in "biu":
+            return np.einsum(subscripts, xs[0])
         return _arranged(*_summed(xs[0], terms[0], out), tuple(out))
     if len(xs) == 2:
         return _pair(xs[0], terms[0], xs[1], terms[1], out)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import ShapeError, fail
+from ...core.ops.autocast import is_half
 from ...core.ops.declare import linear, op, public
 from ...core.ops.facets import Cause, Nonfinite
 from ...core.ops.nonfinite import OVERFLOW, PRODUCT, always
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import another, bind
-from ...core.spec import Spec, as_dtype, bool_, normalize_axis, show
-from ...core.sums import LONGEST, running, wide
+from ...core.spec import Spec, as_dtype, bool_, float32, normalize_axis, show
+from ...core.sums import MANY, running, wide
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
 from ..pointwise.arithmetic import conj
@@ -126,11 +127,13 @@ cumulative_sum_op: Op = linear(
 
 
 def _recur(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    if is_half(b.dtype):
+        return _recur(a.astype(float32), b.astype(float32), axis, reverse).astype(b.dtype)
     out = np.empty(np.broadcast_shapes(a.shape, b.shape), b.dtype)
     # Rows of the moved views are the steps, so that each step is one multiplication for all others.
     steps, factors, terms = (np.moveaxis(v, axis, 0) for v in (out, a, b))
     state: Any = None
-    start = wide if len(steps) > LONGEST else np.asarray
+    start = wide if len(steps) > MANY else np.asarray
     for i in range(len(steps))[:: -1 if reverse else 1]:
         state = start(terms[i]) if state is None else factors[i] * state + terms[i]
         steps[i] = state

@@ -19,7 +19,7 @@ from ...core.ops.nonfinite import OVERFLOW, PRODUCT, WIDER, always
 from ...core.ops.op import Call, Linear, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import DType, Shape, as_dtype, category, inexact_dtype
-from ...core.sums import add_up, multiply_up
+from ...core.sums import SHORT, add, add_up, multiply_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..structure.shapes import as_operand, broadcast, casted
@@ -47,7 +47,9 @@ def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.itemsize == 2:
         dtype = summed_dtype(x.dtype)
         return narrowed(add_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
-    return add_up(x, axis, out=ARRAY_ALWAYS, keepdims=keepdims)
+    if x.size <= SHORT:
+        return add(x, axis, out=ARRAY_ALWAYS, keepdims=keepdims)
+    return add_up(x, axis, None, ARRAY_ALWAYS, keepdims)
 
 
 sum_op: Op = op(
@@ -130,7 +132,8 @@ def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     n = x.size if len(axis) == x.ndim else count(x.shape, axis)
     if x.itemsize == 2:
         return narrowed(add_up(x, axis, running_dtype(x.dtype), None, keepdims) / (n or math.nan), x.dtype)
-    return add_up(x, axis, None, None, keepdims) / (n or math.nan)
+    total = add(x, axis, None, None, keepdims) if x.size <= SHORT else add_up(x, axis, None, None, keepdims)
+    return total / (n or math.nan)
 
 
 def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -260,7 +261,8 @@ def _sum_runs(x: Any, repeats: Repeats, axis: int) -> Any:
         shape = (*x.shape[:at], x.shape[at] // repeats, repeats, *x.shape[at + 1 :])
         return add_up(x.reshape(shape), at + 1, np.float32 if is_half(x.dtype) else x.dtype).astype(x.dtype, copy=False)
     moved = np.moveaxis(x, axis, 0)
-    rows = add_rows(np.repeat(np.arange(len(repeats)), repeats), moved.reshape(len(moved), -1), len(repeats))
+    flat = moved.reshape(len(moved), math.prod(moved.shape[1:]))
+    rows = add_rows(np.repeat(np.arange(len(repeats)), repeats), flat, len(repeats))
     return np.moveaxis(rows.reshape(len(repeats), *moved.shape[1:]), 0, axis)
 
 

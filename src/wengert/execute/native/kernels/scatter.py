@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from ....core.node import Node
-from ....core.sums import LONGEST
+from ....core.sums import FEW, LONGEST
 from ..codegen.builder import Builder, Value
 from ..codegen.types import F32, I8, I32, I64, Type
 from ..codegen.walk import axis_words, cover, partition, walk
@@ -32,8 +32,6 @@ from ..scalar.fp16 import convert
 from .copies import as_parts, as_words, copy_step, fill_step, operand
 from .gather import PIECES, accumulate, addable, aligned, piece_bounds, places, split_axes
 
-# A table in float64 has at most this part of the additions as places.
-_FEW = 4
 # The bits of a digit of the radix sort, and how many counters tell places with many additions.
 _DIGIT = 8
 _COUNTERS, _PER_COUNTER = 1024, 64
@@ -81,8 +79,8 @@ def _index_transpose(low: Lowering, node: Node) -> View | None:
     count = math.prod(np.broadcast_shapes(*(i.shape for i in indices)))
     type = target.type
     loses = type.is_float and type.bits < 64 and count > (1 if _is_half(type) else LONGEST)
-    if loses and math.prod(sizes) * _FEW <= count:
-        wide = low.temp(target.shape, np.float64)
+    if loses and math.prod(sizes) * FEW <= count:
+        wide = low.temp(target.shape, np.float64 if count > LONGEST else np.float32)
         fill_step(low, wide, 0, nodes=[node])
         _scatter(low, node, "add", values, wide, indices, lead, sizes, run)
         if target.size:

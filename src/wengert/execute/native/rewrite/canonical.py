@@ -20,7 +20,7 @@ from ....core.ops.facets import Role
 from ....core.ops.op import TABLE
 from ....core.ops.record import OUTPUT
 from ....core.spec import bool_, category, complex64, complex128, float64
-from ....core.sums import LONGEST
+from ....core.sums import MANY
 from ....passes.cse import cse
 from ....passes.fold import fold
 from ....passes.origins import note
@@ -193,7 +193,7 @@ def _sum_of_wider(node: Node) -> Node | None:
 def _long_product(node: Node) -> Node | None:
     """Rewrite a product of many numbers in a wider dtype: in any order each factor adds a rounding."""
     (x,), dtype = node.inputs, node.spec.dtype
-    if not isinstance(x, Node) or x.spec.dtype != dtype or x.spec.size <= LONGEST:
+    if not isinstance(x, Node) or x.spec.dtype != dtype or _count(x, node.attrs["axis"]) <= MANY:
         return None
     wider = complex128 if dtype == complex64 else float64 if category(dtype) == 2 and dtype.itemsize < 8 else None
     if wider is None:

@@ -4,8 +4,8 @@ Along the last axis a running sum is made by vectors: each is summed within itse
 steps (Hillis and Steele 1986, Data parallel algorithms), independently of the ones before it; only
 adding what came before waits. Everything else goes in order, side by side where lines are.
 
-Lines of more than `LONGEST` elements run in float64, or, in vectors, begin anew for every block, to which a total in
-float64 is added.
+Sums of long lines begin anew for every block, to which a total in float64 is added; products and recurrences of them
+run in float64.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .....core.node import Node
-from .....core.sums import LONGEST
+from .....core.sums import LONGEST, MANY
 from ...codegen.builder import Builder, Value
 from ...codegen.types import F64, I64, Type
 from ...plan.lowering import Lowering, lowers
@@ -27,7 +27,7 @@ from .lines import Line, Lines, each_line, line_types, lines, load, store
 
 def _running_type(type: Type, length: int) -> Type:
     """Return the type in which lines of a length run, of a type of registers."""
-    return F64 if type.is_float and length > LONGEST else type
+    return F64 if type.is_float and length > MANY else type
 
 
 def _flipped(x: View, axis: int) -> View:
@@ -71,29 +71,42 @@ def _running(low: Lowering, node: Node) -> View | None:
     found, dtype = lines(low, [x, target], axis), x.dtype
     in_vectors = not product and found.columns == 1 and found.strides[0] == found.strides[1] == (-1 if reverse else 1)
     x_type, type = line_types(dtype)
-    in_blocks = in_vectors and type.bits < 64 and x.shape[axis] > LONGEST
-    type = type if in_vectors else _running_type(type, x.shape[axis])
+    in_blocks = not product and type.is_float and type.bits < 64 and x.shape[axis] > 2 * LONGEST
+    type = _running_type(type, x.shape[axis]) if product else type
     # The numbers that change nothing: -0 for sums, which +0 would turn into +0.
     unit = 1 if product else -0.0 if type.is_float else 0
 
-    def along(b: Builder, line: Line) -> None:
-        with b.loop(0, line.lengths[0], carried=[b.const(type.vector(line.lanes), unit)]) as loop:
+    def run(b: Builder, line: Line, bounds: tuple[Value, Value], start: Value | None) -> Value:
+        with b.loop(*bounds, carried=[b.const(type.vector(line.lanes), unit)]) as loop:
             x = convert(b, load(b, dtype, line.at(b, 0, loop.index, x_type), line.lanes), type)
             before = loop.values[0]
             after = _multiply(b, before, x) if product else _add(b, before, x)
-            store(b, dtype, before if exclusive else after, line.at(b, 1, loop.index, x_type))
+            shown = before if exclusive else after
+            store(b, dtype, shown if start is None else _add(b, start, shown), line.at(b, 1, loop.index, x_type))
             loop.carry(after)
+        return loop.results[0]
+
+    def along(b: Builder, line: Line) -> None:
+        run(b, line, (b.index(0), line.lengths[0]), None)
+
+    def along_in_blocks(b: Builder, line: Line) -> None:
+        length = line.lengths[0]
+        with b.loop(0, length, LONGEST, [b.const(F64.vector(line.lanes), -0.0)]) as blocks:
+            (total,) = blocks.values
+            stop = b.imin(b.add(blocks.index, b.index(LONGEST)), length)
+            end = run(b, line, (blocks.index, stop), convert(b, total, type))
+            blocks.carry(_add(b, total, convert(b, end, F64)))
 
     def build(b: Builder) -> None:
         if in_vectors:
             each_line(b, found, [x_type] * 2, lambda line: _sum_line(b, line, dtype, reverse, in_blocks))
         else:
-            each_line(b, found, [x_type] * 2, lambda line: along(b, line))
+            each_line(b, found, [x_type] * 2, lambda line: (along_in_blocks if in_blocks else along)(b, line))
 
     way = f"running {'product' if product else 'sum'}{' exclusive' if exclusive else ''}"
     if in_vectors:
         way += " in vectors backwards" if reverse else " in vectors"
-        way += " in blocks" if in_blocks else ""
+    way += " in blocks" if in_blocks else ""
     _step(low, node, found, f"{way} {dtype.name} {type.text}", build, out)
     return out
 
@@ -162,7 +175,7 @@ def _sum_vectors(
 
 @lowers("linear_recurrence")
 def _recurrence(low: Lowering, node: Node) -> View | None:
-    """Lower y = a y + b, rounded after the product as well as after the sum: the bits of the op's definition."""
+    """Lower y = a y + b, rounded after the product as well as after the sum, as the op's definition does."""
     a, terms = (low.view(e) for e in node.inputs)
     if terms.dtype.kind in "cb" or a.dtype != terms.dtype:
         return None
@@ -176,10 +189,6 @@ def _recurrence(low: Lowering, node: Node) -> View | None:
     found = lines(low, arrays, axis)
     memory, type = line_types(dtype)
     type = _running_type(type, terms.shape[axis])
-    narrow = type.bits == 32 and memory != type
-
-    def rounded(b: Builder, x: Value) -> Value:
-        return convert(b, convert(b, x, terms.type), type) if narrow else x
 
     def along(b: Builder, line: Line) -> None:
         first = convert(b, load(b, dtype, line.pointers[1], line.lanes), type)
@@ -187,8 +196,7 @@ def _recurrence(low: Lowering, node: Node) -> View | None:
         with b.loop(1, line.lengths[1], carried=[first]) as loop:
             factor = convert(b, load(b, dtype, line.at(b, 0, loop.index, memory), line.lanes), type)
             term = convert(b, load(b, dtype, line.at(b, 1, loop.index, memory), line.lanes), type)
-            state = _add(b, rounded(b, _multiply(b, factor, loop.values[0])), term)
-            state = rounded(b, state)
+            state = _add(b, _multiply(b, factor, loop.values[0]), term)
             store(b, dtype, state, line.at(b, 2, loop.index, memory))
             loop.carry(state)
 
