@@ -25,9 +25,9 @@ from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import another, bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
-from ...core.sums import LONGEST, add_up
-from ...core.sums import product as matrix_product
 from ...core.tensor import Tensor
+from ..long_sums import LONGEST, add_up
+from ..long_sums import product as matrix_product
 from ..pointwise.arithmetic import conj, multiply
 from ..reduce.sums import sum as sum_along
 from ..structure.axes import permute_op

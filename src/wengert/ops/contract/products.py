@@ -21,8 +21,8 @@ from ...core.ops.operands import elementwise_general, of_their_own, promote_tens
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.state.observer import detours
-from ...core.sums import LONGEST_PRODUCT, product
 from ...core.tensor import Tensor, ndarray, new, result_class
+from ..long_sums import LONGEST_PRODUCT, product
 from ..pointwise.arithmetic import conj, multiply
 from ..structure.axes import permute_op
 from .einsum import tensordot

@@ -27,9 +27,9 @@ from ...core.spec import (
     spec_of,
     uint64,
 )
-from ...core.sums import add_rows
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
+from ..long_sums import add_rows
 from ..pointwise.arithmetic import add
 from ..pointwise.selection import where
 from ..structure.shapes import as_operand, broadcast, cast, reshaped

@@ -17,7 +17,7 @@ from ...core.ops.declare import op
 from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
-from ...core.sums import add_rows
+from ..long_sums import add_rows
 from ..pointwise.selection import where_op
 from .slices import NO_OPERATOR
 

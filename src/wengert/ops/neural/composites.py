@@ -16,10 +16,10 @@ from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import TABLE, Call, Linear, Route, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, float32, normalize_axis, show
-from ...core.sums import add_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..contract.products import matmul_op
+from ..long_sums import add_up
 from ..pointwise.arithmetic import exp, log, negative
 from ..pointwise.selection import where
 from ..random.draws import draw_with, key_words

@@ -17,7 +17,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.errors import ShapeError, fail
 from ...core.spec import DType, Shape, Spec, show, spec_of
-from ...core.sums import add_up
+from ..long_sums import add_up
 from .windows import (
     GATHER_BYTES,
     Pads,

@@ -16,9 +16,9 @@ from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, category, float16, float32, show
-from ...core.sums import LONGEST_PRODUCT, product
 from ...core.tensor import Tensor, asarray
 from ..index.gather import gather_op, one_hot_op
+from ..long_sums import LONGEST_PRODUCT, product
 from ..pointwise.arithmetic import exp, log, log1p, negative, sigmoid
 from ..pointwise.selection import abs, maximum, minimum, where
 from ..probabilities import check_probabilities, probability_op

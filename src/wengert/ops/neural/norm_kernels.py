@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.spec import float32
-from ...core.sums import add_up
+from ..long_sums import add_up
 
 _BLOCK = 32768
 

@@ -20,9 +20,9 @@ from ...core.ops.op import Call, Joint, Missing, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
-from ...core.sums import add_up
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import negative, rsqrt
 from ..pointwise.selection import maximum
 from ..reduce.common import count, divided, narrowed, reduced_shape, running_dtype, widened

@@ -22,9 +22,9 @@ from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
 from ...core.spec import DType, Shape, Spec, bool_, category, default_float, show, spec_of
-from ...core.sums import accumulating
 from ...core.tensor import Tensor, asarray
 from .. import definitions
+from ..long_sums import accumulating
 from .windows import Pads, Size, check_geometry, check_windows, int_tuple, output_size, overlap
 
 # -- geometry

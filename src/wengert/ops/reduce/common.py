@@ -37,7 +37,7 @@ Axis = int | tuple[int, ...] | list[int] | None
 _ALL_AXES = tuple(tuple(range(-n, 0)) for n in range(65))
 
 
-# NumPy's reductions, called by position: (x, axis, dtype, out, keepdims, initial). Sums and products: `core.sums`.
+# NumPy's reductions, called by position: (x, axis, dtype, out, keepdims, initial). Sums: `ops.long_sums`.
 largest: Callable[..., Any] = np.maximum.reduce
 smallest: Callable[..., Any] = np.minimum.reduce
 some: Callable[..., Any] = np.logical_or.reduce

@@ -18,9 +18,9 @@ from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import another, bind
 from ...core.spec import Spec, as_dtype, bool_, float32, normalize_axis, show
-from ...core.sums import MANY, running, wide
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
+from ..long_sums import MANY, running, wide
 from ..pointwise.arithmetic import conj
 from ..structure.assemble import along, concat_op
 from ..structure.shapes import as_operand, casted

@@ -14,9 +14,9 @@ from ...core.ops.nonfinite import FEWER, SPREAD, WIDER, always, gives_nan
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Shape, inexact_dtype, real_dtype
-from ...core.sums import add_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import sqrt
 from ..pointwise.selection import where_op
 from ..structure.shapes import as_operand, cast, casted

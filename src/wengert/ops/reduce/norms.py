@@ -16,9 +16,9 @@ from ...core.ops.nonfinite import EMPTY_ROW, NORM, OVERFLOW, ROW
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import real_dtype
-from ...core.sums import add_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import conj, exp, real, sqrt
 from ..pointwise.selection import where_op
 from ..structure.shapes import casted

@@ -19,9 +19,9 @@ from ...core.ops.nonfinite import OVERFLOW, PRODUCT, WIDER, always
 from ...core.ops.op import Call, Linear, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import DType, Shape, as_dtype, category, inexact_dtype
-from ...core.sums import SHORT, add, add_up, multiply_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import SHORT, add, add_up, multiply_up
 from ..structure.shapes import as_operand, broadcast, casted
 from .common import (
     Axis,

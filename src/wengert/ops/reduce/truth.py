@@ -8,9 +8,9 @@ from ...core.ops.declare import op, public
 from ...core.ops.facets import Reduction
 from ...core.ops.op import Call, Missing, Op
 from ...core.spec import bool_, int64
-from ...core.sums import add_up
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..structure.shapes import as_operand
 from .common import (
     Axis,

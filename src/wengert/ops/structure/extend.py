@@ -14,9 +14,9 @@ from ...core.ops.declare import linear, public
 from ...core.ops.op import TABLE, Call, Missing, Op
 from ...core.ops.record import SCALARS, bind
 from ...core.spec import Shape, Spec, normalize_axis, promote_scalar, show, spec_of
-from ...core.sums import add_rows, add_up
 from ...core.tensor import Tensor, wrap
 from ..aliases import alias, dim_alias
+from ..long_sums import add_rows, add_up
 from .assemble import along, concat_op, resized
 from .axes import flip
 from .shapes import as_operand, broadcast_to, int_args, reshaped

@@ -46,9 +46,9 @@ from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
-from ...core.sums import add_up
 from ...core.tensor import Tensor, asarray, like, new, wrap
 from ..aliases import dim_alias
+from ..long_sums import add_up
 
 
 def as_operand(x: Any) -> Tensor:

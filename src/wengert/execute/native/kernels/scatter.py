@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from ....core.node import Node
-from ....core.sums import FEW, LONGEST
+from ....ops.long_sums import FEW, LONGEST
 from ..codegen.builder import Builder, Value
 from ..codegen.types import F32, I8, I32, I64, Type
 from ..codegen.walk import axis_words, cover, partition, walk

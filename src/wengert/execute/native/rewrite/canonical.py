@@ -20,7 +20,7 @@ from ....core.ops.facets import Role
 from ....core.ops.op import TABLE
 from ....core.ops.record import OUTPUT
 from ....core.spec import bool_, category, complex64, complex128, float64
-from ....core.sums import MANY
+from ....ops.long_sums import MANY
 from ....passes.cse import cse
 from ....passes.fold import fold
 from ....passes.origins import note

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .....core.node import Node
-from .....core.sums import LONGEST, MANY
+from .....ops.long_sums import LONGEST, MANY
 from ...codegen.builder import Builder, Value
 from ...codegen.types import F64, I64, Type
 from ...plan.lowering import Lowering, lowers

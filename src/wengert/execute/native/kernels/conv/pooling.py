@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .....core.node import Node
-from .....core.sums import LONGEST
+from .....ops.long_sums import LONGEST
 from ...codegen.builder import Builder, Value
 from ...codegen.types import F32, F64, I32, I64, Type, storage_type
 from ...plan.lowering import Lowering, lowers

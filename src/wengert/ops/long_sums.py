@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .spec import category
+from ..core.spec import category
 
 # The most numbers that are added, or multiplied, one after the other in their own precision.
 LONGEST = 512
