@@ -27,8 +27,9 @@ FEW = 4
 _BLOCK, _ROW = 128, 512
 # NumPy converts so many elements at a time, and adds up what each of these gives one after the other.
 _BUFFER = 8192
-# The longest sums of products that BLAS is given whole, of a vector and of matrices, of which it makes blocks itself.
-LONGEST_PRODUCT, _OF_MATRICES = 4096, 1 << 18
+# The longest sums of products that BLAS is given whole, and those for results of so many numbers, of which it makes
+# blocks itself.
+LONGEST_PRODUCT, _OF_MATRICES, _MATRIX = 4096, 1 << 18, 1 << 10
 # The elements of a block that is added where an index says.
 _AT = 1 << 18
 
@@ -48,6 +49,11 @@ def add_up(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool
         return add(x, axis, dtype, out=out, keepdims=keepdims)
     if dtype is None and type(axis) is tuple and len(axis) == x.ndim and x.flags.c_contiguous:
         return add(x, axis, None, out=out, keepdims=keepdims)
+    return _bounded(x, axis, dtype, out, keepdims)
+
+
+def _bounded(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool = True) -> Any:
+    """Do what `add_up` does, for short arrays too."""
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if type(axis) is int else axis
     most = LONGEST if dtype is None or dtype == x.dtype else LONGEST * _BUFFER
     if _in_order(x, axes, most) <= LONGEST:
@@ -94,7 +100,7 @@ def _blocked(x: Any, axes: list[int], dtype: Any) -> Any:
     size = x.shape[first]
     beside = math.prod(x.shape[a] for a in others)
     if beside > _BLOCK or size <= 4:
-        return add_up(add_up(x, others, dtype, None, True), first, None, None, True)
+        return _bounded(_bounded(x, others, dtype), first)
     row = x.size // size
     run = LONGEST if row >= _ROW and not others else max(1, _BLOCK // beside)
     wide = 1
@@ -112,9 +118,9 @@ def _blocked(x: Any, axes: list[int], dtype: Any) -> Any:
         within = (first + 1, *(a if a < first else a + 1 for a in others))
         parts = add(main.reshape(*x.shape[:first], blocks, run, *rest), within, dtype, None, True)
         parts = parts.reshape([1 if a in others else blocks if a == first else n for a, n in enumerate(x.shape)])
-    total = add_up(parts, first, None, None, True)
+    total = _bounded(parts, first)
     if cut < size:
-        total = total + add_up(x[(*start, slice(cut, None))], tuple(axes), dtype, None, True)
+        total = total + _bounded(x[(*start, slice(cut, None))], tuple(axes), dtype)
     return total
 
 
@@ -146,7 +152,7 @@ def _wider(dtype: Any) -> Any:
 def product(x: Any, y: Any) -> Any:
     """Return `np.matmul` of (stacks of) matrices, sums of very many products in blocks."""
     size = x.shape[-1]
-    block = _OF_MATRICES if x.shape[-2] > 1 < y.shape[-1] else LONGEST_PRODUCT
+    block = _OF_MATRICES if x.shape[-2] * y.shape[-1] >= _MATRIX else LONGEST_PRODUCT
     if size <= block or x.dtype.kind in "biu":
         return np.matmul(x, y)
     if _is_half(x.dtype):
@@ -154,7 +160,7 @@ def product(x: Any, y: Any) -> Any:
     cut = size - size % block
     left = x[..., :cut].reshape(*x.shape[:-1], cut // block, block)
     right = y[..., :cut, :].reshape(*y.shape[:-2], cut // block, block, y.shape[-1])
-    total = add_up(np.matmul(np.moveaxis(left, -2, -3), right), -3)
+    total = _bounded(np.matmul(np.moveaxis(left, -2, -3), right), -3, keepdims=False)
     return total + np.matmul(x[..., cut:], y[..., cut:, :]) if cut < size else total
 
 

@@ -24,7 +24,7 @@ def compiled(fn: Any, args: list[np.ndarray], target: str) -> Any:
 
 
 def cases(names: Iterable[str]) -> list[Any]:
-    """Return names, dtypes and processors: float32 on this one always, and in turn one more pair of a dtype and another."""
+    """Return names, dtypes and processors: float32 on this one always, and in turn one other pair."""
     pairs = [(dtype, target) for dtype in COUNT for target in TARGETS]
     found = []
     for turn, name in enumerate(names):
