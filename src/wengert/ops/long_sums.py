@@ -19,7 +19,8 @@ from ..core.spec import category
 
 # The most numbers that are added, or multiplied, one after the other in their own precision.
 LONGEST = 512
-# What cannot be made of blocks, such as the products of many numbers, runs in float64 from so many on.
+# Running sums, products, and additions where an index says cost more in blocks or in float64. They are made so of more
+# numbers than this.
 MANY = 4096
 # Of this many times as many values as rows that they are added to, the rows are few.
 FEW = 4
@@ -27,9 +28,10 @@ FEW = 4
 _BLOCK, _ROW = 128, 512
 # NumPy converts so many elements at a time, and adds up what each of these gives one after the other.
 _BUFFER = 8192
-# The longest sums of products that BLAS is given whole, and those for results of so many numbers, of which it makes
-# blocks itself.
-LONGEST_PRODUCT, _OF_MATRICES, _MATRIX = 4096, 1 << 18, 1 << 10
+# The longest sum of products that BLAS is given whole. The blocks of longer ones: of two vectors, which BLAS adds up in
+# lanes, and for results of so many numbers, of which BLAS makes blocks itself.
+LONGEST_PRODUCT = 4096
+_OF_VECTORS, _OF_MATRICES, _MATRIX = 1 << 14, 1 << 18, 1 << 10
 # The elements of a block that is added where an index says.
 _AT = 1 << 18
 
@@ -152,8 +154,9 @@ def _wider(dtype: Any) -> Any:
 def product(x: Any, y: Any) -> Any:
     """Return `np.matmul` of (stacks of) matrices, sums of very many products in blocks."""
     size = x.shape[-1]
-    block = _OF_MATRICES if x.shape[-2] * y.shape[-1] >= _MATRIX else LONGEST_PRODUCT
-    if size <= block or x.dtype.kind in "biu":
+    count = x.shape[-2] * y.shape[-1]
+    block = _OF_MATRICES if count >= _MATRIX else _OF_VECTORS if count == 1 else 2 * LONGEST
+    if size <= max(block, LONGEST_PRODUCT) or x.dtype.kind in "biu":
         return np.matmul(x, y)
     if _is_half(x.dtype):
         return product(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
@@ -173,11 +176,11 @@ def accumulating(dtype: Any, count: int) -> Any:
 def running(ufunc: np.ufunc, x: Any, axis: int, dtype: Any) -> Any:
     """Return running sums or products along an axis, in the dtype of `x`; `dtype` is what few of them accumulate in."""
     wider, size = _wider(x.dtype), x.shape[axis]
-    if wider is not None and size > MANY and ufunc is not np.add:
-        return ufunc.accumulate(x, axis, wider).astype(x.dtype)
-    if wider is not None and size > 2 * LONGEST and ufunc is np.add:
+    if wider is None or size <= MANY:
+        return ufunc.accumulate(x, axis, dtype).astype(x.dtype, copy=False)
+    if ufunc is np.add:
         return _running_sums(x, axis % x.ndim, dtype, wider)
-    return ufunc.accumulate(x, axis, dtype).astype(x.dtype, copy=False)
+    return ufunc.accumulate(x, axis, wider).astype(x.dtype)
 
 
 def _running_sums(x: Any, axis: int, dtype: Any, wider: Any) -> Any:
@@ -215,8 +218,7 @@ def add_rows(rows: Any, values: Any, count: int) -> Any:
         if count * FEW <= n:
             places = (rows[:, None] * d + np.arange(d)).ravel()
             return np.bincount(places, values.ravel(), count * d).astype(dtype).reshape(count, d)
-        heavy = np.flatnonzero(np.bincount(rows, minlength=count) > LONGEST)
-        if heavy.size:
+        if n > MANY and (heavy := np.flatnonzero(np.bincount(rows, minlength=count) > LONGEST)).size:
             return _with_heavy(rows, values, count, heavy)
     out = np.zeros((count, d), dtype)
     _add_at(out.reshape(-1), rows, values)

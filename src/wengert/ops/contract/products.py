@@ -287,11 +287,11 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     try:
         spec, other = x._spec, y._spec
         m, n = len(spec.shape), len(other.shape)
-        data = x._data
-        is_plain = spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2) and not detours
-        if is_plain and data.shape[-1] <= LONGEST_PRODUCT:
+        right = y._data
+        is_plain = spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= n == 2) and not detours
+        if is_plain and len(right) <= LONGEST_PRODUCT:
             out = new(Tensor if type(x) is Tensor and type(y) is Tensor else result_class((x, y)))
-            data = np.matmul(data, y._data, out=ARRAY_ALWAYS)
+            data = np.matmul(x._data, right, out=ARRAY_ALWAYS)
             if type(data) is not ndarray:  # of two vectors
                 data = np.asarray(data)
             out._data = data
@@ -310,7 +310,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
             code, offset, scope = frame.f_code, frame.f_lasti, mode.scope
             out.node = make_node(op, (n_x or x._data, n_y or y._data), EMPTY_ATTRS, saved, made, code, offset, scope)
             return out
-    except (AttributeError, IndexError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         pass  # not tensors, abstract, or of shapes that do not fit
     if (found := of_their_own("__rmatmul__", x, y)) is not NotImplemented:
         return found  # type: ignore[no-any-return]

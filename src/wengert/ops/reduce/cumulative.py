@@ -80,7 +80,10 @@ shift: Op = linear(
 def _running(ufunc: np.ufunc, x: Any, axis: int, reverse: bool) -> Any:
     backwards = along(axis, slice(None, None, -1))
     seen = x[backwards] if reverse else x
-    out = running(ufunc, seen, axis, running_dtype(x.dtype))
+    if x.shape[axis] <= MANY:
+        out = ufunc.accumulate(seen, axis, running_dtype(x.dtype)).astype(x.dtype, copy=False)
+    else:
+        out = running(ufunc, seen, axis, running_dtype(x.dtype))
     return out[backwards] if reverse else out
 
 

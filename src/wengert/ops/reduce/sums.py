@@ -24,6 +24,7 @@ from ..aliases import dim_alias
 from ..long_sums import SHORT, add, add_up, multiply_up
 from ..structure.shapes import as_operand, broadcast, casted
 from .common import (
+    ALL_AXES,
     Axis,
     count,
     divided,
@@ -47,7 +48,7 @@ def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.itemsize == 2:
         dtype = summed_dtype(x.dtype)
         return narrowed(add_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
-    if x.size <= SHORT:
+    if x.size <= SHORT or (x.flags.c_contiguous and axis == ALL_AXES[len(axis)]):  # in pairs
         return add(x, axis, out=ARRAY_ALWAYS, keepdims=keepdims)
     return add_up(x, axis, None, ARRAY_ALWAYS, keepdims)
 
@@ -132,8 +133,9 @@ def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     n = x.size if len(axis) == x.ndim else count(x.shape, axis)
     if x.itemsize == 2:
         return narrowed(add_up(x, axis, running_dtype(x.dtype), None, keepdims) / (n or math.nan), x.dtype)
-    total = add(x, axis, None, None, keepdims) if x.size <= SHORT else add_up(x, axis, None, None, keepdims)
-    return total / (n or math.nan)
+    if x.size <= SHORT or (x.flags.c_contiguous and axis == ALL_AXES[len(axis)]):
+        return add(x, axis, None, None, keepdims) / (n or math.nan)
+    return add_up(x, axis, None, None, keepdims) / (n or math.nan)
 
 
 def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:

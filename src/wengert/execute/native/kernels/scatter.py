@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from ....core.node import Node
-from ....ops.long_sums import FEW, LONGEST
+from ....ops.long_sums import FEW, LONGEST, MANY
 from ..codegen.builder import Builder, Value
 from ..codegen.types import F32, I8, I32, I64, Type
 from ..codegen.walk import axis_words, cover, partition, walk
@@ -78,8 +78,9 @@ def _index_transpose(low: Lowering, node: Node) -> View | None:
     run = math.prod(target.shape[len(lead) + len(sizes) :])
     count = math.prod(np.broadcast_shapes(*(i.shape for i in indices)))
     type = target.type
-    loses = type.is_float and type.bits < 64 and count > (1 if _is_half(type) else LONGEST)
-    if loses and math.prod(sizes) * FEW <= count:
+    is_few = math.prod(sizes) * FEW <= count
+    loses = type.is_float and type.bits < 64 and count > (1 if _is_half(type) else LONGEST if is_few else MANY)
+    if loses and is_few:
         wide = low.temp(target.shape, np.float64 if count > LONGEST else np.float32)
         fill_step(low, wide, 0, nodes=[node])
         _scatter(low, node, "add", values, wide, indices, lead, sizes, run)
@@ -388,8 +389,8 @@ def _gather_transpose(low: Lowering, node: Node) -> View | None:
     # A single write along the axis keeps what it writes, also -0.
     how: Literal["add", "set"] = "add" if ct.shape[at] > 1 else "set"
     type, count = target.type, ct.shape[at]
-    if type.is_float and type.bits < 64 and count > (1 if _is_half(type) else LONGEST):
-        wide = low.temp(target.shape, np.float32 if count <= LONGEST else np.float64)
+    if type.is_float and type.bits < 64 and count > (1 if _is_half(type) else MANY):
+        wide = low.temp(target.shape, np.float32 if count <= MANY else np.float64)
         fill_step(low, wide, 0, nodes=[node])
         aligned(low, node, how, wide, index, values, at)
         if target.size:

@@ -71,7 +71,7 @@ def _running(low: Lowering, node: Node) -> View | None:
     found, dtype = lines(low, [x, target], axis), x.dtype
     in_vectors = not product and found.columns == 1 and found.strides[0] == found.strides[1] == (-1 if reverse else 1)
     x_type, type = line_types(dtype)
-    in_blocks = not product and type.is_float and type.bits < 64 and x.shape[axis] > 2 * LONGEST
+    in_blocks = not product and type.is_float and type.bits < 64 and x.shape[axis] > MANY
     type = _running_type(type, x.shape[axis]) if product else type
     # The numbers that change nothing: -0 for sums, which +0 would turn into +0.
     unit = 1 if product else -0.0 if type.is_float else 0
