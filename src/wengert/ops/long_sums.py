@@ -2,9 +2,9 @@
 
 A sum of n numbers that runs through them one by one has an error of up to n roundings: float32 loses 4 % of 4 million
 equal numbers. NumPy adds in pairs where the numbers of a sum lie one after the other in memory, and runs elsewhere.
-Here no sum runs through more than `LONGEST` numbers: more are added in blocks, and the blocks' sums in the same way
-(Higham, The accuracy of floating point summation, 1993). Each factor of a product adds its rounding in any order, so
-products, and what keeps all that it has on the way, run in a wider dtype instead.
+Here no sum of a large array runs through more than `LONGEST` numbers: more are added in blocks, and the blocks' sums in
+the same way (Higham, The accuracy of floating point summation, 1993). Each factor of a product adds its rounding in any
+order, so products run in a wider dtype instead.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ def add_up(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool
 def _bounded(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool = True) -> Any:
     """Do what `add_up` does, for short arrays too."""
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if type(axis) is int else axis
-    most = LONGEST if dtype is None or dtype == x.dtype else LONGEST * _BUFFER
-    if _in_order(x, axes, most) <= LONGEST:
+    if _in_order(x, axes, dtype is not None and dtype != x.dtype) <= LONGEST:
         return add(x, axes, dtype, out=out, keepdims=keepdims)
     made = _blocked(x, sorted(a % x.ndim for a in axes), dtype)
     if not keepdims:
@@ -66,15 +65,15 @@ def _bounded(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bo
     return made if made.ndim or out is not None else made[()]
 
 
-def _in_order(x: Any, axes: Sequence[int], most: int) -> int:
+def _in_order(x: Any, axes: Sequence[int], converts: bool) -> int:
     """Return how many numbers NumPy adds one after the other for each sum.
 
-    It adds in pairs those that lie side by side in memory, of which a buffer holds `most` if they are converted.
+    It adds in pairs those that lie side by side in memory, a buffer full at a time where it converts them.
     """
     shape, ndim = x.shape, x.ndim
     if x.flags.c_contiguous:
         if len(axes) == ndim:
-            return -(-x.size // most) if most > LONGEST else 1
+            return -(-x.size // _BUFFER) if converts else 1
         count, beside = 1, 1
         for a in axes:
             count *= shape[a]
@@ -92,7 +91,7 @@ def _in_order(x: Any, axes: Sequence[int], most: int) -> int:
             if (a not in axes and a - ndim not in axes) or (step is not None and x.strides[a] != step):
                 break
             beside, step = beside * shape[a], x.strides[a] * shape[a]
-    return count // beside * (-(-beside // most) if most > LONGEST else 1)
+    return count // beside * (-(-beside // _BUFFER) if converts else 1)
 
 
 def _blocked(x: Any, axes: list[int], dtype: Any) -> Any:
