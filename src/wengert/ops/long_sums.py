@@ -38,7 +38,7 @@ _AT = 1 << 18
 # NumPy's sums, which are as good for arrays of up to `SHORT` elements.
 add: Any = np.add.reduce
 SHORT = 4 * LONGEST
-_multiply: Any = np.multiply.reduce
+multiply: Any = np.multiply.reduce
 _WIDER = {"f": np.dtype(np.float64), "V": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 
 
@@ -47,10 +47,10 @@ def add_up(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool
 
     `dtype` is what it accumulates in; `out` is None or ARRAY_ALWAYS.
     """
-    if x.size <= SHORT or x.dtype.kind in "biu":
+    if x.size <= SHORT or (dtype is None and type(axis) is tuple and len(axis) == x.ndim and x.flags.c_contiguous):
         return add(x, axis, dtype, out=out, keepdims=keepdims)
-    if dtype is None and type(axis) is tuple and len(axis) == x.ndim and x.flags.c_contiguous:
-        return add(x, axis, None, out=out, keepdims=keepdims)
+    if x.dtype.kind in "biu":
+        return add(x, axis, dtype, out=out, keepdims=keepdims)
     return _bounded(x, axis, dtype, out, keepdims)
 
 
@@ -130,8 +130,8 @@ def multiply_up(x: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims:
     if x.size > MANY and (wider := _wider(x.dtype)) is not None:
         axes = range(x.ndim) if axis is None else (axis,) if type(axis) is int else axis
         if math.prod(x.shape[a] for a in axes) > MANY:
-            return _multiply(x, axis, wider, out=out, keepdims=keepdims).astype(x.dtype if dtype is None else dtype)
-    return _multiply(x, axis, dtype, out=out, keepdims=keepdims)
+            return multiply(x, axis, wider, out=out, keepdims=keepdims).astype(x.dtype if dtype is None else dtype)
+    return multiply(x, axis, dtype, out=out, keepdims=keepdims)
 
 
 def _is_half(dtype: Any) -> bool:

@@ -21,7 +21,7 @@ from ...core.ops.record import bind
 from ...core.spec import DType, Shape, as_dtype, category, inexact_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
-from ..long_sums import SHORT, add, add_up, multiply_up
+from ..long_sums import MANY, SHORT, add, add_up, multiply, multiply_up
 from ..structure.shapes import as_operand, broadcast, casted
 from .common import (
     ALL_AXES,
@@ -84,6 +84,8 @@ def _prod(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.itemsize == 2:
         dtype = summed_dtype(x.dtype)
         return narrowed(multiply_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
+    if x.size <= MANY:
+        return multiply(x, axis, None, None, keepdims)
     return multiply_up(x, axis, None, None, keepdims)
 
 
