@@ -30,10 +30,11 @@ from ...core.spec import (
 from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
+from ..long_sums import add_rows
 from ..pointwise.arithmetic import add
 from ..pointwise.selection import where
 from ..structure.shapes import as_operand, broadcast, cast, reshaped
-from .indices import INDEX, add_rows, check_range, flat_index, index_op, index_transpose, index_update, ints
+from .indices import INDEX, check_range, flat_index, index_op, index_transpose, index_update, ints
 from .inplace import update, value_for
 from .slices import ALL, NO_OPERATOR, Entries, slice_op, slice_transpose
 

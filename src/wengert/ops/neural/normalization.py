@@ -22,9 +22,10 @@ from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import negative, rsqrt
 from ..pointwise.selection import maximum
-from ..reduce.common import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
+from ..reduce.common import count, divided, narrowed, reduced_shape, running_dtype, widened
 from ..reduce.norms import vector_norm
 from ..reduce.sums import mean_op
 from ..structure.dtypes import finfo

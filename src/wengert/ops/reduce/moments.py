@@ -16,12 +16,12 @@ from ...core.ops.record import bind
 from ...core.spec import Shape, inexact_dtype, real_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import conj, real, sqrt
 from ..pointwise.selection import where_op
 from ..structure.shapes import as_operand, cast, casted
 from .common import (
     Axis,
-    add_up,
     count,
     divided,
     exact_float,

@@ -18,12 +18,12 @@ from ...core.ops.record import bind
 from ...core.spec import real_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import conj, exp, real, sqrt
 from ..pointwise.selection import where_op
 from ..structure.shapes import casted
 from .common import (
     Axis,
-    add_up,
     inexact,
     infer,
     kept,

@@ -48,6 +48,7 @@ from ...core.state.observer import observers
 from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, asarray, like, new, take, viewed, wrap
 from ..aliases import dim_alias
+from ..long_sums import add_up
 
 
 def as_operand(x: Any) -> Tensor:
@@ -286,12 +287,12 @@ def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
         out = ct.sum(axis=axes, keepdims=extra == 0)
     elif ct.dtype.itemsize == 2:
         # Half precision would stop growing long before a batch is summed.
-        out = np.add.reduce(ct, axes, np.float32).astype(ct.dtype)
+        out = add_up(ct, axes, np.float32).astype(ct.dtype)
     elif len(axes) == extra > 0 and _suits_blas(ct, x_shape):
         rows = ct if len(shape) == 2 else ct.reshape(-1, math.prod(x_shape))
         out = np.dot(_ones(len(rows), ct.dtype), rows)
     else:
-        out = np.add.reduce(ct, axes)
+        out = add_up(ct, axes)
     return out if out.shape == x_shape else out.reshape(x_shape)
 
 
