@@ -146,6 +146,14 @@ def window_of(x: Any) -> Any:
     return x._window
 
 
+def strides_of(x: Any) -> tuple[int, ...] | None:
+    """Return how a tensor of a namespace with views lies in memory, in elements; None where it lies in C order."""
+    window = window_of(x) if x.writes_through is not None else None
+    if type(window) is not np.ndarray or window.flags.c_contiguous:
+        return None
+    return tuple(step // window.itemsize for step in window.strides)
+
+
 # -- members
 
 

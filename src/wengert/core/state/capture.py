@@ -66,6 +66,10 @@ class Capture:
         """Note an abstract tensor that is about to be given memory of its own."""
         raise NotImplementedError
 
+    def lies(self, x: Any) -> tuple[int, ...] | None:
+        """Return how a tensor lies in memory that stands for one from outside; None: in C order."""
+        raise NotImplementedError
+
 
 _capture: ContextVar[Capture | None] = ContextVar("wengert_capture", default=None)
 get_capture = _capture.get

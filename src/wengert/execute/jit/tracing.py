@@ -37,7 +37,7 @@ from ...core.state.capture import (
 )
 from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
 from ...core.state.refusals import Watch, note_refusal, refuse
-from ...core.storage import join
+from ...core.storage import join, strides_of
 from ...core.tensor import Tensor, abstract, depends_on_open, leaf_node, like, new
 from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
@@ -177,7 +177,7 @@ class Recorder(Capture):
 
     __slots__ = (
         "name", "captures", "values", "decisions", "asked", "met", "written", "parted", "given", "consumed", "outer",
-        "effects", "undo", "stores",
+        "effects", "undo", "stores", "strides",
     )  # fmt: skip
 
     def __init__(self, name: str, captures: Captures) -> None:
@@ -189,8 +189,9 @@ class Recorder(Capture):
         self.met: dict[int, weakref.ref[Tensor]] = {}
         self.written: dict[int, weakref.ref[Tensor]] = {}
         self.parted: set[int] = set()
-        # The tensors that stand for those outside, by identity.
+        # The tensors that stand for those outside, by identity; and how those lie that do not lie in C order.
         self.given: set[int] = set()
+        self.strides: dict[int, tuple[int, ...]] = {}
         # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
@@ -297,6 +298,9 @@ class Recorder(Capture):
     def part(self, x: Tensor) -> None:
         self.parted.add(id(x))
         self.undo.append((set_base, x, x._base))
+
+    def lies(self, x: Tensor) -> tuple[int, ...] | None:
+        return self.strides.get(id(x))
 
     def stored(self) -> list[Call]:
         """Return the calls that give such tensors their values again, those too that are written to later."""
@@ -458,6 +462,8 @@ def _hold_cell(cell: Cell, captures: Captures, recorder: Recorder) -> _Held:
     input = abstract_input(cell.spec, name, tracked)
     recorder.hold(input, tensor, cell.get())
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
+    if tensor is not None and (lies := strides_of(tensor)) is not None:
+        recorder.strides[id(tensor)] = lies
     recorder.undo += cell.undo()
     cell.hold(input)
     if tensor is None or not tensor.spec.inexact:
@@ -500,6 +506,8 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     shown: Tensor = new(a.kind.result_class if issubclass(a.kind, DataView) else a.kind)
     shown._data, shown.node = None, input.node
     owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+    if owner is not None and (lies := strides_of(owner)) is not None:
+        recorder.strides[id(shown)] = lies
     # What shares memory with it outside follows when the program has run.
     shown._base = owner._base if owner is not None and type(owner._base) is tuple else None
     if a.collects:

@@ -609,14 +609,17 @@ def _undone_one(op: Op, attrs: Any, output: int | None, others: tuple[Any, ...],
 
 def layout(x: Tensor) -> Array | None:
     """Return an array that lies in memory as an abstract view would if it had a value; None where that is unknown."""
-    s = storage_of(x)
-    if s is None:
-        return np.empty(tuple(x.shape), np.uint8)
-    steps = _way(x, x._base)
+    s, capture = storage_of(x), get_capture()
+    steps = [] if s is None else _way(x, x._base)
     if steps is None:
         return None
-    node = _base_node(s)
-    whole: Any = np.empty(tuple(x.shape if node is None else node.spec.shape), np.uint8)
+    root, node = x if s is None else root_of(s), x.node if s is None else _base_node(s)
+    shape = tuple(x.shape if node is None else node.spec.shape)
+    lies = None if root is None or capture is None else capture.lies(root)
+    whole: Any = np.empty(shape, np.uint8)
+    if lies is not None:
+        size = 1 + sum((n - 1) * abs(step) for n, step in zip(shape, lies))
+        whole = np.lib.stride_tricks.as_strided(np.empty(size, np.uint8), shape, lies)
     for op, attrs, output, others in steps:
         if op is index_op or others:
             return None

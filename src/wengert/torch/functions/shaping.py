@@ -183,7 +183,7 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
         if lies is None:
             return METHODS["reshape"](self, self.shape)
         return self if lies.flags.c_contiguous else PUBLIC["clone"](self)
-    if data.flags.c_contiguous or not is_shared(self):
+    if data.flags.c_contiguous:
         return self
     out = as_torch(PUBLIC["clone"](self))
     out._data = np.ascontiguousarray(data).reshape(self.shape)

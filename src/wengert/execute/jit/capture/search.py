@@ -29,7 +29,7 @@ from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
 from ....core.standins import DataView
 from ....core.state.cells import Cell, TensorCell
-from ....core.storage import pin
+from ....core.storage import pin, strides_of
 from ....core.tensor import Tensor, depends_on_open
 from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
@@ -250,7 +250,8 @@ class _Walk:
         self.seen.setdefault(id(t), len(self.alive))
         self.alive.append(t)
         collects = t.node is not None and t.node.op is LEAF
-        self.note(place, type(t).__name__, (t.spec, place_of(t), collects, t.requires_grad, depends_on_open(t)))
+        lies = strides_of(t)
+        self.note(place, type(t).__name__, (t.spec, place_of(t), collects, t.requires_grad, depends_on_open(t), lies))
         if t._data is not None:
             self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
         inside = self.hooks(t, place) if collects else iter(())
