@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .state.at_once import at_once
+from .state.at_once import Call, at_once
 
 Array = np.ndarray[Any, Any]
 
@@ -135,7 +135,7 @@ class _Bytes:
 def storage_of(x: Any) -> Storage | None:
     """Return the storage of a tensor; None for one that shares memory with no other."""
     base = x._base
-    return None if base is None or type(base) is tuple else base.storage  # type: ignore[no-any-return]
+    return None if base is None or type(base) is tuple else base.storage
 
 
 def window_of(x: Any) -> Any:
@@ -326,7 +326,7 @@ def own(s: Storage) -> None:
         else:
             laid.append((t, np.ndarray(window.shape, window.dtype, flat, address(window) - start, window.strides)))
     put, drop = object.__setattr__, object.__delattr__
-    calls = [(put, s, "whole", fresh), (put, s, "memory", flat), (put, s, "read", 0)]
+    calls: list[Call] = [(put, s, "whole", fresh), (put, s, "memory", flat), (put, s, "read", 0)]
     for t, window in laid:
         calls += [(put, t, "_window", window), (put, t, "_data", None), (drop, t, "_data")]
     at_once(calls)()

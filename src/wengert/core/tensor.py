@@ -533,8 +533,8 @@ class Tensor(Methods):
         value = self._data if is_apart or not self.is_leaf else self._value("deepcopy()")
         _, (cls, value, requires_grad, grad, *place) = self._reduced(value)
         copied = grad.__deepcopy__(memo) if grad is not None else None
-        if _is_member(self):
-            s = storage_of(self)
+        s = storage_of(self)
+        if s is not None and _is_member(self):
             memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
             return out
         memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)
@@ -600,7 +600,7 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
     """Return the entry `_base` of a value that is taken from `x` at a place, where writes do not reach `x`."""
-    x = x.owner if x.is_name else x
+    x = x.owner if x.is_name else x  # type: ignore[attr-defined]
     before = x._base
     return (weakref.ref(x), code, offset, before if type(before) is tuple else None)
 

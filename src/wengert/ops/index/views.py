@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -190,7 +190,7 @@ class Through:
             if _way(t, t._base) is None:
                 self._refuse_unknown(t, what)
 
-    def _refuse_unknown(self, x: Tensor, what: str) -> None:
+    def _refuse_unknown(self, x: Tensor, what: str) -> NoReturn:
         fail(
             WriteError,
             f"{what}, where there is a view, {show(x.shape, x.dtype)}, that was taken in a way that cannot be followed",
@@ -530,7 +530,8 @@ def _walked(node: Any, goal: Any) -> list[Step] | None:
     while node is not goal:
         if not isinstance(node, Node):
             return None
-        output, others = None, ()
+        output: int | None = None
+        others: tuple[Any, ...] = ()
         if node.op is index_op:
             places = node.inputs[-1]
             if isinstance(places, np.ndarray) and len(node.inputs) == 2 and len(node.inputs[0].spec.shape) == 1:

@@ -645,7 +645,7 @@ real = elementwise(
     latex=Latex(r"\Re"),
     sympy=lambda sp, x: sp.re(x),
     role=Role.STRIDE,
-    unview=lambda x, part: _of_parts(part, imag.front(x), x.dtype),
+    unview=lambda x, part: _of_parts(part, TABLE["imag"].front(x), x.dtype),
 )
 
 
