@@ -146,6 +146,14 @@ def window_of(x: Any) -> Any:
     return x._window
 
 
+def viewed(x: Any) -> Any:
+    """Return the array that a view of `x` lies in, or that one taken of it shows while it is not written to."""
+    try:
+        return x._data
+    except AttributeError:
+        return x._array if x.writes_through is None else x._window
+
+
 def strides_of(x: Any) -> tuple[int, ...] | None:
     """Return how a tensor of a namespace with views lies in memory, in elements; None where it lies in C order."""
     window = window_of(x) if x.writes_through is not None else None
@@ -259,7 +267,7 @@ def is_shared(x: Any) -> bool:
 def leave(x: Any) -> None:
     """Give a tensor its value as its own, in no storage; what shared memory with it does so no longer."""
     if storage_of(x) is not None:
-        data, x._window = x._data, None
+        data, x._window = x._array, None
         x._data, x._base = data, None
 
 
@@ -275,6 +283,7 @@ def is_given(s: Storage) -> bool:
 
 def read(x: Any) -> Any:
     """Return an array with the value of a member whose memory is the storage's alone, which may be kept."""
+    x = x.owner if x.is_name else x
     window, s = x._window, x._base.storage
     if s.memory is not None:
         size = window.nbytes

@@ -312,7 +312,7 @@ class StepOnMesh(Jit):
         found = self.placed(cell.tensor)
         if found is not None:
             return found
-        data = cell.tensor._data
+        data = cell.tensor._array
         if isinstance(data, Sharded):  # a value that was given to it in parts
             return spec_of_placement(data.placement, data.mesh), None
         return None, None

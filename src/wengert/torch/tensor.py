@@ -191,7 +191,7 @@ class Tensor(Plain):
     def __init__(self, *data: Any, device: Any = None) -> None:
         on_cpu(device)
         made = legacy(None, data)
-        self._data, self._spec, self.node, self._base = made._data, made.spec, made.node, None
+        self._data, self._spec, self.node, self._base = made._array, made.spec, made.node, None
 
     # -- what it is
 
@@ -417,7 +417,7 @@ class Tensor(Plain):
         if self.is_leaf:
             self.requires_grad_(False)
         else:
-            self.node = None if self._data is not None else self.detach().node
+            self.node = None if self._array is not None else self.detach().node
         return self
 
     def register_hook(self, hook: Any) -> RemovableHandle:

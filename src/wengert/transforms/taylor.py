@@ -172,7 +172,7 @@ def _outer_variables(roots: Sequence[Node], own: set[Node]) -> list[Tensor]:
     for node in reachable(roots):
         if node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in own:
             source = node.inputs[0]
-            t = abstract(node) if source._data is None else wrap(source._data)
+            t = abstract(node) if source._array is None else wrap(source._array)
             t.node = node
             found.append(t)
     return found
@@ -380,7 +380,7 @@ class _Exprs:
     def _read(self, t: Tensor, places: dict[Node, Any]) -> _Expr:
         """Return a recorded tensor as a value."""
         if t.node is None:
-            return self.constant(t._data)
+            return self.constant(t._array)
         stack = [t.node]
         while stack:
             node = stack[-1]

@@ -30,7 +30,8 @@ from ..spec import (
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
-from ..tensor import Tensor, abstract, asarray, like, ndarray, new, of_class, result_class, take, viewed, wrap
+from ..storage import viewed
+from ..tensor import Tensor, abstract, asarray, like, ndarray, new, of_class, result_class, take, wrap
 from .autocast import casts, in_its_precision
 from .op import TABLE, Op
 from .record import (
@@ -50,8 +51,8 @@ from .record import (
 def to_operand(value: Any, op: str) -> Any:
     """Return a tensor, or a weak Python scalar as it is. A size that is not known is one too, as a weak tensor."""
     if isinstance(value, Tensor):
-        if type(value) is WeakTensor and value.node is None and value._data.shape == ():
-            return value._data.item()  # the Python number itself: a literal of the graph
+        if type(value) is WeakTensor and value.node is None and value._array.shape == ():
+            return value._array.item()  # the Python number itself: a literal of the graph
         return value
     if type(value) in SCALARS:
         return value
@@ -305,7 +306,11 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
     concrete = True
     for a in operands:
         if isinstance(a, Tensor):
-            value, node = viewed(a) if op.view else a._data, a.node
+            try:
+                value = a._data
+            except AttributeError:
+                value = viewed(a) if op.view else a._array
+            node = a.node
             if value is None:
                 concrete = False
             values.append(value)
@@ -347,7 +352,7 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
         [
             a
             if not isinstance(a, Tensor)
-            else (a.node if a.node is not None else a._data)
+            else (a.node if a.node is not None else a._array)
             if a.shape == shape
             else _broadcast_input(a, shape, code, offset, scope)
             for a in operands
@@ -404,7 +409,13 @@ _LEFT, _RIGHT = (True, False), (False, True)
 
 def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     """Return `x op number` where the number changes neither dtype nor shape; None where it might."""
-    if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor or (detours and casts(op)):
+    if not isinstance(x, Tensor) or type(x) is WeakTensor or (detours and casts(op)):
+        return None
+    try:
+        value = x._data
+    except AttributeError:
+        value = x._array
+    if value is None:
         return None
     spec = x._spec
     if spec.real_inexact:
@@ -418,9 +429,9 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return None
     try:
         if observers:
-            data = op.told((number, x._data) if reflected else (x._data, number))
+            data = op.told((number, value) if reflected else (value, number))
         else:
-            data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
+            data = op.forward(number, value) if reflected else op.forward(value, number)
     except (OverflowError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None
@@ -442,9 +453,9 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         if needs or needs_out:
             kept = data if needs_out else None
             if reflected:
-                saved = (number, x._data if 1 in needs else None, kept)
+                saved = (number, value if 1 in needs else None, kept)
             else:
-                saved = (x._data if 0 in needs else None, number, kept)
+                saved = (value if 0 in needs else None, number, kept)
         out.node = made = Node()
         made.op = op
         made.inputs = (number, node) if reflected else (node, number)

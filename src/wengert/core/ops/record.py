@@ -19,6 +19,7 @@ from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
+from ..storage import viewed
 from ..tensor import (
     Tensor,
     abstract,
@@ -29,7 +30,6 @@ from ..tensor import (
     of_class,
     result_class,
     take,
-    viewed,
     wrap,
 )
 from . import kernels
@@ -62,7 +62,10 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
         x = args[0]
         kind = type(x)
         if kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor):
-            value = viewed(x) if op.view else x._data
+            try:
+                value = x._data
+            except AttributeError:
+                value = viewed(x) if op.view else x._array
             if value is not None:
                 return _bind_one(op, x, value, attrs)
     cls = result_class(args)
@@ -78,7 +81,10 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         if isinstance(a, Tensor):
             if type(a) is WeakTensor:
                 return run_weak(op, args, attrs, bind)
-            value = viewed(a) if op.view else a._data
+            try:
+                value = a._data
+            except AttributeError:
+                value = viewed(a) if op.view else a._array
             node = a.node
             if value is None:
                 is_abstract = True
@@ -209,7 +215,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     made.op = op
     made.inputs = (node,)
     made.attrs = attrs if attrs else EMPTY_ATTRS
-    made.saved = (x._data if needs else None, out._data if needs_out else None) if needs or needs_out else ()
+    made.saved = (x._array if needs else None, out._array if needs_out else None) if needs or needs_out else ()
     made.spec = spec
     made.code, made.offset = code, offset
     made.scope = mode.scope
@@ -290,7 +296,7 @@ def bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 def resumed(x: Any) -> Any:
     """Return a value traced under `no_grad`, as used outside: an op of the graph stops its gradient there."""
-    if isinstance(x, Tensor) and x._data is None and is_stopped(x.node) and x.spec.inexact:
+    if isinstance(x, Tensor) and x._array is None and is_stopped(x.node) and x.spec.inexact:
         return stopped(x)
     return x
 
@@ -305,7 +311,7 @@ def stopped(x: Tensor) -> Tensor:
 def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Return the saved arguments of an abstract node, where one has a value that its inputs do not hold."""
     for a, entry in zip(args, inputs, strict=True):
-        if isinstance(entry, Node) and a._data is not None:
+        if isinstance(entry, Node) and a._array is not None:
             return Mixed([same_value(a) if isinstance(a, Tensor) else a for a in args])
     return ()
 
@@ -314,9 +320,9 @@ def same_value(x: Tensor) -> Tensor:
     """Return a tensor of the same value and node: writing to `x` does not change it."""
     if type(x) is WeakTensor:
         return weak(x)
-    if x._data is None:
+    if x._array is None:
         return abstract_like(x)
-    out = like(x, wrap(x._data, x._spec))
+    out = like(x, wrap(x._array, x._spec))
     out.node = x.node
     return out
 
@@ -334,8 +340,8 @@ def another(x: Tensor) -> Tensor:
     is_recorded = node is not None and node.requires_grad and get_mode().grad
     if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
         node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
-    out = abstract_like(x) if x._data is None else like(x, wrap(x._data, x.spec))
-    if is_recorded or x._data is None:
+    out = abstract_like(x) if x._array is None else like(x, wrap(x._array, x.spec))
+    if is_recorded or x._array is None:
         out.node = node
     return weak(out) if type(x) is WeakTensor else out
 
@@ -346,7 +352,7 @@ def graph_input(arg: Any) -> Any:
     An array, not its tensor: the tensor may be given another value later, its array never changes.
     """
     if isinstance(arg, Tensor):
-        return arg.node if arg.node is not None else arg._data
+        return arg.node if arg.node is not None else arg._array
     return arg
 
 

@@ -81,7 +81,7 @@ def argument_of(index: int, name: str, leaf: Any) -> Argument:
     if isinstance(leaf, Tensor):
         collects = leaf.node is not None and leaf.node.op is LEAF
         tracked = leaf.requires_grad and not collects
-        value = leaf._data
+        value = leaf._array
         return Argument(index, name, value, leaf.spec, type(leaf), collects, tracked, False, leaf.grad, leaf)
     value = as_array(leaf)
     weakly = not isinstance(leaf, (np.ndarray, np.generic))
@@ -240,7 +240,7 @@ class Recorder(Capture):
     def fix(self, x: Tensor, what: str) -> None:
         assert x.node is not None
         ends = self.values.ends(x.node)
-        cells = {held.node: cell for cell in self.captures.cells if (held := cell.held())._data is None}
+        cells = {held.node: cell for cell in self.captures.cells if (held := cell.held())._array is None}
         found = [cells.get(node) for node in ends]
         tensors = [cell.tensor for cell in found if isinstance(cell, TensorCell)]
         if len(tensors) == len(found):
@@ -258,7 +258,7 @@ class Recorder(Capture):
 
     def meet(self, operands: Sequence[Any]) -> None:
         for a in operands:
-            if isinstance(a, Tensor) and a._data is not None and id(a) not in self.met:
+            if isinstance(a, Tensor) and a._array is not None and id(a) not in self.met:
                 self.met[id(a)] = weakref.ref(a)
 
     def effect(self, x: Tensor) -> None:
@@ -282,8 +282,8 @@ class Recorder(Capture):
     def write(self, x: Tensor) -> None:
         if id(x) in self.written:
             return
-        spec = () if x.is_weak else (spec_of(x._data.shape, x._data.dtype),)
-        for store, value in zip(self.stores, (x._data, x.node, x._base, *spec)):
+        spec = () if x.is_weak else (spec_of(x._array.shape, x._array.dtype),)
+        for store, value in zip(self.stores, (x._array, x.node, x._base, *spec)):
             store.add(x, value)
         self.written[id(x)] = weakref.ref(x)
 
@@ -351,7 +351,7 @@ class _Gradient:
         self.input: Tensor | None = None
         if before is not None:
             self.input = abstract_input(before.spec, f"{name}.grad" if name else "")
-            values.known[self.input.node] = before._data  # type: ignore[index]
+            values.known[self.input.node] = before._array  # type: ignore[index]
         self.was_read = False
         # Refers to what the program sees of it, but does not keep that: a trace keeps no tensors.
         self.shown: weakref.ref[Tensor] | None = None
@@ -557,7 +557,7 @@ def _finish(
     views = {tie.part for tie in ties if tie.window is not None}
 
     def written(kind: str, number: int, held: _Held, now: Tensor) -> Write | None:
-        if now._data is None and now.node is held.input.node:
+        if now._array is None and now.node is held.input.node:
             return None
         parts = held.tensor is not None and id(held.tensor) in recorder.parted
         if (kind, number) in views and not parts:  # which follows its owner
@@ -577,7 +577,7 @@ def _finish(
     cell_writes, argument_writes = [], []
     for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
-        if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
+        if not isinstance(cell, TensorCell) and (now._array is not None or now.node is not held.input.node):
             if now.requires_grad:
                 fail(
                     GraphError,
@@ -745,7 +745,7 @@ def _gradients(held_all: Sequence[_Held], outs: Results) -> tuple[GradientWrite,
             continue
         if now is None:
             found.append(GradientWrite(i, None))
-        elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
+        elif now._array is not None or gradient.input is None or now.node is not gradient.input.node:
             stays = gradient.shown is not None and gradient.shown() is now
             found.append(GradientWrite(i, outs.add(now), stays))
     return tuple(found)

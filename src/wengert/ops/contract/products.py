@@ -306,9 +306,9 @@ def matmul(x: Any, y: Any, /) -> Tensor:
             if is_internal(frame.f_code.co_filename):  # the same under another namespace's name
                 frame = user_frame(1) or frame
             op = (matmul_op if m > 1 else vecmat_op) if n > 1 else matvec_op if m > 1 else dot_op
-            saved = (x._data if n_y is not None else None, y._data if n_x is not None else None, None)
+            saved = (x._data if n_y is not None else None, right if n_x is not None else None, None)
             code, offset, scope = frame.f_code, frame.f_lasti, mode.scope
-            out.node = make_node(op, (n_x or x._data, n_y or y._data), EMPTY_ATTRS, saved, made, code, offset, scope)
+            out.node = make_node(op, (n_x or x._data, n_y or right), EMPTY_ATTRS, saved, made, code, offset, scope)
             return out
     except (AttributeError, TypeError, ValueError):
         pass  # not tensors, abstract, or of shapes that do not fit

@@ -79,7 +79,7 @@ def _base_node(base: Any) -> Node | None:
 def lie_in(out: Tensor, owner: Tensor, window: Any) -> Tensor:
     """Make what ops gave for a window of `owner` a view of it, which lies in its memory where both have values."""
     whole = window_of(owner)
-    if out._data is not None and whole is not None:
+    if out._array is not None and whole is not None:
         out._data, out._base = window(whole), None
     join(out, owner)
     return out
@@ -99,7 +99,7 @@ class FromOwner(NamedTuple):
     def of(self, owner: Tensor, value: Tensor) -> Tensor:
         """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
         whole = window_of(owner)
-        if isinstance(whole, Elsewhere) != isinstance(value._data, Elsewhere):
+        if isinstance(whole, Elsewhere) != isinstance(value._array, Elsewhere):
             return value
         window = None if self.steps is None else whole
         for op, attrs, output, others in self.steps or ():
@@ -205,13 +205,13 @@ class Through:
         if new.shape != x.shape:
             return False
         if not is_shared(x):
-            if get_mode().grad or x._data is None or new._data is None or x.node is None or x.node.op is LEAF:
+            if get_mode().grad or x._array is None or new._array is None or x.node is None or x.node.op is LEAF:
                 return False
             # A write that is not recorded changes the value, not the way that its gradients take.
             note_write(x, False)
-            x._data = in_place_of(x._data, new._data)
+            x._data = in_place_of(x._array, new._array)
             return True
-        if window_of(x) is None or new._data is None:
+        if window_of(x) is None or new._array is None:
             self._write_traced(x, new)
         else:
             self._write_values(x, new)
@@ -223,8 +223,8 @@ class Through:
             return False
         if new.dtype != x.dtype:
             new = cast.front(new, dtype=x.dtype)
-        if window_of(x) is not None and new._data is not None:
-            self.put(x, new._data)
+        if window_of(x) is not None and new._array is not None:
+            self.put(x, new._array)
             return True
         self._write_traced(x, new, is_past=True)
         return True
@@ -242,7 +242,7 @@ class Through:
             for t in living(s):
                 # In a trace a leaf stands for its value.
                 if t.node is not None and t.node.op is LEAF and t.node.inputs:
-                    t.node = leaf_node(t, t._data)
+                    t.node = leaf_node(t, t._array)
 
     def part(self, x: Tensor, value: Any) -> None:
         """Give `x` memory of its own, and the dtype of `value`, as `x.data = v` does.
@@ -270,7 +270,7 @@ class Through:
             )
         elif names or shared:
             pin(x)
-            data = x._data
+            data = x._array
             if names:
                 kept = of_class(x.result_class, wrap(data))
                 if shared:
@@ -280,7 +280,7 @@ class Through:
             leave(x)
             x._data = data.copy()
         if isinstance(value, Tensor) and value.dtype != x.dtype:
-            if x._data is None or value._data is None:
+            if x._array is None or value._array is None:
                 fail(
                     DTypeError,
                     f"x.data = v with a value of {value.spec} for {x.spec}, while it has no value",
@@ -291,7 +291,7 @@ class Through:
     def refuse_apart(self, x: Tensor) -> None:
         """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""
         if is_shared(x):
-            _names_of_value(x, x._data, living(x._base.storage))
+            _names_of_value(x, x._array, living(x._base.storage))
 
     def has_names(self, x: Tensor) -> bool:
         """Return whether what `x.data` gave lives."""
@@ -362,7 +362,7 @@ class Through:
                 made = TABLE["straight_through"].front(made, before)
         else:
             made = _undone(steps, before, new)
-        if made._data is not None:  # a constant of the program, of which views are taken as of any other value there
+        if made._array is not None:  # a constant of the program, of which views are taken as of any other value there
             made = of_class(x.result_class, bind_abstract(TABLE["copy"], (made,), {}))
         if s.whole is not None:
             fresh = Storage()
@@ -395,7 +395,7 @@ class Through:
         node = _base_node(base)
         is_tracked = node is not None and node.requires_grad
         if not (get_mode().grad and (is_tracked or _tracked(new))):
-            self.put(x, new._data)
+            self.put(x, new._array)
             return
         family = [t for t in living(s) if t._base is base]
         # The values before are those of recorded nodes from now on.
@@ -410,7 +410,7 @@ class Through:
         elif not is_tracked or _carries(x):
             made = _put(before, whole, part, new)
         windows = [(t, window_of(t)) for t in family if t is not x]
-        self.put(x, new._data)
+        self.put(x, new._array)
         _renew(x, new.node if _tracked(new) else None)
         if made is None:  # a detached part: the value changes, the way of its root's gradients does not
             return
@@ -454,8 +454,8 @@ def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Te
 
     Raises WriteError for one that a program took from it: where that is, values share no memory.
     """
-    found = [t for t in tensors if t._data is value]
-    apart = [t for t in tensors if t._data is not value and isinstance(t._data, Elsewhere)]
+    found = [t for t in tensors if t._array is value]
+    apart = [t for t in tensors if t._array is not value and isinstance(t._array, Elsewhere)]
     if apart:
         fail(
             WriteError,

@@ -251,7 +251,7 @@ class_index_op: Op = op(
 
 def _classes(name: str, target: Tensor, classes: int | Dim, ignore_index: int) -> Tensor:
     """Return target classes as places along their axis; values that are known already are checked at once."""
-    if isinstance(classes, Dim) and target._data is not None:
+    if isinstance(classes, Dim) and target._array is not None:
         # How many classes there are is known when a value is fed: the element that they pick is looked for then.
         return where(target != ignore_index, target, 0)
     out: Tensor = class_index_op.front(target, classes=classes, ignore_index=ignore_index, of=name)

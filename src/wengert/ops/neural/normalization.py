@@ -478,7 +478,7 @@ def _move(running: Tensor, batch: Tensor, momentum: Any, scale: float = 1.0) -> 
     old: Any = running.detach()
     new: Any = batch.detach()
     if not (running.is_abstract or batch.is_abstract or isinstance(momentum, Tensor)):
-        old, new = old._data, new._data
+        old, new = old._array, new._array
     running.assign_((1 - momentum) * old + momentum * (new.reshape(running.shape) * scale))
 
 

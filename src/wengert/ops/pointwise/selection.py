@@ -140,12 +140,12 @@ def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
         spec = x._spec
         if condition._spec is not spec.boolean:
             return None
-        a, mask = x._data, condition._data
+        a, mask = x._array, condition._array
         if type(y) is float and spec.real_inexact:
             b, n_y = y, None
             data = np.where(mask, a, spec.dtype.type(y))
         elif y._spec is spec:
-            b, n_y = y._data, y.node
+            b, n_y = y._array, y.node
             data = np.where(mask, a, b)
         else:
             return None

@@ -209,7 +209,7 @@ def over_all(op: Op, x: Tensor) -> Tensor | None:
         return record_one(op, x, data, attrs)
     except WengertError as e:
         raise_of_observer(e)
-        refuse_value(op, (x._data,), e)
+        refuse_value(op, (x._array,), e)
     except (AttributeError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None  # abstract, or to be run again without NumPy's warnings

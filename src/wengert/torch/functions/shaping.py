@@ -125,7 +125,7 @@ def _read_as(x: Any, dtype: Any) -> Any:
         return as_torch(wg.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)))
     if dtype.kind == "f" and x.dtype.kind == "c" and 2 * dtype.itemsize == x.dtype.itemsize:
         return as_torch(wg.view_as_real(x)).reshape(*x.shape[:-1], -1)
-    if x._data is None:
+    if x._array is None:
         refuse(
             f"view() of an abstract tensor {x.spec} as {dtype}",
             "The bits of a value are read where there are some: do this outside of the traced function.",
@@ -520,7 +520,7 @@ def _reshaping(name: str) -> None:
     compute = getattr(Tensor, name)
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._data is None:
+        if self._array is None:
             check_write(self, f"{name}_")
             capture = get_capture()
             if capture is not None:
@@ -567,14 +567,14 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     shape = sizes_of(sizes, "sizes")
     if self.requires_grad:
         fail(GradientError, "resize_ of a tensor that requires gradients", "Make a new tensor, such as x.reshape(...).")
-    if self._data is None:
+    if self._array is None:
         refuse(f"resize_ of an abstract tensor {self.spec}", "Make a new tensor, such as x.reshape(...).", self)
-    flat, count = self._data.reshape(-1), math.prod(shape)
+    flat, count = self._array.reshape(-1), math.prod(shape)
     new = np.zeros(count, self.dtype)
     new[: flat.size] = flat[:count]
     made = asarray(new.reshape(shape), copy=False)
     leave(self)
-    self._data, self._spec = made._data, made.spec
+    self._data, self._spec = made._array, made.spec
     return self
 
 

@@ -20,7 +20,7 @@ def _hold(x: Tensor, data: Any, what: str) -> None:
         join(x, given, keeps_gradients=False)
         return
     made = asarray([] if given is None else given, copy=True)
-    held = made._value(what) if made._data is None else made._data
+    held = made._value(what) if made._array is None else made._array
     x._data, x._spec, x.node, x._base = held, made.spec, None, None
 
 

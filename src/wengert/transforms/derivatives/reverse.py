@@ -450,7 +450,7 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
     if owner is not None:
         old = owner.grad
         owner.grad = as_like(owner, gradient) if old is None else old + gradient
-    return gradient if lib.recording else gradient._data
+    return gradient if lib.recording else gradient._array
 
 
 def as_gradient(g: Tensor, dtype: DType) -> Tensor:

@@ -126,7 +126,7 @@ class Results:
         """Return the number of the output that a tensor is."""
         if isinstance(t, DataView) and t.node is not None:  # which has a new node whenever it is asked
             t = abstract(t.node)
-        key = t.node if t._data is None else id(t)
+        key = t.node if t._array is None else id(t)
         found = self._index.get(key)
         if found is None:
             found = self._index[key] = len(self.tensors)

@@ -121,7 +121,7 @@ class _Writer:
             self.do("equal", a, leaf)
 
     def tensor(self, leaf: Tensor, a: Register) -> None:
-        if leaf._data is None or (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView):
+        if leaf._array is None or (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView):
             raise _Rare
         node = leaf.node
         tracked = node is not None and node.requires_grad
