@@ -363,3 +363,33 @@ def test_the_bits_of_a_tensor_follow_it() -> None:
     assert bits.tolist() == np.array([2.0, 4.0], np.float32).view(np.int32).tolist()
     bits[0] = 0
     assert x.tolist() == [0.0, 4.0]
+
+
+# -- transforms of functions that write to their arguments
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_vmap_writes_to_its_arguments(compiled: bool) -> None:
+    def write(a: Any) -> Any:
+        a[:1].mul_(3.0)
+        return a.sum()
+
+    for options, shape in (({}, (3, 2)), ({"in_dims": 1}, (2, 3)), ({"chunk_size": 2}, (3, 2))):
+        run: Any = torch.func.vmap(write, **options)
+        run = torch.compile(run) if compiled else run
+        x = torch.ones(*shape)
+        for i in range(CALLS):
+            assert run(x).tolist() == [3.0 ** (i + 1) + 1] * 3
+        written = [[3.0**CALLS, 1.0]] * 3
+        assert x.tolist() == (np.array(written).T.tolist() if "in_dims" in options else written)
+    with pytest.raises(wg.WriteError, match="an argument that all examples share"):
+        torch.func.vmap(lambda a, b: b.add_(a), in_dims=(0, None))(torch.ones(3), torch.ones(()))
+
+
+def test_derivatives_forward_write_to_their_arguments() -> None:
+    x = torch.ones(3)
+    value, tangent = torch.func.jvp(lambda a: a.mul_(2), (x,), (torch.ones(3),))
+    assert x.tolist() == value.tolist() == tangent.tolist() == [2.0, 2.0, 2.0]
+    y = torch.ones(2)
+    assert torch.func.jacfwd(lambda a: a.mul_(2))(y).tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    assert y.tolist() == [2.0, 2.0]
