@@ -195,7 +195,10 @@ def enter(out: Any, x: Any) -> None:
     if s.memory is None:
         out._window = None
     else:
-        out._window = out._data
+        window = out._data
+        if not window.flags.writeable:  # as NumPy gives diagonals
+            window = laid_in(s, window.dtype, window.shape, window.strides, address(window) - address(s.whole))
+        out._window = window
         del out._data
     members = s.members
     members.append(weakref.ref(out))

@@ -7,6 +7,7 @@ mean what they mean in NumPy.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,10 @@ class ndarray(Tensor, metaclass=_Arrays):
 
     def __init__(self, shape: Any, dtype: Any = float) -> None:
         super().__init__(np.zeros(shape, dtype))
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        super().__array_namespace__(api_version=api_version)  # which refuses an unknown version
+        return sys.modules["wengert.numpy"]
 
     @property
     def flat(self) -> Any:

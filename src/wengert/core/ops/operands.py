@@ -30,13 +30,14 @@ from ..spec import (
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
-from ..storage import viewed
+from ..storage import viewed, window_of
 from ..tensor import Tensor, abstract, asarray, like, ndarray, new, of_class, result_class, take, wrap
 from .autocast import casts, in_its_precision
 from .op import TABLE, Op
 from .record import (
     EXAMPLES,
     SCALARS,
+    apart,
     argument_spec,
     caller,
     describe,
@@ -303,13 +304,13 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
 def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Tensor:
     values = []
     flags = []
-    concrete = True
+    concrete, lent = True, False
     for a in operands:
         if isinstance(a, Tensor):
             try:
                 value = a._data
             except AttributeError:
-                value = viewed(a) if op.view else a._array
+                value, lent = viewed(a) if op.view else window_of(a), not op.view
             node = a.node
             if value is None:
                 concrete = False
@@ -322,6 +323,8 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
     given = operands[0]
     tracked = mode.grad and True in flags and op.differentiable
     saved: tuple[Any, ...] = ()
+    if lent and (tracked or observers):  # what is recorded keeps values
+        values, lent = [a._array if isinstance(a, Tensor) else a for a in operands], False
     if concrete:
         try:
             if observers:
@@ -331,6 +334,8 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
         except (ValueError, TypeError, OverflowError, RuntimeWarning) as e:
             raise_of_observer(e)
             data = instead(op, operands, values, attrs, e)
+        if lent:
+            data = apart(data, values)
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
         if op.view:
@@ -411,10 +416,12 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     """Return `x op number` where the number changes neither dtype nor shape; None where it might."""
     if not isinstance(x, Tensor) or type(x) is WeakTensor or (detours and casts(op)):
         return None
+    lent = False
     try:
         value = x._data
     except AttributeError:
-        value = x._array
+        lent = x.node is None and not observers
+        value = window_of(x) if lent else x._array
     if value is None:
         return None
     spec = x._spec
@@ -432,6 +439,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
             data = op.told((number, value) if reflected else (value, number))
         else:
             data = op.forward(number, value) if reflected else op.forward(value, number)
+            data = apart(data, (value,)) if lent else data
     except (OverflowError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None

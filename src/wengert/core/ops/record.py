@@ -19,7 +19,7 @@ from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
-from ..storage import viewed
+from ..storage import lies_in, viewed, window_of
 from ..tensor import (
     Tensor,
     abstract,
@@ -65,7 +65,7 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
             try:
                 value = x._data
             except AttributeError:
-                value = viewed(x) if op.view else x._array
+                return _bind_lent(op, args, attrs)
             if value is not None:
                 return _bind_one(op, x, value, attrs)
     cls = result_class(args)
@@ -84,7 +84,7 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
             try:
                 value = a._data
             except AttributeError:
-                value = viewed(a) if op.view else a._array
+                return _bind_lent(op, args, attrs)
             node = a.node
             if value is None:
                 is_abstract = True
@@ -103,6 +103,39 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
             return bind_abstract(op, args, attrs)
         raise
     return record(op, args, values, data, attrs, tracked and op.differentiable and get_mode().grad)
+
+
+def _bind_lent(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Run `bind` where arguments are in memory that is written in place: it is read at once if nothing is recorded."""
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    if any(type(a) is WeakTensor for a in tensors):
+        return run_weak(op, args, attrs, bind)
+    if any(window_of(a) is None for a in tensors):
+        return bind_abstract(op, args, attrs)
+    tracked = op.differentiable and get_mode().grad and any(a.requires_grad for a in tensors)
+    read = viewed if op.view else window_of if not (tracked or observers) else _kept
+    values = [read(a) if isinstance(a, Tensor) else a for a in args]
+    cls = result_class(args)
+    data = forward_values(op, args, values, attrs)
+    if read is window_of:
+        data = apart(data, values)
+    out = record(op, args, values, data, attrs, tracked)
+    if op.view and op.results == 1:
+        take(out, args[0], *caller())
+    return out if cls is Tensor else of_class(cls, out)
+
+
+def _kept(x: Tensor) -> Any:
+    return x._array
+
+
+def apart(data: Any, values: Sequence[Any]) -> Any:
+    """Return the results of an op in memory of their own: some ops give what they were given."""
+    if isinstance(data, tuple):
+        return tuple(apart(d, values) for d in data)
+    if type(data) is ndarray and any(type(v) is ndarray and lies_in(data, v) for v in values):
+        return data.copy()
+    return data
 
 
 def run_weak(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], run: Callable[..., Any]) -> Any:
