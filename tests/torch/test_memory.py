@@ -393,3 +393,14 @@ def test_derivatives_forward_write_to_their_arguments() -> None:
     y = torch.ones(2)
     assert torch.func.jacfwd(lambda a: a.mul_(2))(y).tolist() == [[2.0, 0.0], [0.0, 2.0]]
     assert y.tolist() == [2.0, 2.0]
+
+
+def test_a_value_of_an_expanded_tensor_is_its_own() -> None:
+    wide = wnp.broadcast_to(wnp.array(1.0), (2, 2))
+    for made in (wide.astype(np.float64), wide.clone(), wnp.asarray(wide).astype("f8"), torch.ones(1).expand(2, 2) * 1):
+        view = made[0]
+        made[0, 0] = 5.0
+        view[1] = 7.0
+        assert made.tolist() == [[5.0, 7.0], [1.0, 1.0]]
+    with pytest.raises(wg.WriteError, match="in which elements share memory"):
+        wide[0, 0] = 5.0

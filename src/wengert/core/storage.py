@@ -171,6 +171,9 @@ def share(x: Any) -> Any:
     base = x._base
     if base is not None and type(base) is not tuple:
         return base
+    data = x._data
+    if type(data) is np.ndarray and not data.flags.c_contiguous and overlaps_itself(data):
+        x._data = np.array(data, order="C")  # a value of its own, which was expanded
     s = Storage()
     s.members, s.limit = [weakref.ref(x)], _FEW
     s.whole, s.node = x._data, x.node
@@ -410,6 +413,18 @@ def borrow(x: Any, array: Array) -> None:
 def address(x: Array) -> int:
     """Return the address of an array's first element."""
     return int(x.__array_interface__["data"][0])
+
+
+def overlaps_itself(x: Array) -> bool:
+    """Return whether elements may share bytes, as in what is expanded, or in windows one step apart."""
+    if type(x) is not np.ndarray:
+        return False
+    reach = x.itemsize
+    for step, n in sorted((abs(step), n) for n, step in zip(x.shape, x.strides) if n > 1):
+        if step < reach:
+            return x.size > 0
+        reach += step * (n - 1)
+    return False
 
 
 def bounds(x: Array) -> tuple[int, int]:

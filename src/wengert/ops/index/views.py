@@ -41,6 +41,7 @@ from ...core.storage import (
     join,
     leave,
     living,
+    overlaps_itself,
     pin,
     root_of,
     share,
@@ -52,7 +53,7 @@ from ..structure.axes import permute_op
 from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update
 from .inplace import give, keep_grad, recast_
-from .memory import Array, overlaps_itself, positions, shares, slices
+from .memory import Array, positions, shares, slices
 from .slices import slice_op
 
 # An op with its attributes, the number of the result that was taken, if it has several, and its other arguments.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.storage import join, window_of
+from ...core.storage import join, overlaps_itself, window_of
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import asarray, refuse_cut
 from ...nn.parameter import Parameter as PlainParameter
-from ...ops.index.memory import overlaps_itself
 from ..tensor import Tensor
 
 
