@@ -171,9 +171,6 @@ def share(x: Any) -> Any:
     base = x._base
     if base is not None and type(base) is not tuple:
         return base
-    data = x._data
-    if type(data) is np.ndarray and not data.flags.c_contiguous and overlaps_itself(data):
-        x._data = np.array(data, order="C")  # a value of its own, which was expanded
     s = Storage()
     s.members, s.limit = [weakref.ref(x)], _FEW
     s.whole, s.node = x._data, x.node
@@ -353,6 +350,8 @@ def alone(x: Any) -> Array:
     base = x._base
     if base is None or type(base) is tuple:
         x._base = None
+        if not x._data.flags.c_contiguous and overlaps_itself(x._data):
+            x._data = np.array(x._data, order="C")  # a value of its own that was expanded
         base = share(x)
     s = base if type(base) is Storage else base.storage
     if s.memory is None:

@@ -121,7 +121,7 @@ class ndarray(Tensor, metaclass=_Arrays):
         wanted = np.dtype(dtype)  # `float` is float64 here
         if not np.can_cast(self.dtype, wanted, casting):
             raise TypeError(f"cannot cast from {self.dtype} to {wanted} according to the rule {casting!r}")
-        return super().astype(wanted, copy=copy)
+        return self.clone() if copy and wanted == self.dtype else super().astype(wanted, copy=copy)
 
     def copy(self, order: str = "C") -> Any:
         """Return a copy through which gradients flow."""

@@ -148,7 +148,8 @@ class Through:
             if not x.is_name:  # else its owner is assigned to, which looks at all that shares memory with it
                 self._check_traced(x, what)
             return
-        if not window.flags.c_contiguous and overlaps_itself(window):
+        is_own = root_of(base.storage) is x and not is_shared(x)  # a value that was made of what was expanded
+        if not is_own and not window.flags.c_contiguous and overlaps_itself(window):
             fail(
                 WriteError,
                 f"{what} on a view, {show(x.shape, x.dtype)}, in which elements share memory",
