@@ -404,3 +404,17 @@ def test_a_value_of_an_expanded_tensor_is_its_own() -> None:
         assert made.tolist() == [[5.0, 7.0], [1.0, 1.0]]
     with pytest.raises(wg.WriteError, match="in which elements share memory"):
         wide[0, 0] = 5.0
+
+
+@pytest.mark.parametrize("name", ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "complex64"])
+def test_every_dtype_is_shared_and_copied(name: str) -> None:
+    x = torch.ones(2, 3, dtype=getattr(torch, name))
+    view = x.T[1:]
+    array = x.numpy()
+    assert array.dtype == np.asarray(x).dtype
+    array[0, 1] = 0
+    assert view[0, 0].item() == 0
+    y, part = pickle.loads(pickle.dumps([x, view]))
+    part[0, 0] = 1
+    assert y.tolist() == torch.ones_like(x).tolist()
+    assert torch.from_numpy(array).dtype == x.dtype

@@ -386,7 +386,7 @@ def lend(x: Any) -> Array:
     lent: Array = np.asarray(_Holder(window))
     if s.given is not True:
         s.given = [*(s.given or ()), weakref.ref(lent)]
-    return lent
+    return lent if lent.dtype == window.dtype else lent.view(window.dtype)  # which the interface has no name for
 
 
 class _Holder:

@@ -26,7 +26,7 @@ from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of
 from ...core.standins import WeakTensor
 from ...core.state.observer import Observer, observer, observers
 from ...core.state.refusals import refuse
-from ...core.storage import enter, join, viewed, window_of
+from ...core.storage import enter, viewed, window_of
 from ...core.tensor import Tensor, asarray, like, ndarray, new, take, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
@@ -314,12 +314,13 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 shape = found.shape
                 out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
                 out.node = None
-                if x.writes_through is None:
+                if x.is_name:
+                    frame = getframe(1)
+                    take(out, x, frame.f_code, frame.f_lasti)
+                elif x.writes_through is None:
                     frame, before = getframe(1), x._base
                     taken = before if type(before) is tuple else None
                     out._base = (ref(x), frame.f_code, frame.f_lasti, taken)
-                elif x.is_name:
-                    join(out, x)
                 else:
                     enter(out, x)
                 return out

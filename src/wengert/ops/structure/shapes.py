@@ -47,8 +47,8 @@ from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.state.refusals import refuse
-from ...core.storage import join, viewed
-from ...core.tensor import Tensor, asarray, like, new, wrap
+from ...core.storage import viewed
+from ...core.tensor import Tensor, asarray, like, new, take, wrap
 from ..aliases import dim_alias
 from ..long_sums import add_up
 
@@ -186,10 +186,9 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
                     out = new(Tensor if type(x) is Tensor else x.result_class)
                     out._data, out.node = data, None
                     out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
-                    if x.writes_through is not None:
-                        join(out, x)
-                        return out
                     frame, before = getframe(1), x._base
+                    if x.is_name or x.writes_through is not None:
+                        return take(out, x, frame.f_code, frame.f_lasti)
                     taken = before if type(before) is tuple else None
                     out._base = (ref(x), frame.f_code, frame.f_lasti, taken)
                     return out
