@@ -334,7 +334,7 @@ def own(s: Storage) -> None:
         if window is whole:
             laid.append((t, fresh))
         elif not window.size:
-            laid.append((t, window))
+            laid.append((t, np.empty(window.shape, window.dtype)))
         else:
             laid.append((t, np.ndarray(window.shape, window.dtype, flat, address(window) - start, window.strides)))
     put, drop = object.__setattr__, object.__delattr__

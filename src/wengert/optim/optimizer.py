@@ -701,14 +701,10 @@ def is_sole_owner(p: Tensor) -> bool:
 
     Views, saved values of a graph and arrays that share the memory all refer to the array that owns it.
     """
-    return (
-        _COUNTS_ARE_EXACT
-        and sys.getrefcount(p._array) == _SOLE
-        and isinstance(p._array, np.ndarray)
-        and p._array.base is None
-        and p._array.flags.carray
-        and p._array.flags.owndata
-    )
+    if not _COUNTS_ARE_EXACT or sys.getrefcount(p._array) != _SOLE:
+        return False
+    data = p._array
+    return isinstance(data, np.ndarray) and data.base is None and data.flags.carray and data.flags.owndata
 
 
 def working_dtype(dtype: DType) -> DType:

@@ -48,6 +48,8 @@ def own(out: Any, source: Any = None) -> Any:
     if out is source:
         return out.clone()
     leave(out)
+    if out._array is not None and not out._array.flags.c_contiguous:
+        out._data = np.ascontiguousarray(out._array)  # NumPy gives a view with other strides
     return out
 
 
