@@ -124,7 +124,7 @@ def over_array(array: Any, cls: type[Tensor]) -> Tensor:
 # -- other names of a tensor
 
 
-class DataView(Tensor):
+class DataView(Tensor, names=Tensor):
     """A detached tensor with the present value of its owner: `x.data`, an entry of a state dict.
 
     It stands for the owner in reading and in writing; its slot for a gradient holds it.
@@ -181,9 +181,6 @@ class DataView(Tensor):
 
     def _reduced(self, value: Any) -> tuple[Any, ...]:
         return self.detach()._reduced(value)
-
-
-Tensor.data_class = DataView
 
 
 def data_view(owner: Tensor) -> DataView:

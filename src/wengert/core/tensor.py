@@ -104,6 +104,11 @@ class Tensor(Methods):
     promote_scalar: ClassVar[Any] = staticmethod(promote_scalar)
     floats: ClassVar[Any] = staticmethod(lambda op, dtype: default_float())
 
+    def __init_subclass__(cls, names: type[Tensor] | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if names is not None:  # the class of other names of its tensors
+            names.data_class = cls
+
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
         held = made._value("a tensor of its own") if made._array is None else made._array
@@ -517,8 +522,7 @@ class Tensor(Methods):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if _is_member(self) and self.is_leaf:
-            s = storage_of(self)
-            assert s is not None
+            s: Any = storage_of(self)
             return _rebuild_member, (type(self), s, laid(self, s), self.requires_grad, self.grad)
         return self._reduced(self._value("pickling") if self.is_leaf else None)
 
@@ -608,10 +612,10 @@ def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
 
 def take(out: Tensor, x: Tensor, code: CodeType | None, offset: int) -> Tensor:
     """Note that a new tensor was taken from `x` at a place: a view of it where writes reach `x`."""
-    if x.writes_through is None:
-        out._base = base_of(x, code, offset)
-    else:
+    if x.writes_through is not None:
         join(out, x)
+    else:
+        out._base = base_of(x, code, offset)
     return out
 
 

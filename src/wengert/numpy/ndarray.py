@@ -178,7 +178,7 @@ class ndarray(Tensor, metaclass=_Arrays):
         return int(self.round().item()) if ndigits is None else FUNCTIONS["round"](self, ndigits)
 
 
-class ArrayData(DataView, ndarray):
+class ArrayData(DataView, ndarray, names=ndarray):
     """`x.data`: the present value of its owner under another name."""
 
     __slots__ = ()
@@ -188,7 +188,6 @@ class ArrayData(DataView, ndarray):
 
 
 ndarray.result_class = ndarray
-ndarray.data_class = ArrayData
 
 # NumPy's methods that are functions of the same name and arguments.
 _METHODS = """

@@ -468,7 +468,7 @@ def legacy(dtype: Any, data: tuple[Any, ...]) -> Plain:
     return asarray(np.zeros(sizes if data else (0,), want), copy=False)
 
 
-class TensorData(DataView, Tensor):
+class TensorData(DataView, Tensor, names=Tensor):
     """`x.data`: the present value of its owner under another name."""
 
     __slots__ = ()
@@ -478,4 +478,3 @@ class TensorData(DataView, Tensor):
 
 
 Tensor.result_class = Tensor
-Tensor.data_class = TensorData
