@@ -359,7 +359,8 @@ def _exponential_slope(x: Any, above: float, below: float, width: float = 1.0) -
 
 @blockwise
 def _elu_numpy(x: Any, alpha: float) -> Any:
-    return np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x))
+    low = alpha * np.expm1(np.minimum(0, x))
+    return np.maximum(0, x) + low if alpha >= 0 else np.where(x > 0, x, low)  # whose zero is negative
 
 
 @blockwise
@@ -400,7 +401,7 @@ def _logsigmoid_numpy(x: Any) -> Any:
 
 logsigmoid_op = _elementwise(
     "logsigmoid(x)",
-    "-(log1p(exp(-abs(-x))) + maximum(-x, 0.0))",
+    "minimum(x, 0.0) - log1p(exp(-abs(x)))",
     "log of the sigmoid.",
     "",
     lambda v: -math.log1p(math.exp(-v)),

@@ -147,6 +147,7 @@ def _over_power_near(x: Any, n: int) -> Any:
 
 def _over_power_far(size: Any, n: int) -> Any:
     """Return I_n(x) / x**n of |x| by the asymptotic series."""
+    size = where_op(size > 1e6, 1e6, size)  # where the exponential is infinite, and nothing else is to be so
     over = 1.0 / size
     series = _hankel(n)
     total = series[-1] * over
@@ -160,7 +161,7 @@ def _over_power(x: Any, n: int) -> Any:
         size = exp(abs(x))
         if n == 0:
             return i0e_op(x) * size
-        at_zero = x == 0.0
+        at_zero = abs(x) < 1e-8  # where the quotient is 1/2 to the last digit, and x may have lost its own
         return where_op(at_zero, 0.5, i1e_op(x) * size / where_op(at_zero, 1.0, x))
     far = abs(x) >= 30.0
     return where_op(far, _over_power_far(where_op(far, abs(x), 30.0), n), _over_power_near(where_op(far, 0.0, x), n))
