@@ -136,13 +136,16 @@ i1e_op: Op = elementwise(
 
 
 def _over_power_near(x: Any, n: int) -> Any:
-    """Return I_n(x) / x**n by its power series, whose terms are positive."""
+    """Return I_n(x) / x**n by its power series, whose terms are positive.
+
+    Each factor is the ratio of two coefficients: later coefficients are too small for single precision.
+    """
     square = 0.25 * x * x
-    coefficients = [0.5**n * c for c in _power_series(n)]
-    total = coefficients[-1] * square
-    for c in coefficients[-2:0:-1]:
-        total = (total + c) * square
-    return total + coefficients[0]
+    coefficients = _power_series(n)
+    total = 0.0 * square + 1.0
+    for k in range(len(coefficients) - 1, 0, -1):
+        total = 1.0 + square * (coefficients[k] / coefficients[k - 1]) * total
+    return 0.5**n * coefficients[0] * total
 
 
 def _over_power_far(size: Any, n: int) -> Any:
