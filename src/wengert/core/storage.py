@@ -362,7 +362,8 @@ def lend(x: Any) -> Array:
     lent: Array = np.asarray(_Holder(window))
     if s.given is not True:
         s.given = [*(s.given or ()), weakref.ref(lent)]
-    return lent
+    # The interface does not know every dtype of ours.
+    return lent if window.dtype.kind != "V" else lent.view(window.dtype)
 
 
 class _Holder:
@@ -388,6 +389,20 @@ def borrow(x: Any, array: Array) -> None:
 def address(x: Array) -> int:
     """Return the address of an array's first element."""
     return int(x.__array_interface__["data"][0])
+
+
+def laid_as(x: Array) -> tuple[int, ...]:
+    """Return the strides in bytes of an array; an axis of size 1 that NumPy added has that of what follows it.
+
+    NumPy gives such an axis the stride 0.
+    """
+    if 0 not in x.strides:
+        return x.strides
+    found, following = [], x.itemsize
+    for n, step in zip(reversed(x.shape), reversed(x.strides)):
+        found.append(following if n == 1 and not step else step)
+        following = max(n, 1) * found[-1]
+    return tuple(reversed(found))
 
 
 def bounds(x: Array) -> tuple[int, int]:
