@@ -122,6 +122,16 @@ def laid_in(s: Storage, dtype: Any, shape: Any, strides: Any, offset: int) -> Ar
     return np.ndarray(shape, dtype, memory, address(s.whole) - low + offset, strides)
 
 
+def laid_like(new: Array, old: Array) -> Array:
+    """Return an array with the strides of another one of its shape, in memory of its own where it has others."""
+    if new.strides == old.strides or 0 in old.strides or new.itemsize != old.itemsize:
+        return new
+    low, high = bounds(old)
+    made: Array = np.ndarray(old.shape, new.dtype, np.empty(high - low, np.uint8), address(old) - low, old.strides)
+    made[...] = new
+    return made
+
+
 class _Bytes:
     """The bytes between two addresses in memory that an array keeps alive."""
 
@@ -133,7 +143,7 @@ class _Bytes:
 def storage_of(x: Any) -> Storage | None:
     """Return the storage of a tensor; None for one that shares memory with no other."""
     base = x._base
-    return None if base is None or type(base) is tuple else base.storage  # type: ignore[no-any-return]
+    return None if base is None or type(base) is tuple else base.storage
 
 
 def window_of(x: Any) -> Any:
@@ -253,6 +263,18 @@ def leave(x: Any) -> None:
         x._data, x._base = data, None
 
 
+def move(x: Any, array: Array, source: Any) -> None:
+    """Give a tensor without gradients an array in the memory of another one (None: of its own) in place of its own."""
+    s = storage_of(x)
+    if s is not None:
+        leave(x)
+        first, *others = s.members
+        s.members[:] = [_GONE if first() is x else first, *(m for m in others if m() is not x)]
+    x._data, x._base, x.node = array, None, None
+    if source is not None:
+        join(x, source, keeps_gradients=False)
+
+
 # -- reading and writing
 
 
@@ -334,6 +356,19 @@ def alone(x: Any) -> Array:
         own(s)
     s.read = 0
     s.version += 1
+    window: Array = x._window
+    return window
+
+
+def placed_alone(x: Any) -> Array:
+    """Return the array of a tensor with a value, in memory that only what shares it with the tensor has.
+
+    It stays there until it is written to after the value was read.
+    """
+    base = share(x)
+    s: Storage = base if type(base) is Storage else base.storage
+    if s.memory is None:
+        own(s)
     window: Array = x._window
     return window
 

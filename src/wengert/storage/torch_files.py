@@ -197,9 +197,7 @@ class _Builder:
         found = make.make(*args)
         return self.makers.parameter(found, True) if getattr(cls, "kind", None) == "parameter" else found
 
-    def array(
-        self, storage: Storage, dtype: DTypeName, offset: Any, size: Any, stride: Any
-    ) -> tuple[Array, Array]:
+    def array(self, storage: Storage, dtype: DTypeName, offset: Any, size: Any, stride: Any) -> tuple[Array, Array]:
         """Return the elements that a storage has at an offset, with sizes and strides in elements, and its memory."""
         shape, width = self.sizes(size), dtype.itemsize
         strides = tuple(stride) if isinstance(stride, (tuple, list)) else None
