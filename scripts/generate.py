@@ -1,4 +1,4 @@
-"""Write what is derived: type stubs, the pages of operations and support, of the op table; the page of crossings.
+"""Write what is derived: of the op table type stubs, the pages of operations and support; pages that tests are made of.
 
 python scripts/generate.py            # write
 python scripts/generate.py --check    # exit 1 if a file is out of date
@@ -23,6 +23,7 @@ from pytorch_page import page as pytorch_page  # noqa: E402
 from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa: E402
 from support import support_page  # noqa: E402
 from tests.crossings.refusals import page as crossings_page  # noqa: E402
+from tests.special_points.page import page as special_points_page  # noqa: E402
 
 from wengert.core.ops.autocast import wanted_precision  # noqa: E402
 from wengert.core.ops.declare import HOMES, PUBLIC  # noqa: E402
@@ -161,6 +162,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/operations.md": operations_page,
     "docs/support.md": support_page,
     "docs/crossings.md": crossings_page,
+    "docs/special-points.md": special_points_page,
     "docs/pytorch-names.md": pytorch_page,
     "docs/precision.md": precision_page,
     "docs/numpy.md": numpy_page,

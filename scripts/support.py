@@ -34,6 +34,7 @@ FIRST_ONLY = {
     "clip_gradient": NOT_OF_THE_VALUE,
     "clip_gradient_norm": NOT_OF_THE_VALUE,
     "straight_through": NOT_OF_THE_VALUE,
+    "i1e_ratio": "yes, by the tests of special points: its second argument follows from the first",
     "attention_gradients": "yes, by the tests of attention's second derivatives",
     **dict.fromkeys(
         ("random_loggamma", "random_loggamma_at"),

@@ -45,7 +45,7 @@ def test_state_that_one_rank_writes_to_in_place(monkeypatch: pytest.MonkeyPatch)
         compiled = dist.jit(step, mesh=dist.Mesh(data=2), in_specs=("data",))
         for i in range(10):
             if i == 5 and dist.rank():
-                model.weight._data[0, 0] += 1.0
+                model.weight._array[0, 0] += 1.0
             compiled(wg.ones(8, 8))
             done.append(i)
         return 0
@@ -74,7 +74,7 @@ def test_equal_values_that_are_news_to_one_rank_alone() -> None:
         for _ in range(4):
             found.append(float(compiled(wg.ones(8, 8))))
             if dist.rank():
-                model.weight._data = model.weight._data.copy()
+                model.weight._array = model.weight._array.copy()
         return found
 
     first, second = dist.run(train, 2, engine="simulate")

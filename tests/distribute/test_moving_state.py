@@ -65,7 +65,7 @@ def at_stages() -> Any:
 
     run = dist.jit(step, mesh=PIPES, in_specs=(None,), pipeline=dist.Pipeline("pipe", 2, state="stages"))
     run(wg.ones(4, 4))
-    assert isinstance(model[1][0].weight._data, Sharded)
+    assert isinstance(model[1][0].weight._array, Sharded)
     return model, opt, run
 
 
@@ -124,5 +124,5 @@ def test_other_dtypes(parts: str) -> None:
     model.load_state_dict(saved)
     opt.load_state_dict(of_opt)
     assert {s.dtype for s in wg.tree.leaves(opt.state_dict()) if isinstance(s, wg.Tensor)} == {np.dtype(np.float64)}
-    assert isinstance(model[-1].weight._data if parts == "fsdp" else model[1][0].weight._data, Sharded)
+    assert isinstance(model[-1].weight._array if parts == "fsdp" else model[1][0].weight._array, Sharded)
     assert np.isfinite(float(run(wg.ones(4, 4, dtype="float64"))))

@@ -292,12 +292,12 @@ def test_state_at_the_stages_is_at_one_place_each(mesh: dist.Mesh, engine: str) 
         np.testing.assert_allclose(losses(6), expected, rtol=1e-12)
     places = set()
     for p in model.parameters():
-        for x in (p._data, p.grad._data):
+        for x in (p._array, p.grad._array):
             assert isinstance(x, Sharded)
             axis, place = x.at
             assert axis == "pipe"
             assert set(x.parts) == {r for r in range(mesh.size) if mesh.coordinates(r)[axis] == place}
-        assert p._data.at == p.grad._data.at
+        assert p._array.at == p.grad._array.at
         places.add(place)
     assert places == {0, 1}
     moments = [x for x in wg.tree.leaves(optimizer.state_dict()) if isinstance(getattr(x, "_data", x), Sharded)]
@@ -331,7 +331,7 @@ def test_state_at_the_stages_and_what_changes_between_calls(engine: str | tuple[
         if isinstance(engine, tuple):  # one engine takes what another one has left
             with wg.engine(engine[0]):
                 found += losses(2)
-                assert mesh is None or isinstance(model[0].weight._data.parts, Rows)
+                assert mesh is None or isinstance(model[0].weight._array.parts, Rows)
         found += losses(2, wg.ones(8, 6, dtype=wg.float64))
         with pytest.raises(wg.WengertError):
             losses(1, wg.ones(8, 5, dtype=wg.float64))
@@ -339,7 +339,7 @@ def test_state_at_the_stages_and_what_changes_between_calls(engine: str | tuple[
         new = {name: wg.tensor(0.5 * x.numpy()) for name, x in dist.whole(model.state_dict()).items()}
         model.load_state_dict(new)
         if mesh is not None:
-            assert model[0].weight._data.at == ("pipe", 0)  # what is assigned goes where the old value was
+            assert model[0].weight._array.at == ("pipe", 0)  # what is assigned goes where the old value was
         found += losses(2)
 
         def other(x: Any) -> Any:
@@ -369,7 +369,7 @@ def test_state_at_the_stages_is_joined_for_other_programs() -> None:
     expected = float(dist.whole(model)(x).sum())
     found = dist.jit(lambda x: model(x).sum(), mesh=PIPES, in_specs=(None,))(x)
     np.testing.assert_allclose(float(found), expected, rtol=1e-12)
-    assert model[0].weight._data.at == ("pipe", 0)  # which only read it
+    assert model[0].weight._array.at == ("pipe", 0)  # which only read it
     # A pipeline that only reads it takes it where it is.
     evaluate = dist.jit(lambda x: model(x).sum(), mesh=PIPES, in_specs=(None,), pipeline=dist.Pipeline("pipe", 4))
     np.testing.assert_allclose(float(evaluate(x)), expected, rtol=1e-12)
@@ -384,7 +384,7 @@ BY_MPI = pytest.mark.skipif(bool(lack()), reason=f"there is no {lack()}")
 def test_state_at_the_stages_is_saved_by_who_has_it(engine: str, tmp_path: Any) -> None:
     """Written by two ranks, and read by two, by four, and by one process: all go on alike."""
     model, *_, losses = staged.trainer(None)
-    expected, whole = losses(6), sum(p._data.nbytes for p in model.parameters())
+    expected, whole = losses(6), sum(p._array.nbytes for p in model.parameters())
     rows = dist.run(staged.saved_in_the_middle, 2, str(tmp_path), {"pipe": 2}, 3, 3, engine=engine)
     for found, nbytes in rows:
         np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -51,7 +51,7 @@ def test_parameters_gradients_and_state_stay_in_parts() -> None:
         np.testing.assert_allclose(float(step(batch(i))), float(step_alone(batch(i))), rtol=1e-5)
         for p in model.parameters():
             state = optimizer.state[p]
-            for value in (p._data, p.grad._data, *(state[k] for k in state if k != "step")):
+            for value in (p._array, p.grad._array, *(state[k] for k in state if k != "step")):
                 assert isinstance(value, Sharded)
                 assert value.spec.shape == p.shape
                 assert value.parts[0].size * 2 == p.size
@@ -73,9 +73,9 @@ def test_zero_keeps_gradients_and_state_in_parts() -> None:
     for i in range(6):
         step(batch(i))
     for p in model.parameters():
-        assert type(p._data) is np.ndarray
+        assert type(p._array) is np.ndarray
         state = optimizer.state[p]
-        assert all(isinstance(v, Sharded) for v in (p.grad._data, state["exp_avg"], state["exp_avg_sq"]))
+        assert all(isinstance(v, Sharded) for v in (p.grad._array, state["exp_avg"], state["exp_avg_sq"]))
     moved = {n.op.name for n in step.partitions[-1].graph.nodes if "over" in n.attrs}
     assert moved == {"reduce_scatter", "all_gather", "all_reduce", "own_part"}  # the loss alone is all_reduced
     assert np.isfinite(model(batch(0)).detach().numpy()).all()
@@ -213,12 +213,12 @@ def test_what_is_assigned_is_cut() -> None:
     losses = [float(step(batch(i))) for i in range(1, 4)]
     model.load_state_dict(saved)
     optimizer.load_state_dict(saved_state)
-    assert isinstance(model[0].weight._data, Sharded)
+    assert isinstance(model[0].weight._array, Sharded)
     assert isinstance(optimizer.state[model[0].weight]["exp_avg"], Sharded)
     assert [float(step(batch(i))) for i in range(1, 4)] == losses
     with wg.no_grad():
         model[0].weight.copy_(wg.ones(8, 4))
-    assert isinstance(model[0].weight._data, Sharded)
+    assert isinstance(model[0].weight._array, Sharded)
     np.testing.assert_array_equal(dist.whole(model[0].weight.detach()).numpy(), np.ones((8, 4)))
     # In parts it is taken too, as it is.
     model.load_state_dict(model.state_dict())
@@ -242,7 +242,7 @@ def test_what_a_step_returns_is_whole() -> None:
     for i in range(6):
         _, weight, gradient, other = made(batch(i))
         assert weight is model[0].weight
-        assert isinstance(weight._data, Sharded)
+        assert isinstance(weight._array, Sharded)
         assert np.isfinite(dist.whole(weight).detach().numpy()).all()
         assert np.abs(gradient.numpy()).sum() > 0
         np.testing.assert_array_equal(other.detach().numpy(), dist.whole(model[2].weight).detach().numpy())
@@ -270,7 +270,7 @@ def test_another_mesh_is_told() -> None:
     dist.shard(model, other, fsdp="data")
     optimizer.load_state_dict(dist.whole(optimizer.state_dict()))
     assert np.isfinite(float(step(batch(0))))
-    assert model[0].weight._data.parts[3].shape == (2, 4)
+    assert model[0].weight._array.parts[3].shape == (2, 4)
 
 
 def test_gradients_that_accumulate_stay_in_parts() -> None:
@@ -295,7 +295,7 @@ def test_gradients_that_accumulate_stay_in_parts() -> None:
         for i in range(6):
             found.append(float(add(batch(i))))
             if mesh is not None:
-                assert isinstance(model[0].weight.grad._data, Sharded)
+                assert isinstance(model[0].weight.grad._array, Sharded)
             if i % 2:
                 update()
         return found
@@ -309,7 +309,7 @@ def test_each_rank_of_a_job_keeps_its_part_alone() -> None:
 
     def work() -> Any:
         model = dist.shard(network(), MESH, fsdp="data")
-        return {name: p._data.parts for name, p in model.named_parameters()}
+        return {name: p._array.parts for name, p in model.named_parameters()}
 
     for rank, found in enumerate(dist.simulate(MESH).run(work)):
         for name, value in arrays(network()).items():

@@ -53,7 +53,7 @@ def trained(plan: str) -> tuple[Net, Any, Callable[[Any], Any], Callable[[Any], 
 
 
 def parts(x: Any) -> bool:
-    return any(isinstance(t._data, Sharded) for t in wg.tree.leaves(x) if isinstance(t, wg.Tensor))
+    return any(isinstance(t._array, Sharded) for t in wg.tree.leaves(x) if isinstance(t, wg.Tensor))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -325,7 +325,7 @@ def test_what_is_in_parts_stays_so_on_any_engine(zero: str | None) -> None:
         for i, kind in enumerate(kinds):
             losses.append(float(steps[kind](*batch(i))))
             if zero is None:
-                parts = model[0].weight._data.parts
+                parts = model[0].weight._array.parts
                 assert isinstance(parts, Parts) is (kind == "xla")
                 assert parts[1].shape == (4, 6)
         return losses, dist.whole(model).state_dict()
@@ -344,7 +344,7 @@ def test_parts_that_others_refer_to_stay() -> None:
     taken = []
     for i in range(4):
         f(*batch(i))
-        data = model[0].weight._data
+        data = model[0].weight._array
         taken.append((data, dist.whole(data).tolist()))
     assert all(dist.whole(data).tolist() == values for data, values in taken)
     assert len({str(values) for _, values in taken}) == 4
@@ -367,7 +367,7 @@ def test_what_others_refer_to_stays() -> None:
     for i in range(5):
         f(*batch(i))
         taken.append((weight.detach().numpy(), weight.detach().tolist()))
-    assert isinstance(held_by(weight._data), Replica)
+    assert isinstance(held_by(weight._array), Replica)
     assert all(array.tolist() == values for array, values in taken)
 
 

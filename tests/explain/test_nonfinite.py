@@ -395,7 +395,7 @@ def test_every_operation_is_seen() -> None:
         y[0] = 5.0
         results.append(y)
     made = {id(step.out) for step in seen.steps}
-    assert all(id(t._data) in made for t in results)
+    assert all(id(t._array) in made for t in results)
 
 
 def test_inside_a_graph_that_is_called() -> None:

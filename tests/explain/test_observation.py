@@ -216,13 +216,13 @@ def test_every_op_is_told_of_with_the_same_result(op: Any) -> None:
         found = quiet_front(op, call)
     assert seen.steps, op.name
     for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (expected, found)), strict=True):
-        np.testing.assert_array_equal(a._data, b._data)
-        assert a._data.dtype == b._data.dtype
+        np.testing.assert_array_equal(a._array, b._array)
+        assert a._array.dtype == b._array.dtype
     if op.body is None or op.name in {s.op.name for s in seen.steps}:
         step = next(s for s in seen.steps if s.op is op)
         outs = step.out if isinstance(step.out, tuple) else (step.out,)
         results = found if isinstance(found, tuple) else (found,)
-        assert all(any(o is r._data for r in results) for o in outs)  # the very arrays that tensors have
+        assert all(any(o is r._array for r in results) for o in outs)  # the very arrays that tensors have
 
 
 FAST_PATHS: dict[str, Callable[[Any, Any], Any]] = {
@@ -273,7 +273,7 @@ def test_a_backward_pass_and_a_step_of_an_optimiser_are_told_of() -> None:
 
         def updated(self, parameter: Any, before: Any, gradient: Any, after: Any, start: float, end: float) -> None:
             np.testing.assert_array_equal(after, before - 0.5 * gradient)
-            assert after is parameter._data
+            assert after is parameter._array
             assert start <= end
             told.append("updated")
 
@@ -504,12 +504,12 @@ def test_what_an_observer_raises_leaves_all_whole(method: str) -> None:
             program()
         assert seen.quiet == 0
         if method == "updated":  # both have made the step
-            np.testing.assert_allclose(a._data, X - 0.5 * X * 2)
-            np.testing.assert_allclose(b._data, X * 2 - 0.5 * X)
+            np.testing.assert_allclose(a._array, X - 0.5 * X * 2)
+            np.testing.assert_allclose(b._array, X * 2 - 0.5 * X)
         assert wg.is_grad_enabled()
-        before = a._data.copy()
+        before = a._array.copy()
         program()
-        assert not np.array_equal(a._data, before)
+        assert not np.array_equal(a._array, before)
     assert observers == []
 
 

@@ -76,8 +76,8 @@ def check_vmap(op: Op, call: Call) -> None:
             assert out.shape == (SIZE, *expected[0].shape), f"{op.name} mapped {mapped}: shape {out.shape}"
             assert out.dtype == expected[0].dtype
             np.testing.assert_allclose(
-                np.asarray(out._data),
-                np.stack([np.asarray(e._data) for e in expected]),
+                np.asarray(out._array),
+                np.stack([np.asarray(e._array) for e in expected]),
                 rtol=1e-10,
                 atol=1e-12,
                 err_msg=f"{op.name} mapped {mapped}",
@@ -99,10 +99,10 @@ def check_vmap_of_vjp(op: Op, call: Call) -> None:
     found = wg.vmap(gradient, randomness=randomness(op))(*map(wrap, values))
     expected = [gradient(*(wrap(v[n]) for v in values)) for n in range(SIZE)]
     _, pull = wg.vjp(wg.vmap(fn, randomness=randomness(op)), *map(wrap, values))
-    through = pull([wrap(np.stack([np.asarray(c._data)] * SIZE)) for c in cts])
+    through = pull([wrap(np.stack([np.asarray(c._array)] * SIZE)) for c in cts])
     for k, (out, other) in enumerate(zip(found, through, strict=True)):
-        stacked = np.stack([np.asarray(e[k]._data) for e in expected])
-        np.testing.assert_allclose(np.asarray(out._data), stacked, rtol=1e-9, atol=1e-11, err_msg=op.name)
+        stacked = np.stack([np.asarray(e[k]._array) for e in expected])
+        np.testing.assert_allclose(np.asarray(out._array), stacked, rtol=1e-9, atol=1e-11, err_msg=op.name)
         np.testing.assert_allclose(
-            np.asarray(other._data), stacked, rtol=1e-9, atol=1e-11, err_msg=f"{op.name} through vmap"
+            np.asarray(other._array), stacked, rtol=1e-9, atol=1e-11, err_msg=f"{op.name} through vmap"
         )

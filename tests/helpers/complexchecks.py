@@ -54,12 +54,12 @@ def check_complex(op: Op, call: Call) -> None:
     step = 1e-6
     ends = []
     for sign in (1, -1):
-        ends.append(fn(*(wrap(p._data + sign * step * t._data) for p, t in zip(primals, ts, strict=True))))
+        ends.append(fn(*(wrap(p._array + sign * step * t._array) for p, t in zip(primals, ts, strict=True))))
     out, jt = wg.jvp(fn, primals, ts)
     for o, t, plus, minus in zip(out, jt, *ends, strict=True):
         assert t.spec == o.spec, f"{op.name}: a tangent {t.spec} for {o.spec}"
-        expected = (np.asarray(plus._data) - np.asarray(minus._data)) / (2 * step)
-        np.testing.assert_allclose(np.asarray(t._data), expected, rtol=2e-6, atol=1e-7, err_msg=op.name)
+        expected = (np.asarray(plus._array) - np.asarray(minus._array)) / (2 * step)
+        np.testing.assert_allclose(np.asarray(t._array), expected, rtol=2e-6, atol=1e-7, err_msg=op.name)
     cts = directions(5, out)
     _, pull = wg.vjp(fn, *primals)
     np.testing.assert_allclose(dot(cts, jt), dot(list(pull(cts)), ts), rtol=1e-8, atol=1e-9, err_msg=op.name)

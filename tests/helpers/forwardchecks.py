@@ -44,7 +44,7 @@ def directions(seed: int, likes: list[Any]) -> list[Any]:
 def dot(a: list[Any], b: list[Any]) -> float:
     """Return the real inner product of two lists of tensors."""
     return sum(
-        float(np.real(np.sum(np.conj(np.asarray(x._data)) * np.asarray(y._data)))) for x, y in zip(a, b, strict=True)
+        float(np.real(np.sum(np.conj(np.asarray(x._array)) * np.asarray(y._array)))) for x, y in zip(a, b, strict=True)
     )
 
 
@@ -128,5 +128,5 @@ def check_reverse_over_forward(op: Op, call: Call) -> None:
 def same(op: Op, found: Any, expected: Any) -> None:
     assert found.spec == expected.spec, f"{op.name}: {found.spec}, not {expected.spec}"
     np.testing.assert_allclose(
-        np.asarray(found._data), np.asarray(expected._data), rtol=1e-9, atol=1e-12, err_msg=op.name
+        np.asarray(found._array), np.asarray(expected._array), rtol=1e-9, atol=1e-12, err_msg=op.name
     )

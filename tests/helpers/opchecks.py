@@ -60,7 +60,7 @@ def check_reference(op: Op, call: Call) -> None:
     for f, e in zip(found, expected, strict=True):
         e = np.asarray(e)
         assert f.shape == e.shape, f"{op.name}: shape {f.shape}, reference {e.shape}"
-        np.testing.assert_allclose(np.asarray(f._data), e, rtol=1e-10, atol=1e-12, err_msg=op.name)
+        np.testing.assert_allclose(np.asarray(f._array), e, rtol=1e-10, atol=1e-12, err_msg=op.name)
 
 
 def check_shape_rule(op: Op, call: Call) -> None:
@@ -133,7 +133,7 @@ def _gradients(op: Op, call: Call, create_graph: bool) -> list[tuple[Any, np.nda
     rng = np.random.default_rng(7)
     seeds = [wrap(_random(rng, o)) for o in outs]
     grads = wg.autograd.grad(outs, leaves, seeds, create_graph=create_graph, allow_unused=True)
-    return [(g, a._data) for g, a in zip(grads, leaves, strict=True) if g is not None]
+    return [(g, a._array) for g, a in zip(grads, leaves, strict=True) if g is not None]
 
 
 def _random(rng: np.random.Generator, like: Any) -> np.ndarray:
@@ -170,7 +170,7 @@ def check_recorded(op: Op, call: Call) -> None:
     recorded = _gradients(op, call, create_graph=True)
     assert len(plain) == len(recorded)
     for (p, _), (r, _) in zip(plain, recorded, strict=True):
-        np.testing.assert_allclose(np.asarray(p._data), np.asarray(r._data), rtol=1e-9, atol=1e-12, err_msg=op.name)
+        np.testing.assert_allclose(np.asarray(p._array), np.asarray(r._array), rtol=1e-9, atol=1e-12, err_msg=op.name)
 
 
 def check_adjoint(op: Op, call: Call) -> None:
@@ -187,11 +187,11 @@ def check_adjoint(op: Op, call: Call) -> None:
         cts = [wrap(_random(rng, o)) for o in outs]
         (g,) = wg.autograd.grad(list(outs), args[i], cts)
         jt = [
-            np.asarray(m._data) - np.asarray(z._data)
+            np.asarray(m._array) - np.asarray(z._array)
             for m, z in zip(run(op, call, moved), run(op, call, base), strict=True)
         ]
-        left = sum(np.sum(np.conj(np.asarray(c._data)) * j) for c, j in zip(cts, jt, strict=True))
-        right = np.sum(np.conj(np.asarray(g._data)) * t)
+        left = sum(np.sum(np.conj(np.asarray(c._array)) * j) for c, j in zip(cts, jt, strict=True))
+        right = np.sum(np.conj(np.asarray(g._array)) * t)
         np.testing.assert_allclose(np.real(left), np.real(right), rtol=1e-9, atol=1e-10, err_msg=op.name)
 
 
@@ -211,10 +211,10 @@ def check_graph(op: Op, call: Call) -> None:
     assert wg.Graph.from_json(graph.to_json()) == graph
     for found, eager in zip(graph(*inputs), run(op, call), strict=True):
         assert found.spec == eager.spec
-        np.testing.assert_array_equal(np.asarray(found._data), np.asarray(eager._data), err_msg=op.name)
+        np.testing.assert_array_equal(np.asarray(found._array), np.asarray(eager._array), err_msg=op.name)
     for found, eager in zip(graph.expand()(*inputs), run(op, call), strict=True):
         np.testing.assert_allclose(
-            np.asarray(found._data), np.asarray(eager._data), rtol=1e-10, atol=1e-12, err_msg=f"{op.name} expanded"
+            np.asarray(found._array), np.asarray(eager._array), rtol=1e-10, atol=1e-12, err_msg=f"{op.name} expanded"
         )
 
 
@@ -232,6 +232,6 @@ def check_strides(op: Op, call: Call) -> None:
     expected = run(op, call)
     found = run(op, Call(tuple(map(strided, call.args)), call.attrs))
     for f, e in zip(found, expected, strict=True):
-        np.testing.assert_allclose(np.asarray(f._data), np.asarray(e._data), rtol=1e-12, atol=1e-13, err_msg=op.name)
+        np.testing.assert_allclose(np.asarray(f._array), np.asarray(e._array), rtol=1e-12, atol=1e-13, err_msg=op.name)
     for a, b in zip(call.args, before, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -86,7 +86,7 @@ def saved_in_the_middle(folder: str, mesh: Any, steps: int, more: int) -> Any:
     model, optimizer, _, losses = trainer(dist.Mesh(mesh))
     found = losses(steps)
     dist.save_checkpoint(folder, model=model, optimizer=optimizer)
-    return found + losses(more), sum(p._data.nbytes for p in model.parameters())
+    return found + losses(more), sum(p._array.nbytes for p in model.parameters())
 
 
 def gone_on(folder: str, mesh: Any, steps: int) -> list[float]:

@@ -152,7 +152,7 @@ def test_from_numpy_shares_what_can_be_written_to() -> None:
     source[0] = 5
     assert t.tolist() == [5, 1, 1]
     source.flags.writeable = False
-    assert np.shares_memory(wg.torch.from_numpy(source)._data, source)
+    assert np.shares_memory(wg.torch.from_numpy(source)._array, source)
     assert wg.torch.as_tensor([1.0]).dtype == wg.float32
     assert wg.torch.as_tensor(t) is t
 

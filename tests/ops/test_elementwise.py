@@ -102,7 +102,7 @@ def test_python_numbers_are_weak(value, number, expected: str) -> None:
     x = wg.tensor(np.asarray(value))
     for out in (x * number, number * x, x + number, number - x):
         assert out.dtype.name == expected
-        assert out._data.dtype.name == expected
+        assert out._array.dtype.name == expected
 
 
 def test_arithmetic_on_booleans_counts() -> None:
@@ -374,7 +374,7 @@ def test_stop_gradient_and_clone() -> None:
     assert gradient(lambda x: x * wg.stop_gradient(x), 3.0) == [3.0]
     assert gradient(lambda x: x.clone() * 2.0, 3.0) == [2.0]
     x = wg.tensor([1.0])
-    assert x.clone()._data is not x._data
+    assert x.clone()._array is not x._array
 
 
 def test_broadcast_gradients_sum() -> None:

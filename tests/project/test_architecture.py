@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -168,3 +169,26 @@ def test_importing_pytorchs_api_leaves_the_compiler_for_who_compiles() -> None:
         "wengert.execute.placement",
         "wengert.execute.interpreter",
     }
+
+
+# The hot paths of operations, which go on by `_array` where the slot is empty.
+READS_SLOT = {
+    "core/ops/declare.py",
+    "core/ops/operands.py",
+    "core/ops/record.py",
+    "core/standins.py",
+    "core/storage.py",
+    "core/tensor.py",
+    "ops/contract/products.py",
+    "ops/index/indexing.py",
+    "ops/reduce/common.py",
+    "ops/structure/shapes.py",
+    "train/callbacks/showing.py",  # an attribute of its own
+}
+
+
+def test_values_are_kept_by_one_accessor() -> None:
+    """What reads a tensor's value may keep it, and asks for `_array`; the slot `_data` may be empty."""
+    read = re.compile(r"[\w\])}]\._data\b(?!(\s*,\s*[\w.]+)*\s*=[^=])")
+    found = {relative(path) for path in FILES if read.search(path.read_text())}
+    assert found <= READS_SLOT

@@ -1,6 +1,6 @@
 """Record which results of PyTorch's functions share memory with an argument, and their strides: needs PyTorch.
 
-`python tests/torch/record_sharing.py` writes `tests/torch/data/sharing.json.gz` for `tests/torch/test_sharing.py`. Calls
+`python tests/torch/record_sharing.py` writes `tests/torch/data/sharing.json.gz` for `test_sharing.py`. Calls
 are made by putting each name of `wengert.torch` into all patterns of `tests/helpers/torch_sharing.py`; those that
 PyTorch takes are kept, where they give tensors.
 """

@@ -17,7 +17,8 @@ import wengert.torch as torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from torch_sharing import LAYOUTS, TEXTS, laid, seen
 
-RECORDED: dict[str, Any] = json.loads(gzip.decompress((Path(__file__).parent / "data" / "sharing.json.gz").read_bytes()))
+DATA = Path(__file__).parent / "data" / "sharing.json.gz"
+RECORDED: dict[str, Any] = json.loads(gzip.decompress(DATA.read_bytes()))
 # Every so manieth call is asked every time, and all are where tests are slow.
 STEP = 6
 

@@ -25,7 +25,7 @@ def close(a, b, tol=1e-10) -> None:
     la, lb = wg.tree.leaves(a), wg.tree.leaves(b)
     assert len(la) == len(lb)
     for x, y in zip(la, lb, strict=True):
-        np.testing.assert_allclose(np.asarray(x._data), np.asarray(y._data), rtol=tol, atol=tol)
+        np.testing.assert_allclose(np.asarray(x._array), np.asarray(y._array), rtol=tol, atol=tol)
 
 
 def traced(fn, *args):

@@ -267,7 +267,7 @@ def programs(kinked: bool) -> st.SearchStrategy[Program]:
 
 
 def same(a: Any, b: Any, what: str, rtol: float = 1e-9) -> None:
-    a, b = (np.asarray(t._data if isinstance(t, Tensor) else t) for t in (a, b))
+    a, b = (np.asarray(t._array if isinstance(t, Tensor) else t) for t in (a, b))
     assert (a.shape, a.dtype) == (b.shape, b.dtype), what
     # Where values grow large (products of products), so do differences of rounding.
     scale = np.max(np.abs(b[np.isfinite(b)]), initial=1.0)

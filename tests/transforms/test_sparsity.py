@@ -53,7 +53,7 @@ def nonzeros(fn, x, tries=5, away=0.0):
         columns = []
         for unit in np.eye(x.size):
             tangents = push(wrap(unit.reshape(x.shape).astype(x.dtype)))
-            columns.append(np.concatenate([np.zeros(0), *(np.asarray(s._data).ravel() for s in tangents)]))
+            columns.append(np.concatenate([np.zeros(0), *(np.asarray(s._array).ravel() for s in tangents)]))
         # An infinite partial times the 0 of another element is NaN, and no dependence.
         matrix = np.nan_to_num(np.stack(columns, 1), nan=0.0)
         found = matrix != 0 if found is None else found | (matrix != 0)

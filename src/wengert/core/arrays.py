@@ -261,14 +261,14 @@ PRINTING: dict[str, Any] = {"threshold": 1000, "precision": 4}
 def format_tensor(x: Any) -> str:
     """Return the text `tensor([1., 2.], requires_grad=True)`; dtypes other than the defaults are named."""
     tail = []
-    if x._data is None:
+    if x._array is None:
         tail.append(f"shape={x.shape}")
         body = "<abstract>"
         tail.append(f"dtype={x.dtype}")
-    elif isinstance(x._data, Elsewhere) and x._data.place is None:
-        body = repr(x._data)
+    elif isinstance(x._array, Elsewhere) and x._array.place is None:
+        body = repr(x._array)
     else:
-        value = here(x._data, "repr()")
+        value = here(x._array, "repr()")
         shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
         body = np.array2string(shown, separator=", ", prefix="tensor(", **PRINTING)
         if value.size == 0:
@@ -278,8 +278,8 @@ def format_tensor(x: Any) -> str:
         known = (default_float(), default_int, default_complex())
         if x.dtype not in known and x.dtype.kind != "b" and not x.is_weak:
             tail.append(f"dtype={x.dtype}")
-        if isinstance(x._data, Elsewhere):
-            tail.append(f"device={x._data.place!r}")
+        if isinstance(x._array, Elsewhere):
+            tail.append(f"device={x._array.place!r}")
     if x.grad_fn is not None and x.requires_grad:
         tail.append(f"grad_fn={x.grad_fn}")
     elif x.requires_grad:

@@ -262,7 +262,7 @@ def spec_at(shape: Shape, dtype: DType, place: str) -> PlacedSpec:
 
 def place_of(x: Any) -> str:
     """Return the name of the device that a tensor's value is on; of an abstract one the processor's."""
-    data = x._data
+    data = x._array
     return CPU if type(data) is np.ndarray or data is None else getattr(data, "place", None) or CPU
 
 
@@ -274,16 +274,16 @@ def moved(data: Any, place: str) -> Any:
 
 def check_move(x: Any, place: str) -> None:
     """Raise where a tensor's value, or its gradient's, cannot go to a device: it is not in one place."""
-    if x._data is not None and isinstance(x._data, Elsewhere) and x._data.place is None and place != CPU:
-        x._data.refuse(f"to({place!r})")
+    if x._array is not None and isinstance(x._array, Elsewhere) and x._array.place is None and place != CPU:
+        x._array.refuse(f"to({place!r})")
     if x.grad is not None:
         check_move(x.grad, place)
 
 
 def move_(x: Any, place: str) -> None:
     """Move a tensor's value, and its gradient's, to a device; the object stays the one that others refer to."""
-    if x._data is not None and place_of(x) != place:
-        data = moved(x._data, place)
+    if x._array is not None and place_of(x) != place:
+        data = moved(x._array, place)
         leave(x)
         x._data, x._spec = data, data.spec if isinstance(data, Elsewhere) else spec_of(data.shape, data.dtype)
     if x.grad is not None:

@@ -52,17 +52,17 @@ class WeakTensor(Tensor):
     @property
     def spec(self) -> Spec:
         """The shape and dtype that the value has been computed in."""
-        if self._data is None:
+        if self._array is None:
             assert self.node is not None
             return self.node.spec
-        return spec_of(self._data.shape, self._data.dtype)
+        return spec_of(self._array.shape, self._array.dtype)
 
     def wide(self) -> Tensor:
         """Return the same value as a tensor of the dtype that it has been computed in."""
-        if self._data is None:
+        if self._array is None:
             assert self.node is not None
             return abstract(self.node)
-        out = wrap(self._data)
+        out = wrap(self._array)
         out.node = self.node
         return out
 
@@ -74,7 +74,7 @@ class WeakTensor(Tensor):
 
     def detach(self) -> Tensor:
         """Return the same value without history: gradients do not flow through it."""
-        return weak(super().detach() if self._data is None else wrap(self._data))
+        return weak(super().detach() if self._array is None else wrap(self._array))
 
     def __copy__(self) -> Tensor:
         return weak(self.wide())
@@ -90,7 +90,7 @@ class WeakTensor(Tensor):
 def weak(x: Tensor) -> WeakTensor:
     """Return a tensor of Python numbers' dtype as one that takes the dtype of its other operand."""
     out = new(WeakTensor)
-    out._data, out.node = x._data, x.node
+    out._data, out.node = x._array, x.node
     out._base = x._base if type(x._base) is tuple else None
     return out
 
@@ -117,7 +117,7 @@ def over_array(array: Any, cls: type[Tensor]) -> Tensor:
         return of_class(cls, asarray(array))  # type: ignore[no-any-return]
     array, own = np.asarray(array), NATIVE[array.dtype]
     out: Tensor = of_class(cls, wrap(array if array.dtype is own else array.view(own)))
-    borrow(out, out._data)
+    borrow(out, out._array)
     return out
 
 
@@ -167,7 +167,7 @@ class DataView(Tensor):
     _spec = property(lambda self: self.owner._spec)
     _base = property(lambda self: self.owner._base)
     _window = property(lambda self: self.owner._window)
-    node = property(lambda self: None if self.owner._data is not None else bind_detach(self.owner).node)
+    node = property(lambda self: None if self.owner._array is not None else bind_detach(self.owner).node)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make this a leaf, with the owner's present value."""
@@ -225,8 +225,8 @@ def replace(t: Tensor, value: Tensor) -> None:
 
     Raises TraceError where an abstract value would outlive its trace.
     """
-    if value._data is None:
-        if t._data is not None:
+    if value._array is None:
+        if t._array is not None:
             if not note_write(t, True):
                 leaf = " that requires gradients" if t.requires_grad else ""
                 refuse(
@@ -240,8 +240,8 @@ def replace(t: Tensor, value: Tensor) -> None:
         return
     note_write(t, False)
     leave(t)
-    node = leaf_node(t, value._data) if t.node is not None and t.node.op is LEAF else None
-    t._data, t.node = value._data, node
+    node = leaf_node(t, value._array) if t.node is not None and t.node.op is LEAF else None
+    t._data, t.node = value._array, node
     if not t.is_weak:
         t._spec = value.spec
 
@@ -252,7 +252,7 @@ def become(t: Tensor, value: Tensor) -> None:
     node = value.node
     if t.node is not None and t.node.op is LEAF:
         node = leaf_node(t, value.node)
-    if t._data is not None:
+    if t._array is not None:
         t._data = None
         if not t.is_weak:
             del t._spec
@@ -261,8 +261,8 @@ def become(t: Tensor, value: Tensor) -> None:
 
 def present(t: Tensor) -> Tensor:
     """Return the value of a tensor as another tensor, without its history as a leaf."""
-    if t._data is not None:
-        return like(t, wrap(t._data, t.spec))
+    if t._array is not None:
+        return like(t, wrap(t._array, t.spec))
     node = t.node
     assert node is not None
     return like(t, abstract(node.inputs[0] if node.op is LEAF else node))

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from .state.at_once import Call, at_once
+
 Array = np.ndarray[Any, Any]
 
 
@@ -154,6 +156,22 @@ def window_of(x: Any) -> Any:
     return x._window
 
 
+def viewed(x: Any) -> Any:
+    """Return the array that a view of `x` lies in, or that one taken of it shows while it is not written to."""
+    try:
+        return x._data
+    except AttributeError:
+        return x._array if x.writes_through is None else x._window
+
+
+def strides_of(x: Any) -> tuple[int, ...] | None:
+    """Return how a tensor of a namespace with views lies in memory, in elements; None where it lies in C order."""
+    window = window_of(x) if x.writes_through is not None else None
+    if type(window) is not np.ndarray or window.flags.c_contiguous:
+        return None
+    return tuple(step // window.itemsize for step in window.strides)
+
+
 # -- members
 
 
@@ -187,7 +205,10 @@ def enter(out: Any, x: Any) -> None:
     if s.memory is None:
         out._window = None
     else:
-        out._window = out._data
+        window = out._data
+        if not window.flags.writeable:  # as NumPy gives diagonals
+            window = laid_in(s, window.dtype, window.shape, window.strides, address(window) - address(s.whole))
+        out._window = window
         del out._data
     members = s.members
     members.append(weakref.ref(out))
@@ -259,7 +280,7 @@ def is_shared(x: Any) -> bool:
 def leave(x: Any) -> None:
     """Give a tensor its value as its own, in no storage; what shared memory with it does so no longer."""
     if storage_of(x) is not None:
-        data, x._window = x._data, None
+        data, x._window = x._array, None
         x._data, x._base = data, None
 
 
@@ -287,6 +308,7 @@ def is_given(s: Storage) -> bool:
 
 def read(x: Any) -> Any:
     """Return an array with the value of a member whose memory is the storage's alone, which may be kept."""
+    x = x.owner if x.is_name else x
     window, s = x._window, x._base.storage
     if s.memory is not None:
         size = window.nbytes
@@ -334,14 +356,14 @@ def own(s: Storage) -> None:
         if window is whole:
             laid.append((t, fresh))
         elif not window.size:
-            laid.append((t, window))
+            laid.append((t, np.empty(window.shape, window.dtype)))
         else:
             laid.append((t, np.ndarray(window.shape, window.dtype, flat, address(window) - start, window.strides)))
-    s.whole, s.memory, s.read = fresh, flat, 0
+    put, drop = object.__setattr__, object.__delattr__
+    calls: list[Call] = [(put, s, "whole", fresh), (put, s, "memory", flat), (put, s, "read", 0)]
     for t, window in laid:
-        if t._window is None:
-            del t._data
-        t._window = window
+        calls += [(put, t, "_window", window), (put, t, "_data", None), (drop, t, "_data")]
+    at_once(calls)()
 
 
 def alone(x: Any) -> Array:
@@ -350,6 +372,8 @@ def alone(x: Any) -> Array:
     base = x._base
     if base is None or type(base) is tuple:
         x._base = None
+        if not x._data.flags.c_contiguous and overlaps_itself(x._data):
+            x._data = np.array(x._data, order="C")  # a value of its own that was expanded
         base = share(x)
     s = base if type(base) is Storage else base.storage
     if s.memory is None:
@@ -397,8 +421,7 @@ def lend(x: Any) -> Array:
     lent: Array = np.asarray(_Holder(window))
     if s.given is not True:
         s.given = [*(s.given or ()), weakref.ref(lent)]
-    # The interface does not know every dtype of ours.
-    return lent if window.dtype.kind != "V" else lent.view(window.dtype)
+    return lent if lent.dtype == window.dtype else lent.view(window.dtype)  # which the interface has no name for
 
 
 class _Holder:
@@ -438,6 +461,18 @@ def laid_as(x: Array) -> tuple[int, ...]:
         found.append(following if n == 1 and not step else step)
         following = max(n, 1) * found[-1]
     return tuple(reversed(found))
+
+
+def overlaps_itself(x: Array) -> bool:
+    """Return whether elements may share bytes, as in what is expanded, or in windows one step apart."""
+    if type(x) is not np.ndarray:
+        return False
+    reach = x.itemsize
+    for step, n in sorted((abs(step), n) for n, step in zip(x.shape, x.strides) if n > 1):
+        if step < reach:
+            return x.size > 0
+        reach += step * (n - 1)
+    return False
 
 
 def bounds(x: Array) -> tuple[int, int]:

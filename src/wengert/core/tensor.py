@@ -25,7 +25,7 @@ from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float,
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
 from .state.refusals import is_for_looking, refuse
-from .storage import Storage, is_shared, join, laid, laid_in, place, read, storage_of, window_of
+from .storage import Storage, is_shared, join, laid, laid_in, place, read, storage_of, viewed, window_of
 
 Scalar = bool | int | float | complex
 
@@ -72,7 +72,7 @@ class Tensor(Methods):
     # In a namespace with views, what a tensor shares memory by: a `Storage` or a `Branch` of one. Elsewhere how a value
     # was taken from another tensor (see `taken_from`), or the storage of one that is written to part by part.
     _base: Any
-    _window: Any  # of a member of a storage that has its memory alone, the array in it
+    _window: Any  # the array of a member in memory that its storage has alone
 
     __array_priority__ = 1000.0
 
@@ -106,18 +106,18 @@ class Tensor(Methods):
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
-        held = made._value("a tensor of its own") if made._data is None else made._data
+        held = made._value("a tensor of its own") if made._array is None else made._array
         self._data, self._spec, self.node, self._base = held, made.spec, made.node, None
         if requires_grad:
             self.requires_grad_()
 
-    if not TYPE_CHECKING:  # what a type checker takes for any attribute
-
-        def __getattr__(self, name: str) -> Any:
-            # Only called for slots that are empty, and for names that a tensor has not.
-            if name == "_data":
-                return read(self)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    @property
+    def _array(self) -> Any:
+        """The array, which may be kept: no write changes it. None for an abstract tensor."""
+        try:
+            return self._data
+        except AttributeError:
+            return read(self)
 
     # -- what it is
 
@@ -181,7 +181,7 @@ class Tensor(Methods):
     @property
     def is_abstract(self) -> bool:
         """True where the tensor has a shape and a dtype but no value (while a function is being traced)."""
-        return self._data is None
+        return window_of(self) is None
 
     # -- its value
 
@@ -204,7 +204,7 @@ class Tensor(Methods):
         return view
 
     def _value(self, what: str) -> Any:
-        if self._data is None:
+        if self._array is None:
             capture = get_capture()
             if capture is not None:
                 capture.refuse(self, what)
@@ -215,11 +215,11 @@ class Tensor(Methods):
                 "between computations, wg.while_loop for a loop that ends on a value.",
                 self,
             )
-        return here(self._data, what)
+        return here(self._array, what)
 
     def _decided(self, what: str) -> Any:
         """Return the value for a decision of the program; a compiler's trace notes it."""
-        if self._data is None:
+        if self._array is None:
             capture = get_capture()
             if capture is not None:
                 return capture.decide(self, what)
@@ -231,9 +231,9 @@ class Tensor(Methods):
         A compiler's trace begins anew with what was found outside of the function as a constant, where it depends on
         nothing else.
         """
-        if self._data is None and (capture := get_capture()) is not None:
+        if self._array is None and (capture := get_capture()) is not None:
             capture.fix(self, what)
-        return here(self._data, what)
+        return here(self._array, what)
 
     @property
     def _carries_gradients(self) -> bool:
@@ -327,7 +327,7 @@ class Tensor(Methods):
     def _scalar(self, what: str) -> Any:
         if what != "int()":  # which is constant but for its steps
             refuse_cut(self, what)
-        if self._data is not None and self.size == 1:
+        if self._array is not None and self.size == 1:
             return self._value(what).item()
         return self.item() if self.size != 1 else np.asarray(self._decided(what)).item()
 
@@ -389,7 +389,7 @@ class Tensor(Methods):
             if node is not None and node.requires_grad:
                 if type(node.saved) is Hooked and node.saved.hooks:
                     _hooks_of_frozen[id(self)] = node.saved.saved, node.saved.hooks
-                self.node = node.inputs[0] if self._data is None else None
+                self.node = node.inputs[0] if self._array is None else None
         elif node is None or not node.requires_grad:
             if category(self.dtype) < 2:
                 fail(
@@ -398,7 +398,7 @@ class Tensor(Methods):
                     "Only floating and complex tensors have derivatives: "
                     "x.astype(wg.float32), or write the numbers with a decimal point.",
                 )
-            self.node = leaf_node(self, node if self._data is None else self._data)
+            self.node = leaf_node(self, node if self._array is None else self._array)
             owner, hooks = _hooks_of_frozen.pop(id(self), (None, None))
             if owner is not None and owner() is self:
                 self.node.saved = Hooked(self.node.saved, hooks)
@@ -506,12 +506,12 @@ class Tensor(Methods):
     # -- showing, copying
 
     def __repr__(self) -> str:
-        if self._data is None and (capture := get_capture()) is not None and not is_for_looking(2):
+        if self._array is None and (capture := get_capture()) is not None and not is_for_looking(2):
             capture.refuse(self, "showing a tensor")
         return format_tensor(self)
 
     def __str__(self) -> str:
-        if self._data is None and (capture := get_capture()) is not None:
+        if self._array is None and (capture := get_capture()) is not None:
             capture.refuse(self, "showing a tensor")
         return format_tensor(self)
 
@@ -530,19 +530,19 @@ class Tensor(Methods):
         return _rebuild, (type(self), value, self.requires_grad, self.grad, *({place_of(self)} - {CPU}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        is_apart = isinstance(self._data, Elsewhere) and self._data.place is None  # then it is copied by parts
-        value = self._data if is_apart or not self.is_leaf else self._value("deepcopy()")
+        is_apart = isinstance(self._array, Elsewhere) and self._array.place is None  # then it is copied by parts
+        value = self._array if is_apart or not self.is_leaf else self._value("deepcopy()")
         _, (cls, value, requires_grad, grad, *place) = self._reduced(value)
         copied = grad.__deepcopy__(memo) if grad is not None else None
-        if _is_member(self):
-            s = storage_of(self)
+        s = storage_of(self)
+        if s is not None and _is_member(self):
             memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
             return out
         memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)
         return out
 
     def __copy__(self) -> Tensor:
-        out = like(self, wrap(self._data, self._spec)) if self._data is not None else abstract_like(self)
+        out = like(self, wrap(self._array, self._spec)) if self._array is not None else abstract_like(self)
         out.node = self.node
         return out
 
@@ -590,7 +590,7 @@ def _note_leak(x: Tensor, what: str) -> None:
     """Tell whoever observes this thread that a tensor's value is about to leave the graph, or to be another."""
     seen = observer()
     if seen is not None:
-        seen.leak(what, x._data, x.node)
+        seen.leak(what, x._array, x.node)
 
 
 # -- values that were taken from tensors
@@ -601,7 +601,7 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
     """Return the entry `_base` of a value that is taken from `x` at a place, where writes do not reach `x`."""
-    x = x.owner if x.is_name else x
+    x = x.owner if x.is_name else x  # type: ignore[attr-defined]
     before = x._base
     return (weakref.ref(x), code, offset, before if type(before) is tuple else None)
 
@@ -613,11 +613,6 @@ def take(out: Tensor, x: Tensor, code: CodeType | None, offset: int) -> Tensor:
     else:
         join(out, x)
     return out
-
-
-def viewed(x: Tensor) -> Any:
-    """Return the array that a view of `x` lies in, or that one taken of it shows while it is not written to."""
-    return x._data if x.writes_through is None else window_of(x)
 
 
 def taken_from(x: Tensor) -> Base | None:
@@ -732,7 +727,7 @@ def _rebuild(
 ) -> Tensor:
     made = wrap(value if place is None else moved(value, device_name(place)))
     out = new(cls)
-    out._data, out._spec = made._data, made._spec
+    out._data, out._spec = made._array, made._spec
     out.node = out._base = None
     if requires_grad:
         out.requires_grad_()
@@ -877,8 +872,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if want is None or want == given.dtype:
             if not copy:
                 return given
-            is_there = isinstance(given._data, Elsewhere) and not given.requires_grad
-            copied: Tensor = like(given, wrap(given._data.copy())) if is_there else _table("copy")(given)
+            is_there = isinstance(given._array, Elsewhere) and not given.requires_grad
+            copied: Tensor = like(given, wrap(given._array.copy())) if is_there else _table("copy")(given)
             return copied
         if copy is False:
             raise ValueError(f"a copy is needed to convert {given.dtype} to {want}")

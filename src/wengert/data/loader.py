@@ -28,7 +28,7 @@ def batches(
     >>> [x.tolist() for (x,) in wg.data.batches(np.arange(5), size=2)]
     [[0, 1], [2, 3], [4]]
     """
-    columns = [np.asarray(a._data if isinstance(a, Tensor) else a) for a in arrays]
+    columns = [np.asarray(a._array if isinstance(a, Tensor) else a) for a in arrays]
     lengths = {len(c) for c in columns}
     if len(lengths) > 1:
         fail(ShapeError, f"arrays of different lengths: {', '.join(str(c.shape) for c in columns)}")

@@ -211,7 +211,7 @@ class Program:
         engine = engines[name].here()
         names = [graph.names[n] for n in graph.inputs]
         leaves = [of_tensor(x) for i, x in enumerate(tree.leaves(args)) if i not in graph.static]
-        leaves = [x._data if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]
+        leaves = [x._array if isinstance(x, Tensor) else x if isinstance(x, Sharded) else np.asarray(x) for x in leaves]
         given = [(n, x) for n, x in zip(names, leaves, strict=True) if not isinstance(x, Sharded)]
         with one_thread():
             engine.check([name for name, _ in given], [x for _, x in given])

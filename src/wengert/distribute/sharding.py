@@ -82,7 +82,7 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
         fail(GraphError, f"shard: {unused[0]!r} fits no parameter", f"The parameters are {names}.")
     # What may raise comes before anything changes.
     made = [
-        (held, _split(held._data, spec, mesh, name if held is tensor else f"the gradient of {name}"))
+        (held, _split(held._array, spec, mesh, name if held is tensor else f"the gradient of {name}"))
         for tensor, name, spec, _ in chosen
         for held in (tensor, tensor.grad)
         if held is not None
@@ -99,7 +99,7 @@ def shard(module: Module, mesh: Mesh, rules: Mapping[str, Any] | None = None, *,
 
 def _split(data: Any, spec: PartitionSpec, mesh: Mesh, name: str) -> Any:
     """Return a value in the parts of a placement; whole where there is nothing to split."""
-    value = data.whole()._data if isinstance(data, Sharded) else data
+    value = data.whole()._array if isinstance(data, Sharded) else data
     if not spec.names:
         return value
     return in_parts(value, placement_of(spec, spec_of(value.shape, value.dtype), mesh, name), mesh, name)

@@ -20,6 +20,7 @@ from ..execute.engines import XLA, named
 from ..execute.engines import Engine as Chosen
 from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.outside import Outside
+from ..execute.jit.capture.results import Source, output_of
 from ..execute.jit.compiled import Lowered
 from ..execute.jit.executor import CompileGraph, Executor, executor
 from ..execute.jit.executor import on_xla as on_one_device
@@ -27,7 +28,7 @@ from ..execute.jit.jit import Jit
 from ..execute.jit.options import Options, nbytes_of
 from ..execute.jit.program import Path
 from ..execute.jit.signature import Call
-from ..execute.jit.tracing import Argument, Source, Traced, output_of
+from ..execute.jit.tracing import Argument, Traced
 from ..execute.native.budget.within import Limit
 from ..execute.native.run.runtime import Commit
 from ..execute.native.run.spilling import folder_of
@@ -311,7 +312,7 @@ class StepOnMesh(Jit):
         found = self.placed(cell.tensor)
         if found is not None:
             return found
-        data = cell.tensor._data
+        data = cell.tensor._array
         if isinstance(data, Sharded):  # a value that was given to it in parts
             return spec_of_placement(data.placement, data.mesh), None
         return None, None

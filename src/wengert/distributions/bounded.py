@@ -48,7 +48,10 @@ class ContinuousBernoulli(Trials):
         p, far, cut = self._parts()
         exact = wg.log(wg.abs(wg.log1p(-cut) - wg.log(cut))) - wg.log(wg.abs(1.0 - 2.0 * cut))
         square = (p - 0.5) ** 2
-        return wg.where(far, exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * square) * square)
+        series = (
+            4.0 / 3.0 + (104.0 / 45.0 + (16064.0 / 2835.0 + 227264.0 / 14175.0 * square) * square) * square
+        ) * square
+        return wg.where(far, exact, math.log(2.0) + series)
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)

@@ -9,6 +9,8 @@ import wengert as wg
 
 from ..core.spec import Shape
 from ..core.tensor import Tensor
+from ..ops.neural.activations import logistic_density_op
+from ..ops.special.quotients import expm1_over_op, log1p_over_op
 from . import constraints
 from .distribution import ByQuantile, Distribution, inside, log1p_square, outside_is_impossible
 
@@ -354,8 +356,8 @@ class Logistic(_LocationScale):
     """
 
     def log_prob(self, value: Any) -> Tensor:
-        z = wg.abs(self._standard(value))
-        return -z - 2.0 * wg.nn.functional.softplus(-z) - wg.log(self.scale)
+        density: Tensor = logistic_density_op.front(self._standard(value))
+        return density - wg.log(self.scale)
 
     def cdf(self, value: Any) -> Tensor:
         return wg.sigmoid(self._standard(value))
@@ -584,8 +586,7 @@ class GeneralizedPareto(ByQuantile):
         z = (value - self.loc) / self.scale
         support = (z >= 0.0) & (k * z >= -1.0)
         z = inside(support, z, 0.0)
-        curved = k != 0.0
-        return wg.where(curved, wg.log1p(k * z) / wg.where(curved, k, 1.0), z), support
+        return log1p_over_op.front(z, k), support
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
@@ -608,10 +609,9 @@ class GeneralizedPareto(ByQuantile):
         return wg.log(GeneralizedPareto.cdf(self, value))
 
     def icdf(self, p: Any) -> Tensor:
-        k = self.concentration
-        curved = k != 0.0
         level = -wg.log1p(-_probability(self._value(p)))
-        return self.loc + self.scale * wg.where(curved, wg.expm1(k * level) / wg.where(curved, k, 1.0), level)
+        away: Tensor = expm1_over_op.front(level, self.concentration)
+        return self.loc + self.scale * away
 
     def entropy(self) -> Tensor:
         return wg.log(self.scale) + self.concentration + 1.0

@@ -181,7 +181,7 @@ class Binomial(Trials):
         if self.total_count.is_abstract:
             what = "Binomial: the entropy is a sum over counts, and total_count has no value while tracing"
             refuse(what, x=self.total_count)
-        top = int(np.asarray(self.total_count._data, float).max(initial=0.0))
+        top = int(np.asarray(self.total_count._array, float).max(initial=0.0))
         counts = self._listed(wg.arange(top + 1, dtype=self.dtype), True)
         possible = counts <= self.total_count
         log_p = Binomial.log_prob(self, inside(possible, counts, 0.0))
@@ -207,9 +207,9 @@ class Binomial(Trials):
         Raises AbsentError where the batch has several, or it is not known yet.
         """
         counts = self.total_count
-        if counts.is_abstract or bool((np.asarray(counts._data) != np.asarray(counts._data).max(initial=0)).any()):
+        if counts.is_abstract or bool((np.asarray(counts._array) != np.asarray(counts._array).max(initial=0)).any()):
             self._lacks("list of its outcomes for several total_count")
-        return self._listed(wg.arange(1 + int(np.asarray(counts._data).max(initial=0)), dtype=self.dtype), expand)
+        return self._listed(wg.arange(1 + int(np.asarray(counts._array).max(initial=0)), dtype=self.dtype), expand)
 
 
 class Geometric(Trials):

@@ -208,7 +208,7 @@ class Distribution:
     @staticmethod
     def _holds(ok: Any) -> bool:
         """Return whether a mask is true everywhere; what has no values while tracing is taken to be."""
-        return bool(ok.is_abstract or ok._data.all())
+        return bool(ok.is_abstract or ok._array.all())
 
     def _check(self, ok: Any, what: str) -> None:
         """Fail unless a mask holds everywhere."""

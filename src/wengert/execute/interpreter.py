@@ -42,7 +42,7 @@ def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
     if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in feeds):
         outputs = replay(graph, feeds)
     else:
-        outputs = [wrap(v) for v in run(graph, [t._data for t in feeds])]
+        outputs = [wrap(v) for v in run(graph, [t._array for t in feeds])]
     return nest_outputs(graph, outputs)
 
 

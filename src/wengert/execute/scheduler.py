@@ -114,7 +114,7 @@ def run_parallel(graph: Graph, inputs: Any = (), workers: int = 2, trace: bool =
     for t in tensors:
         t._value("graph.run")
     # While it is observed there is one worker, which tells of what it does in the order of the graph.
-    run = _Run(graph, [t._data for t in tensors], workers if observer() is None else 1)
+    run = _Run(graph, [t._array for t in tensors], workers if observer() is None else 1)
     values = run.finish()
     outputs = nest_outputs(graph, [wrap(np.asarray(v)) for v in values])
     return (outputs, run.trace()) if trace else outputs

@@ -163,8 +163,8 @@ class Function:
             _feed(x, given, sizes, label)
             for x, given, label in zip(self.inputs, self._given(args, named), self._labels, strict=True)
         ]
-        values = [f._data for f in feeds]
-        values += [self.graph.bound[n]._data for n in self.graph.inputs[len(self.inputs) :]]
+        values = [f._array for f in feeds]
+        values += [self.graph.bound[n]._array for n in self.graph.inputs[len(self.inputs) :]]
         found = [wrap(np.asarray(v)) for v in run(self.graph_for(sizes), values)]
         for x, fed in zip(self.inputs, feeds, strict=True):
             if isinstance(x, Placeholder) and any(t is x for t in self._targets):

@@ -218,7 +218,7 @@ def memory(loss: Tensor | Graph | Inspected, *, inputs: Sequence[Any] | None = N
         values = _of_graph(loss, inputs)
         roots = [values[n] for n in loss.outputs]
     elif isinstance(loss, Tensor):
-        if loss._data is None:
+        if loss._array is None:
             fail(GraphError, f"{_WHAT} of an abstract tensor, {loss.spec}", "Ask about the graph.")
         roots = [loss]
     else:
@@ -354,7 +354,7 @@ def _revived(roots: Sequence[Node]) -> Iterator[list[Any]]:
             before.append((node, node.saved))
             node.saved = weakref.ref(tensors[-1])
     try:
-        yield [t._data for t in tensors]
+        yield [t._array for t in tensors]
     finally:
         for node, saved in before:
             node.saved = saved

@@ -170,12 +170,12 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
         returned = tensors_of(result)
         _differentiate([t for t in returned if t.node is not None and t.requires_grad and not is_freed(t.node)])
     wanted = {t.node for _, t in given.tensors if t.node is not None}
-    return _Trace(seen, given.name_of, wanted).answer([t._data for t in returned] if returned else None)
+    return _Trace(seen, given.name_of, wanted).answer([t._array for t in returned] if returned else None)
 
 
 def _of_tensor(loss: Tensor) -> Nonfinite:
-    if loss.node is None or loss._data is None:
-        if loss._data is not None and first_bad(loss._data) is None:
+    if loss.node is None or loss._array is None:
+        if loss._array is not None and first_bad(loss._array) is None:
             return Nonfinite(False)
         fail(
             GradientError,
@@ -196,7 +196,7 @@ def _of_tensor(loss: Tensor) -> Nonfinite:
     seen.count += len(steps)
     seen.steps = [*steps, *seen.steps]
     trace = _Trace(seen, lambda array: "", set())
-    own = next((s.out for s in reversed(steps) if s.node is loss.node), loss._data)
+    own = next((s.out for s in reversed(steps) if s.node is loss.node), loss._array)
     return trace.answer([own])
 
 

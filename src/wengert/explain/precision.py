@@ -285,7 +285,7 @@ def _analysed(out: Tensor) -> Precision:
         losses = [_loss(step, adjoints.get(step.node), wide) for step in steps]  # type: ignore[arg-type]
         shadow = _shadow(steps, wide)
         exact = float(np.sum(shadow[root], dtype=wide))
-        value = np.sum(np.asarray(_widened(out._data, wide)), dtype=wide)
+        value = np.sum(np.asarray(_widened(out._array, wide)), dtype=wide)
         error = float(value - np.sum(shadow[root], dtype=wide))
     total = sum(abs(e[0]) for e in losses)
     nodes = [

@@ -78,8 +78,8 @@ class Activations:
             for name, module in self.modules:
 
                 def hook(_: Any, args: Any, out: Any, name: str = name) -> None:
-                    if isinstance(out, Tensor) and out._data is not None and out.dtype.kind == "f":
-                        found[name] = distribution(out._data)
+                    if isinstance(out, Tensor) and out._array is not None and out.dtype.kind == "f":
+                        found[name] = distribution(out._array)
 
                 handle = module.register_forward_hook(hook)
                 stack.callback(handle.remove)

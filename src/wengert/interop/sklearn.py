@@ -725,12 +725,12 @@ class Regressor(RegressorMixin, _Network):  # type: ignore[misc]
         y: (samples,) or (samples, targets), numbers.
         sample_weight: (samples,), at least 0; a weight of 2 is a sample twice, of 0 is none.
         """
-        x, targets = self._data(X, y, reset=not (self.warm_start and hasattr(self, "_training")))
+        x, targets = self._array(X, y, reset=not (self.warm_start and hasattr(self, "_training")))
         return self._fit(x, targets, self._weights(x, sample_weight), self._count(), None)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Make one pass over a chunk of data. Returns the estimator. Weights count as they are."""
-        x, targets = self._data(X, y, reset=not hasattr(self, "_training"))
+        x, targets = self._array(X, y, reset=not hasattr(self, "_training"))
         return self._pass_over(x, targets, self._weights(x, sample_weight), self._count())
 
     def predict(self, X: Any) -> Array:

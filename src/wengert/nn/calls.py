@@ -249,7 +249,7 @@ def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
     attributes = [dict(m.__dict__) for m in modules]
     registries = [[dict(m.__dict__[kind]) for kind in _REGISTRIES] for m in modules]
     tensors = {id(t): t for a in attributes for t in a.values() if isinstance(t, Tensor)}
-    values = [(t, t._data, t.spec, t.node) for t in tensors.values()]
+    values = [(t, t._array, t.spec, t.node) for t in tensors.values()]
     found = [g for a in attributes for g in a.values() if isinstance(g, Generator)]
     generators = [(g, g.get_state()) for g in {id(g): g for g in (default_generator, *found)}.values()]
     try:

@@ -42,6 +42,10 @@ globals().update(_FUNCTIONS | _JOINED)
 _MODULES = frozenset({"fft", "linalg", "random"})
 
 
+# Devices, dtypes and defaults, as the array API asks for them, are NumPy's.
+__array_namespace_info__ = _numpy.__array_namespace_info__
+
+
 def __getattr__(name: str) -> _Any:
     """Submodules, and what Wengert has no function for: NumPy's own dtypes, constants and functions."""
     if name in _MODULES:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.standins import over_array
 from ..core.tensor import Tensor
 from .namespace import as_tensors, holds_tensors, joined, ours
-from .ndarray import FUNCTIONS
+from .ndarray import FUNCTIONS, ndarray
 
 
 def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0) -> Any:
@@ -39,18 +40,28 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: An
     return found
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None) -> Any:
+def _check_device(device: Any) -> None:
+    if device not in (None, "cpu"):
+        raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None) -> Any:
     """Return :func:`array` of what is given, a tensor as it is where nothing has to change.
+
+    A NumPy array is the memory of the tensor, where it is writeable: writes to either are seen by both.
 
     >>> import wengert.numpy as np
     >>> x = np.asarray([1, 2])
     >>> np.asarray(x) is x
     True
     """
+    _check_device(device)
+    if type(a) is np.ndarray and not copy and (dtype is None or np.dtype(dtype) == a.dtype) and a.dtype.kind in "biufc":
+        return over_array(a, ndarray)
     return array(a, dtype, copy=copy)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
     """Return a tensor of a shape filled with a number, or with what broadcasts to it; gradients flow to a tensor.
 
     >>> import wengert as wg
@@ -58,6 +69,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> An
     >>> wg.grad(lambda x: np.sum(np.full(3, x)))(np.array(2.0))
     tensor(3., dtype=float64)
     """
+    _check_device(device)
     if not holds_tensors(fill_value):
         return as_tensors(np.full(shape, fill_value, dtype))
     return as_tensors(np.broadcast_to(array(fill_value, dtype), shape)).clone()

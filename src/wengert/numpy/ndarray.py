@@ -7,6 +7,7 @@ mean what they mean in NumPy.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,10 @@ class ndarray(Tensor, metaclass=_Arrays):
     def __init__(self, shape: Any, dtype: Any = float) -> None:
         super().__init__(np.zeros(shape, dtype))
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        super().__array_namespace__(api_version=api_version)  # which refuses an unknown version
+        return sys.modules["wengert.numpy"]
+
     @property
     def flat(self) -> Any:
         """All elements in C order, a view of one axis."""
@@ -116,7 +121,7 @@ class ndarray(Tensor, metaclass=_Arrays):
         wanted = np.dtype(dtype)  # `float` is float64 here
         if not np.can_cast(self.dtype, wanted, casting):
             raise TypeError(f"cannot cast from {self.dtype} to {wanted} according to the rule {casting!r}")
-        return super().astype(wanted, copy=copy)
+        return self.clone() if copy and wanted == self.dtype else super().astype(wanted, copy=copy)
 
     def copy(self, order: str = "C") -> Any:
         """Return a copy through which gradients flow."""

@@ -12,7 +12,7 @@ from .pointwise import arithmetic, complex_views, gradient_helpers, logic, selec
 from .random import functions as _random_functions  # noqa: F401
 from .random import rejection  # noqa: F401
 from .reduce import cumulative, extremes, moments, norms, sums, truth  # noqa: F401
-from .special import gamma, incomplete_beta, incomplete_gamma, normal, zeta  # noqa: F401
+from .special import bessel, gamma, incomplete_beta, incomplete_gamma, normal, quotients, zeta  # noqa: F401
 from .structure import assemble, axes, creation, diagonals, dtypes, extend, shapes  # noqa: F401
 
 __all__ = ["elementwise", "reduction"]

@@ -103,7 +103,7 @@ class _In8Bits(Adam):
     def _opened(self, state: State, names: tuple[str, ...]) -> State:
         with no_grad():
             return {
-                name: np.array(dequantized(wrap(state[name]), wrap(state[name + _SCALE]), _is_signed(name))._data)
+                name: np.array(dequantized(wrap(state[name]), wrap(state[name + _SCALE]), _is_signed(name))._array)
                 if name + _SCALE in names
                 else state[name]
                 for name in _AVERAGES
@@ -115,7 +115,7 @@ class _In8Bits(Adam):
         with no_grad():
             for name in (n for n in buffers if n not in plain):
                 codes, scale = quantized(wrap(np.asarray(buffers[name])), _is_signed(name))
-                state[name], state[name + _SCALE] = np.array(codes._data), np.array(scale._data)
+                state[name], state[name + _SCALE] = np.array(codes._array), np.array(scale._array)
 
     def _opened_in_trace(self, state: State, names: tuple[str, ...], dtype: DType) -> State:
         if not any(name.endswith(_SCALE) for name in names):

@@ -224,7 +224,7 @@ class Optimizer:
                 grad = p.grad
                 if grad is None:
                     continue
-                if grad._data is None or p._data is None:
+                if grad._array is None or p._array is None:
                     with no_grad():
                         self._trace_one(p, -grad if group.get("maximize", False) else grad, options)
                 else:
@@ -275,9 +275,9 @@ class Optimizer:
         found: list[tuple[Tensor, Array, Array, Array, float, float]] = []
 
         def step_one(p: Tensor, grad: Array, group: Group) -> None:
-            before, start = p._data, perf_counter()
+            before, start = p._array, perf_counter()
             self._step_one(p, grad, group)
-            found.append((p, before, grad, p._data, start, perf_counter()))
+            found.append((p, before, grad, p._array, start, perf_counter()))
 
         seen.quiet += 1
         try:
@@ -373,8 +373,8 @@ class Optimizer:
             return np.asarray(self._initial(name, group), self._dtype(name, p))
         number, dtype, shape = self._initial(name, group), self._dtype(name, p), self._shape(name, p)
         first = complex(number, number) if dtype.kind == "c" else number
-        if isinstance(p._data, Elsewhere) and shape == p.shape:
-            return p._data.full(first, dtype)
+        if isinstance(p._array, Elsewhere) and shape == p.shape:
+            return p._array.full(first, dtype)
         return np.full(shape, first, dtype)
 
     # -- in a trace
@@ -592,7 +592,7 @@ class Optimizer:
             if key == "step":
                 made[key] = int(value)
                 continue
-            found = value._data if isinstance(value, Tensor) else value
+            found = value._array if isinstance(value, Tensor) else value
             array: Any = found.copy() if isinstance(found, Elsewhere) else np.array(found)
             dtype = self._dtype(key, p)
             if array.shape != self._shape(key, p):
@@ -601,8 +601,8 @@ class Optimizer:
             if array.dtype != dtype:
                 array = array.cast(dtype) if isinstance(array, Elsewhere) else array.astype(dtype)
             made[key] = array
-            if isinstance(p._data, Elsewhere) and not isinstance(array, Elsewhere) and array.shape == p.shape:
-                made[key] = p._data.taken(made[key])
+            if isinstance(p._array, Elsewhere) and not isinstance(array, Elsewhere) and array.shape == p.shape:
+                made[key] = p._array.taken(made[key])
         made.setdefault("step", 0)
         return made
 
@@ -626,8 +626,8 @@ def _saved(value: Any) -> Any:
 
 def value_of(x: Tensor) -> Array:
     """Return the array of a parameter or a gradient for a step outside of compiled functions, which needs one here."""
-    if isinstance(x._data, Elsewhere):
-        x._data.refuse("an optimiser's step")
+    if isinstance(x._array, Elsewhere):
+        x._array.refuse("an optimiser's step")
     return np.asarray(x._value("an optimiser's step"))
 
 
@@ -691,7 +691,7 @@ def _array(grad: Tensor, p: Tensor) -> Array:
 
 # References to an array that only its tensor holds, counted as `is_sole_owner` counts them.
 _PROBE = wrap(np.zeros(1))
-_SOLE = sys.getrefcount(_PROBE._data)
+_SOLE = sys.getrefcount(_PROBE._array)
 # Without the global lock another thread's references may come between the count and the writing.
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -701,14 +701,10 @@ def is_sole_owner(p: Tensor) -> bool:
 
     Views, saved values of a graph and arrays that share the memory all refer to the array that owns it.
     """
-    return (
-        _COUNTS_ARE_EXACT
-        and sys.getrefcount(p._data) == _SOLE
-        and isinstance(p._data, np.ndarray)
-        and p._data.base is None
-        and p._data.flags.carray
-        and p._data.flags.owndata
-    )
+    if not _COUNTS_ARE_EXACT or sys.getrefcount(p._array) != _SOLE:
+        return False
+    data = p._array
+    return isinstance(data, np.ndarray) and data.base is None and data.flags.carray and data.flags.owndata
 
 
 def working_dtype(dtype: DType) -> DType:

@@ -26,7 +26,7 @@ def freeze(graph: Graph) -> Graph:
     """
     if not graph.bound:
         return graph
-    replace: dict[Node, Node] = {n: constant_node(np.array(t._data)) for n, t in graph.bound.items()}
+    replace: dict[Node, Node] = {n: constant_node(np.array(t._array)) for n, t in graph.bound.items()}
     for node in graph.nodes:
         moved = moved_onto(node, replace)
         if moved is not node:

@@ -92,7 +92,7 @@ def loop(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) ->
 
 def known(x: Tensor, kind: Any) -> Any:
     """Return a scalar as a Python value."""
-    return kind(x._data)
+    return kind(x._array)
 
 
 # -- pytrees as vectors

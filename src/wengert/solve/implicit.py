@@ -87,8 +87,8 @@ def _op(rules: Rules) -> CustomOp:
         outs = body(*(value_of(t) for t in tensors))
         if not any(map(is_tracked, tensors)):
             return outs
-        data: Any = tuple(o._data for o in outs)
-        saved = kept_values(op, tuple(map(is_tracked, tensors)), [t._data for t in tensors], data)
+        data: Any = tuple(o._array for o in outs)
+        saved = kept_values(op, tuple(map(is_tracked, tensors)), [t._array for t in tensors], data)
         return tuple(record(op, tensors, outs, saved))
 
     op = CustomOp(rules.name, 4, body, Joint(pulled, push=pushed), front)
@@ -100,7 +100,7 @@ def _op(rules: Rules) -> CustomOp:
 def _array(t: Tensor, name: str) -> Any:
     if t.is_abstract:
         fail(GradientError, f"{name}: a derivative that is not linear in the cotangent")
-    return t._data
+    return t._array
 
 
 def _checked(rules: Rules, found: Solved) -> Solved:
@@ -112,13 +112,13 @@ def _checked(rules: Rules, found: Solved) -> Solved:
         x = found.solution
         shape = (*good.shape, *(1,) * (x.ndim - good.ndim))
         return found._replace(solution=where(good.reshape(shape), x, np.asarray(np.nan, x.dtype)))
-    done = good._data
+    done = good._array
     if not done.all():
         which = "" if done.ndim == 0 else f" for {int((~done).sum())} of {done.size} examples"
         fail(
             ConvergenceError,
-            f"{rules.name} did not converge{which}: residual {np.max(found.residual._data):.3g} "
-            f"after {int(np.max(found.steps._data))} steps",
+            f"{rules.name} did not converge{which}: residual {np.max(found.residual._array):.3g} "
+            f"after {int(np.max(found.steps._array))} steps",
             "Start nearer, allow more steps (max_steps=), a larger residual (tol=), or take another method; "
             "error=False returns what was found.",
         )

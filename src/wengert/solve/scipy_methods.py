@@ -56,9 +56,9 @@ def scalar_root(f: Callable[[Tensor], Tensor], start: Sequence[Tensor], tol: flo
     dtype = start[0].dtype
 
     def value(x: float) -> float:
-        return float(f(wrap(np.asarray([x], dtype)))._data[0])
+        return float(f(wrap(np.asarray([x], dtype)))._array[0])
 
-    low, high = (float(e._data[0]) for e in start[1:])
+    low, high = (float(e._array[0]) for e in start[1:])
     if value(low) * value(high) > 0:
         x, good, steps = 0.5 * (low + high), False, 0
     else:
@@ -80,10 +80,10 @@ def scipy_root(f: Callable[[Tensor], Tensor], v: Tensor, method: str, tol: float
     else:
         options["fatol"] = tol
     found = optimize().root(
-        lambda x: np.asarray(f(wrap(x.astype(v.dtype)))._data, np.float64),
-        np.asarray(v._data, np.float64),
+        lambda x: np.asarray(f(wrap(x.astype(v.dtype)))._array, np.float64),
+        np.asarray(v._array, np.float64),
         method=method,
-        jac=(lambda x: np.asarray(jacobian(f)(wrap(x.astype(v.dtype)))._data, np.float64))
+        jac=(lambda x: np.asarray(jacobian(f)(wrap(x.astype(v.dtype)))._array, np.float64))
         if method in _WITH_JACOBIAN
         else None,
         tol=tol,
@@ -98,12 +98,12 @@ def scipy_root(f: Callable[[Tensor], Tensor], v: Tensor, method: str, tol: float
 
 def _relative(f: Callable[[Tensor], Tensor], x: Tensor, tol: float) -> Tensor:
     """Return whether Newton's step is within the tolerance of the unknowns."""
-    matrix, value = jacobian(f)(x)._data, f(x)._data
+    matrix, value = jacobian(f)(x)._array, f(x)._array
     try:
         step = np.linalg.solve(matrix, value)
     except np.linalg.LinAlgError:
         return wrap(np.asarray(False))
-    return wrap(np.asarray(np.max(abs(step), initial=0) <= tol * np.max(abs(x._data), initial=0)))
+    return wrap(np.asarray(np.max(abs(step), initial=0) <= tol * np.max(abs(x._array), initial=0)))
 
 
 def scipy_minimize(
@@ -117,17 +117,17 @@ def scipy_minimize(
 
     def both(x: Any) -> tuple[float, Any]:
         value, slope = value_and_grad(f)(at(x))
-        return float(value._data), np.asarray(slope._data, np.float64)
+        return float(value._array), np.asarray(slope._array, np.float64)
 
     def value(x: Any) -> float:
         with no_grad():
-            return float(f(at(x))._data)
+            return float(f(at(x))._array)
 
     extra: dict[str, Any] = {}
     if method not in _NO_GRADIENT:
         extra["jac"] = True
     if method in _HESSIAN:
-        extra["hessp"] = lambda x, t: np.asarray(hvp(f, (at(x),), (at(t),))._data, np.float64)
+        extra["hessp"] = lambda x, t: np.asarray(hvp(f, (at(x),), (at(t),))._array, np.float64)
     options: dict[str, Any] = {"maxiter": max_steps}
     if method in ("CG", "BFGS", "L-BFGS-B", "TNC", "trust-ncg", "trust-krylov", "trust-constr"):
         options["gtol"] = 0.1 * tol
@@ -137,7 +137,7 @@ def scipy_minimize(
         options = {"maxfun": max_steps * 20, "gtol": tol, "ftol": 0.0, "xtol": 0.0}
     found = optimize().minimize(
         value if method in _NO_GRADIENT else both,
-        np.asarray(v._data, np.float64),
+        np.asarray(v._array, np.float64),
         method=method,
         tol=tol if method in (*_NO_GRADIENT, "Newton-CG", "SLSQP") else None,
         options=options,

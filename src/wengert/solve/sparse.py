@@ -135,7 +135,7 @@ class SparseMatrix:
 
         def solve(b: Tensor, data: Tensor) -> Solved:
             on_values([b, data], "sparse_solve")
-            x = wrap(self._factors.solve(data._data, self.rows, self.columns, b._data, adjoint))
+            x = wrap(self._factors.solve(data._array, self.rows, self.columns, b._array, adjoint))
             residual = norm(b - apply(x, data))
             # Backward error: what a direct method can be held to, however badly conditioned the matrix.
             allowed = default_tolerance(b.dtype, 1 / 2) * (norm(data) * norm(x) + norm(b))

@@ -72,8 +72,8 @@ def _item(item: Any) -> Any:
         if not item.shape and item.dtype.kind == "i":
             if isinstance(item, np.ndarray):
                 return int(item)
-            if item._data is not None and not item.is_weak and not get_mode().tracing:
-                return int(item._data)
+            if item._array is not None and not item.is_weak and not get_mode().tracing:
+                return int(item._array)
     return item
 
 

@@ -116,7 +116,7 @@ class _Tensors(Makers):
 
     def tensor(self, array: Array, requires_grad: bool, memory: Array) -> Any:
         made: Any = of_class(Tensor, asarray(array, copy=False))
-        if array.size and lies_in(made._data, memory):
+        if array.size and lies_in(made._array, memory):
             _, shared = self._storages.setdefault(id(memory), (memory, over(memory)))
             place(made, shared)
         return made.requires_grad_() if requires_grad else made

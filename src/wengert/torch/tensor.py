@@ -231,7 +231,7 @@ class Tensor(Plain):
     def __init__(self, *data: Any, device: Any = None) -> None:
         on_cpu(device)
         made = legacy(None, data)
-        self._data, self._spec, self.node, self._base = made._data, made.spec, made.node, None
+        self._data, self._spec, self.node, self._base = made._array, made.spec, made.node, None
 
     # -- what it is
 
@@ -477,7 +477,7 @@ class Tensor(Plain):
         if self.is_leaf:
             self.requires_grad_(False)
         else:
-            self.node = None if self._data is not None else self.detach().node
+            self.node = None if self._array is not None else self.detach().node
         return self
 
     def register_hook(self, hook: Any) -> RemovableHandle:
@@ -505,8 +505,8 @@ def formatted(x: Any, format: Any) -> Tensor:
     if axes is None or array is None or array.transpose(axes).flags.c_contiguous:
         return x  # type: ignore[no-any-return]
     out: Any = x.clone()
-    if out._data is not None:
-        out._data = in_order(out._data, axes)
+    if out._array is not None:
+        out._data = in_order(out._array, axes)
     return out  # type: ignore[no-any-return]
 
 

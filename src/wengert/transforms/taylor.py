@@ -11,7 +11,7 @@ differentiation for higher-order derivatives in JAX", 2019.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import factorial
 from typing import Any
 
@@ -22,14 +22,15 @@ from ..core.errors import GradientError, fail
 from ..core.graph.graph import Graph
 from ..core.graph.snapshot import CONSTANT, Given, close
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.ops.op import ALIAS, LEAF, TABLE, Linear, Partial, Route, spec_of_input
-from ..core.ops.record import OUTPUT, SCALARS, abstract_input, same_value
+from ..core.node import Node, make_node
+from ..core.ops.op import ALIAS, LEAF, Linear, Op, Partial, Route, spec_of_input
+from ..core.ops.record import OUTPUT, abstract_input, same_value
 from ..core.spec import category
 from ..core.standins import WeakTensor, weak
 from ..core.state.capture import Writes
 from ..core.tensor import Tensor, abstract, asarray, wrap
 from ..ops.structure.shapes import as_operand
+from .derivatives import squares
 from .derivatives.arithmetic import Tensors
 from .derivatives.custom_op import CustomOp
 from .derivatives.forward import _linear_together, _push_facts, _push_linear, push_node
@@ -104,7 +105,8 @@ class _Program:
         given = [Given(abstract(t.node), "", False) for t in (*variables, *others)]  # type: ignore[arg-type]
         closed = close(roots, given, {})
         found = Graph(closed.outputs, closed.inputs, "")
-        self.graph = found.expand_where(lambda n: not isinstance(n.op, CustomOp))
+        whole = {past[0] for n in found.nodes if (past := squares.square_under(n)) is not None}
+        self.graph = found.expand_where(lambda n: not (isinstance(n.op, CustomOp) or _by_partials(n.op) or n in whole))
         more = closed.inputs[len(given) :]
         self.rest = others + [_leaf_value(closed.bound.get(n), closed.leaves[n]) for n in more]
         done_with(variables, writes)
@@ -134,7 +136,11 @@ class _Program:
         steps = []
         for node in self.graph.nodes:
             if node not in made:
-                made[node] = exprs.expr(node, [made[e] if isinstance(e, Node) else e for e in node.inputs])
+                past = squares.square_under(node)
+                if past is None:
+                    made[node] = exprs.expr(node, [made[e] if isinstance(e, Node) else e for e in node.inputs])
+                else:
+                    made[node] = exprs.even_power(*past, made)
                 steps.append(made[node])
         roots = [made[n] for n in self.graph.outputs]
         found = []
@@ -166,7 +172,7 @@ def _outer_variables(roots: Sequence[Node], own: set[Node]) -> list[Tensor]:
     for node in reachable(roots):
         if node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in own:
             source = node.inputs[0]
-            t = abstract(node) if source._data is None else wrap(source._data)
+            t = abstract(node) if source._array is None else wrap(source._array)
             t.node = node
             found.append(t)
     return found
@@ -231,11 +237,21 @@ class _Exprs:
                 self.known[key] = found
         return found
 
-    def op(self, name: str, *args: Any) -> _Expr:
-        """Return an elementwise op on values of one shape."""
-        spec = next(_spec(a) for a in args if isinstance(a, _Expr))
-        inputs = tuple(abstract_input(spec).node if isinstance(a, _Expr) else a for a in args)
-        return self.expr(make_node(TABLE[name], inputs, EMPTY_ATTRS, (), spec, None, 0, None, False), args)
+    def even_power(self, base: Node, power: int, made: Mapping[Node, _Expr]) -> _Expr:
+        """Return an even power of a node that has a kink itself, by what is smooth."""
+        places: dict[Node, Any] = {}
+        arguments = []
+        for entry in base.inputs:
+            stand_in = abstract_input(spec_of_input(entry))
+            assert stand_in.node is not None
+            arguments.append(stand_in)
+            places[stand_in.node] = made[entry] if isinstance(entry, Node) else self.constant(entry)
+        token = set_mode(get_mode().as_recorded(True))
+        try:
+            found = squares.value(base, power, arguments)
+        finally:
+            reset_mode(token)
+        return self._read(found, places)
 
     def slope(self, x: _Expr) -> _Expr:
         if x.slope is None:
@@ -324,38 +340,12 @@ class _Exprs:
 
     def _by_rule(self, x: _Expr, node: Node, active: Sequence[int], k: int) -> Any:
         if x.rule is None:
-            x.rule = (self._power(x) if node.op.name == "power" else None) or self._derivative(x, node, active)
+            x.rule = self._derivative(x, node, active)
         found = [None if d is None else self.coefficient(d, k - 1) for d in x.rule]
         scaled = [c if c is None or k == 1 else c / float(k) for c in found]
         if node.op.results == 1:
             return scaled[0]
         return None if all(c is None for c in scaled) else tuple(scaled)
-
-    def _power(self, x: _Expr) -> list[Any] | None:
-        """Return y by y' x = p y x' for a constant power p; a whole one is a product, also at 0."""
-        base, p = x.args
-        if not isinstance(base, _Expr) or not base.active or (isinstance(p, _Expr) and p.active):
-            return None
-        slope = self.slope(base)
-        whole = _whole(self.coefficient(p, 0))
-        if whole is None:
-            return [self.op("divide", self.op("multiply", p, self.op("multiply", x, slope)), base)]
-        if whole == 0:
-            return [None]
-        less = self._whole_power(base, whole - 1)
-        return [self.op("multiply", float(whole), slope if less is None else self.op("multiply", less, slope))]
-
-    def _whole_power(self, base: _Expr, n: int) -> _Expr | None:
-        """Return base to the power n by squaring; None for 1."""
-        result: _Expr | None = None
-        square = base
-        while n:
-            if n & 1:
-                result = square if result is None else self.op("multiply", result, square)
-            n >>= 1
-            if n:
-                square = self.op("multiply", square, square)
-        return result
 
     def _derivative(self, x: _Expr, node: Node, active: Sequence[int]) -> list[Any]:
         """Return J(x) x' as values: the op's rule, run on abstract tensors."""
@@ -390,7 +380,7 @@ class _Exprs:
     def _read(self, t: Tensor, places: dict[Node, Any]) -> _Expr:
         """Return a recorded tensor as a value."""
         if t.node is None:
-            return self.constant(t._data)
+            return self.constant(t._array)
         stack = [t.node]
         while stack:
             node = stack[-1]
@@ -417,6 +407,12 @@ def _plus(a: Any, b: Any) -> Any:
     return a + b
 
 
+def _by_partials(op: Op) -> bool:
+    """Return whether an op declares its slopes, element by element: its body may have a kink that it has not."""
+    slopes = [f for f in op.facts if f.differentiable]
+    return bool(slopes) and all(type(f) is Partial for f in slopes)
+
+
 def _spec(x: _Expr) -> Any:
     while x.derivative is not None:
         x = x.derivative
@@ -440,14 +436,3 @@ def _groups(op: Any, moving: Sequence[int]) -> list[list[int]]:
         for i in group:
             del left[i]
     return groups
-
-
-def _whole(p: Any) -> int | None:
-    """Return a constant power as a whole number, where it is one everywhere."""
-    if type(p) in SCALARS:
-        number = p
-    elif isinstance(p, Tensor) and p._data is not None and p.size and (p._data == np.ravel(p._data)[0]).all():
-        number = np.ravel(p._data)[0].item()
-    else:
-        return None
-    return int(number) if not isinstance(number, complex) and 0 <= number <= 1024 and number == int(number) else None

@@ -488,7 +488,7 @@ class World:
         elif change == "rule":
             self.rule.param_groups[0]["lr"] *= 0.5
         elif change == "held":
-            self.held = self.total._data, self.weight.grad
+            self.held = self.total._array, self.weight.grad
             if "views" in self.does:
                 self.views = self.total[1:], self.weight.detach()[:2], self.weight.grad
 
@@ -523,7 +523,7 @@ CHANGES = ["rate", "names", "gradient", "total", "held", "rule"]
 def plain(x: Any) -> Any:
     """A result for a comparison: values, dtypes, classes. Of state that a call was given to keep, that it is gone."""
     if isinstance(x, wg.Tensor):
-        return (type(x), "donated") if is_donated(x) else (type(x), x.requires_grad, plain(x._data))
+        return (type(x), "donated") if is_donated(x) else (type(x), x.requires_grad, plain(x._array))
     return (np.ndarray, x.dtype, x.shape, x.tolist()) if isinstance(x, np.ndarray) else (type(x), x)
 
 

@@ -1843,7 +1843,7 @@ def test_what_stands_before_an_error_is_done_as_in_eager_code() -> None:
 def test_an_error_of_the_trace_alone_leaves_the_call_to_eager_code() -> None:
     @wg.jit
     def fn(x: Any) -> Any:
-        if x._data is None:
+        if x._array is None:
             raise RuntimeError("only here")
         return x * 2
 

@@ -54,13 +54,13 @@ def test_state_is_updated_where_it_stands() -> None:
     for _ in range(8):
         step(x, y)
     w = model[0].weight
-    arrays = [w._data, opt.state[w]["exp_avg"], opt.state[w]["exp_avg_sq"]]
+    arrays = [w._array, opt.state[w]["exp_avg"], opt.state[w]["exp_avg_sq"]]
     before = [id(a) for a in arrays]
     values = [a.copy() for a in arrays]
     del arrays
     for _ in range(3):
         step(x, y)
-    after = [w._data, opt.state[w]["exp_avg"], opt.state[w]["exp_avg_sq"]]
+    after = [w._array, opt.state[w]["exp_avg"], opt.state[w]["exp_avg_sq"]]
     assert [id(a) for a in after] == before
     assert all((a != b).any() for a, b in zip(after, values, strict=True))
 
@@ -74,11 +74,11 @@ def test_what_others_hold_never_changes(hold: str) -> None:
         if i < 4:
             continue
         held = {
-            "array": lambda: w._data,
+            "array": lambda: w._array,
             "view": lambda: w.detach().numpy(),
             "tensor": lambda: w.detach(),
             "graph": lambda: (w * w).sum(),
-            "slice": lambda: w._data[1:, ::2],
+            "slice": lambda: w._array[1:, ::2],
             "state": lambda: opt.state[w]["exp_avg"],
             "gradient": lambda: w.grad,
             "its array": lambda: w.grad.numpy(),
@@ -118,7 +118,7 @@ def test_two_places_that_hold_one_array() -> None:
 
     for i in range(8):
         if i % 3 == 0:
-            b._data = a._data
+            b._array = a._array
         want = a.numpy() + 1, b.numpy() + 10
         step()
         np.testing.assert_array_equal(a.numpy(), want[0])
@@ -452,7 +452,7 @@ def test_no_call_leaves_anything_behind() -> None:
             infer(spec)
 
     infer = wg.jit(lambda v: (v * 2, [v.sum()]))
-    watched = (None, True, wg.Tensor, np.dtype(np.float32), np.ndarray, array, spec, spec._data, spec._spec, x, step)
+    watched = (None, True, wg.Tensor, np.dtype(np.float32), np.ndarray, array, spec, spec._array, spec._spec, x, step)
     work(200)
     gc.collect()
     references, blocks = [sys.getrefcount(w) for w in watched], sys.getallocatedblocks()
@@ -499,7 +499,7 @@ def test_a_call_in_the_midst_of_another() -> None:
     held = []
     for _ in range(3):
         w.grad = wg.ones(2)
-        held.append(w.grad._data)  # so that the call makes another gradient, and this one dies meanwhile
+        held.append(w.grad._array)  # so that the call makes another gradient, and this one dies meanwhile
         weakref.finalize(w.grad, lambda: seen.append(np.asarray(step(wg.ones(2)))))
         step(wg.ones(2))
     step(wg.ones(2))
@@ -677,15 +677,15 @@ def _held_result(hold: str, result: wg.Tensor) -> Any:
         result.data = wg.full_like(result, 7.0)
     keep = {
         "tensor": lambda: result,
-        "array": lambda: result._data,
+        "array": lambda: result._array,
         "view": lambda: result.numpy()[::-1],
         "list": lambda: [(result,)],
         "weak reference": lambda: weakref.ref(result),
-        "weak reference to its array": lambda: weakref.ref(result._data),
+        "weak reference to its array": lambda: weakref.ref(result._array),
         "recorded": lambda: result.requires_grad_(),
         "nothing": lambda: None,
         "in place": lambda: result,
-        "other values": lambda: result._data,
+        "other values": lambda: result._array,
     }
     return keep[hold]()
 
@@ -761,5 +761,5 @@ def test_a_result_in_another_order_of_axes_is_not_written_into_one_that_was_chan
         x = np.arange(60.0).reshape(6, 10) + i
         y = f(wg.tensor(x))
         assert y.tolist() == x.T.tolist(), i
-        y._data = np.ascontiguousarray(y._data)
+        y._array = np.ascontiguousarray(y._array)
         del y

@@ -288,10 +288,10 @@ def test_parameters_are_written_where_they_stand_beside_a_state_with_a_past() ->
         return wg.stack([h, h])
 
     step(wg.ones((2, 64)))
-    memory = w._data.ctypes.data
+    memory = w._array.ctypes.data
     for _ in range(4):
         step(wg.ones((2, 64)))
-        assert w._data.ctypes.data == memory
+        assert w._array.ctypes.data == memory
 
 
 def test_parameters_are_written_where_they_stand_after_every_index_was_looked_at() -> None:
@@ -314,18 +314,18 @@ def test_parameters_are_written_where_they_stand_after_every_index_was_looked_at
     words = np.random.default_rng(0).integers(0, 40, (8, 4))
     for _ in range(3):
         step(wg.asarray(words))
-    where = [p._data.ctypes.data for p in (table.weight, layer.weight)]
+    where = [p._array.ctypes.data for p in (table.weight, layer.weight)]
     assert float(step(wg.asarray(words))) > float(step(wg.asarray(words)))
-    assert [p._data.ctypes.data for p in (table.weight, layer.weight)] == where
-    before = [*map(np.array, (table.weight._data, layer.weight._data)), str(opt.state_dict())]
+    assert [p._array.ctypes.data for p in (table.weight, layer.weight)] == where
+    before = [*map(np.array, (table.weight._array, layer.weight._array)), str(opt.state_dict())]
     for wrong in (40, -1):
         for place in range(4):
             bad = words.copy()
             bad[5, place] = wrong
             with pytest.raises(wg.RangeError, match=f"embedding: id {wrong} in a table of 40 rows"):
                 step(wg.asarray(bad))
-            np.testing.assert_array_equal(before[0], table.weight._data)
-            np.testing.assert_array_equal(before[1], layer.weight._data)
+            np.testing.assert_array_equal(before[0], table.weight._array)
+            np.testing.assert_array_equal(before[1], layer.weight._array)
             assert before[2] == str(opt.state_dict())
 
 

@@ -332,7 +332,7 @@ def test_what_draws_stays_with_numpy() -> None:
 
 def test_a_program_is_bought_when_as_much_was_spent() -> None:
     x = wg.ones(100)
-    kernels.kernels = rented = eager.Programs(3 * kernels.price([x._data]))
+    kernels.kernels = rented = eager.Programs(3 * kernels.price([x._array]))
     counts = []
     for _ in range(4):
         wg.softmax(x)

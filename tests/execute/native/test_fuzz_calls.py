@@ -66,8 +66,8 @@ def _returned_again(function: Any) -> Any:
         results = compiled(*args)
         kept[:] = kept or results
         kept[0]._data = np.asarray(results[0]) + 0.0
-        kept[0]._data.flags.writeable = True
-        kept[0]._data[...] += len(calls)
+        kept[0]._array.flags.writeable = True
+        kept[0]._array[...] += len(calls)
         calls.append(0)
         return tuple(kept)
 

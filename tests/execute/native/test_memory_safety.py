@@ -158,14 +158,14 @@ def test_a_tensors_data_is_an_array(name: str, op: object, call: object) -> None
             for a in args
         ]
         for t in _leaves(op.front(*given, **call.attrs)):
-            assert type(t._data) is np.ndarray
-            assert t._data.shape == t.shape
-            assert t._data.dtype is t.dtype
+            assert type(t._array) is np.ndarray
+            assert t._array.shape == t.shape
+            assert t._array.dtype is t.dtype
             if t.requires_grad and t.shape == ():
                 t.backward(wg.ones_like(t), retain_graph=True)
                 for x in given:
                     if isinstance(x, Tensor) and x.grad is not None:
-                        assert type(x.grad._data) is np.ndarray
+                        assert type(x.grad._array) is np.ndarray
 
 
 def test_no_subclass_of_an_array_becomes_data() -> None:
@@ -174,7 +174,7 @@ def test_no_subclass_of_an_array_becomes_data() -> None:
 
     for copy in (None, False):
         t = wg.asarray(np.arange(3.0).view(Mine), copy=copy)
-        assert type(t._data) is np.ndarray
+        assert type(t._array) is np.ndarray
     with pytest.raises(wg.DTypeError, match=r"a masked array \(2,\) of which some elements are masked"):
         wg.tensor(np.ma.masked_array([1.0, 2.0], mask=[True, False]))
     assert wg.tensor(np.ma.masked_array([1.0, 2.0])).tolist() == [1.0, 2.0]
@@ -185,7 +185,7 @@ def test_an_equal_dtype_becomes_the_one_that_native_code_compares_with() -> None
     f = wg.jit(lambda x, y: x * y + 1)
     for x in (a, a.astype(np.dtype("f4", metadata={"unit": "m"})), a.astype(">f4")):
         t = wg.asarray(x)
-        assert t._data.dtype is np.dtype(np.float32)
+        assert t._array.dtype is np.dtype(np.float32)
         for _ in range(8):
             assert f(t, x).tolist() == [1.0, 2.0, 5.0]
 
@@ -198,7 +198,7 @@ def test_memory_that_others_can_write_to_is_copied() -> None:
     a[0] = 5.0
     assert t.tolist() == [0.0, 0.0, 0.0]
     a.flags.writeable = False
-    assert wg.asarray(a)._data is a
+    assert wg.asarray(a)._array is a
 
 
 def test_programs_refuse_arrays_of_another_kind() -> None:

@@ -160,7 +160,7 @@ def test_the_state_stays_in_its_memory() -> None:
     step = wg.jit(ours.step, engine="xla")
     for k in range(4):
         step(*batch(k))
-    arrays = [p._data for p in ours.net.parameters()]
+    arrays = [p._array for p in ours.net.parameters()]
     places = [(a, a.ctypes.data) for a in arrays]
     del arrays
     names = [id(a) for a, _ in places]
@@ -168,12 +168,12 @@ def test_the_state_stays_in_its_memory() -> None:
     del places
     for k in range(4):
         step(*batch(k))
-    assert [id(p._data) for p in ours.net.parameters()] == names
-    assert [p._data.ctypes.data for p in ours.net.parameters()] == pointers
+    assert [id(p._array) for p in ours.net.parameters()] == names
+    assert [p._array.ctypes.data for p in ours.net.parameters()] == pointers
     for p in ours.net.parameters():
-        held = p._data.base
+        held = p._array.base
         assert type(held) is Held
-        assert held.array.unsafe_buffer_pointer() == held.pointer == p._data.ctypes.data
+        assert held.array.unsafe_buffer_pointer() == held.pointer == p._array.ctypes.data
 
 
 def test_arguments_of_all_kinds() -> None:
@@ -410,7 +410,7 @@ def test_ctrl_c_in_the_midst_of_a_call_leaves_it_done_or_not() -> None:
         assert not jax.config.jax_enable_x64
         f()
     assert interrupted
-    assert ctypes.c_double.from_address(table._data.ctypes.data).value == float(int(count))
+    assert ctypes.c_double.from_address(table._array.ctypes.data).value == float(int(count))
 
 
 def test_a_reader_beside_a_writer() -> None:

@@ -33,7 +33,7 @@ def draw(*shape: int, seed: int = 0) -> Any:
 
 def is_of_xla(t: Any) -> bool:
     """Whether a tensor's value stands in XLA's memory."""
-    return held_by(t._data) is not None
+    return held_by(t._array) is not None
 
 
 # -- engines

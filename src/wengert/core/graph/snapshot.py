@@ -135,9 +135,9 @@ class _Closing:
                 self.bound[node] = tensor
             self.inputs.append(node)
             self.made[id(tensor)] = node
-            if tensor._data is not None and not tensor.requires_grad:
+            if tensor._array is not None and not tensor.requires_grad:
                 # A tracked one is known by its node: its array alone is a constant (`x.detach()`).
-                self.made[id(tensor._data)] = node
+                self.made[id(tensor._array)] = node
             if tensor.node is not None:
                 self.made[id(tensor.node)] = node
 
@@ -149,7 +149,7 @@ class _Closing:
         given = self.made.get(id(tensor))
         if given is not None:
             return given
-        entry = tensor.node if tensor.node is not None else tensor._data
+        entry = tensor.node if tensor.node is not None else tensor._array
         return self._close(entry)
 
     def _close(self, root: Any) -> Node:
@@ -198,7 +198,7 @@ class _Closing:
             entry = entry.inputs[0]
         if isinstance(entry, Tensor):
             # Only what a derivative was taken in stands here as a tensor.
-            return self._constant(entry._data) if entry.node is None else self._view(entry.node)
+            return self._constant(entry._array) if entry.node is None else self._view(entry.node)
         if isinstance(entry, (np.ndarray, np.generic)):
             return self._constant(entry)
         if entry.op.kind == "leaf":

@@ -21,7 +21,8 @@ from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
 from ..state.observer import detours, observers, raise_of_observer
-from ..tensor import Tensor, asarray, blanks, ndarray, new, of_class, result_class, take, viewed, wrap
+from ..storage import viewed
+from ..tensor import Tensor, asarray, blanks, ndarray, new, of_class, result_class, take, wrap
 from . import kernels
 from .attributes import without_kinds
 from .autocast import in_its_precision, without_autocast
@@ -525,7 +526,7 @@ def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
             )
         finally:
             reset_mode(token)
-        return tuple(o._data for o in out) if isinstance(out, tuple) else out._data
+        return tuple(o._array for o in out) if isinstance(out, tuple) else out._array
 
     return forward
 
@@ -546,7 +547,7 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
         tensors = [a for a in args if isinstance(a, Tensor)]
         if any(type(a) is WeakTensor for a in tensors):
             return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
-        if any(a._data is None for a in tensors):
+        if any(a._array is None for a in tensors):
             if (
                 op.joint is not None
                 or any(f.differentiable for f in op.facts)
@@ -554,7 +555,7 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
             ):
                 return bind(op, args, attrs)
         elif (plain := not mode.grad or not any(a.requires_grad for a in tensors)) or fused:
-            values = [a._data for a in tensors]
+            values = [a._array for a in tensors]
             # An observer is to see what is computed by NumPy, as it is in a replay.
             by_kernel = fit and len(values) == len(args) and not observers
             found = kernels.kernels.forward(op, values, attrs) if by_kernel else None

@@ -133,6 +133,17 @@ class Ring(NamedTuple):
     moved: tuple[int, ...]
 
 
+class Square(NamedTuple):
+    """The square of an op's result, which is smooth where the op itself has a kink.
+
+    It is the sum of `product(x, x, **attrs)` over the arguments, linear in each of its own two; `pull(ct, x, **attrs)`
+    is the transpose in the second. Both are of ops and operators, as facts are.
+    """
+
+    product: Callable[..., Any]
+    pull: Callable[..., Any]
+
+
 # The precision in which an op is best computed: that of the autocast, or float32.
 Autocast = Literal["lower", "float32"]
 ZeroGradient = Literal[
@@ -192,6 +203,9 @@ class Facets(TypedDict, total=False):
         "sum", "mean", "max" or "min" of the ranks' results is the whole's. "linear" says of an elementwise op that
         partial sums of all operands give partial sums.
     ring: of an op on sequences, how ranks compute it that each have a part of them (see :class:`Ring`).
+    unview: of an op whose result is a view of its operand, the operand with other elements where the view is,
+        `unview(operand, elements, **attrs)`. Where an op does not say it, the elements are written by their places.
+    square: what its square is, where it has a kink itself (see :class:`Square`).
     calls_user: whether its forward is a user's function: it is called once, and what it raises is told as it is.
     composed: the same results by other ops, `composed(*operands, **attrs)`, for whoever cannot run it whole.
     collective: of an op whose result depends on other ranks of a mesh, what every rank along the axis gets for what
@@ -223,6 +237,8 @@ class Facets(TypedDict, total=False):
     batching: Literal["body", "alone"]
     over_parts: Literal["linear", "sum", "mean", "max", "min"]
     ring: Ring
+    unview: Callable[..., Any]
+    square: Square
     calls_user: bool
     composed: Callable[..., Any]
     collective: Callable[..., list[Any]]

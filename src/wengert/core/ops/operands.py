@@ -30,12 +30,14 @@ from ..spec import (
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
-from ..tensor import Tensor, abstract, asarray, like, ndarray, new, of_class, result_class, take, viewed, wrap
+from ..storage import viewed, window_of
+from ..tensor import Tensor, abstract, asarray, like, ndarray, new, of_class, result_class, take, wrap
 from .autocast import casts, in_its_precision
 from .op import TABLE, Op
 from .record import (
     EXAMPLES,
     SCALARS,
+    apart,
     argument_spec,
     caller,
     describe,
@@ -50,8 +52,8 @@ from .record import (
 def to_operand(value: Any, op: str) -> Any:
     """Return a tensor, or a weak Python scalar as it is. A size that is not known is one too, as a weak tensor."""
     if isinstance(value, Tensor):
-        if type(value) is WeakTensor and value.node is None and value._data.shape == ():
-            return value._data.item()  # the Python number itself: a literal of the graph
+        if type(value) is WeakTensor and value.node is None and value._array.shape == ():
+            return value._array.item()  # the Python number itself: a literal of the graph
         return value
     if type(value) in SCALARS:
         return value
@@ -302,10 +304,14 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
 def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Tensor:
     values = []
     flags = []
-    concrete = True
+    concrete, lent = True, False
     for a in operands:
         if isinstance(a, Tensor):
-            value, node = viewed(a) if op.view else a._data, a.node
+            try:
+                value = a._data
+            except AttributeError:
+                value, lent = viewed(a) if op.view else window_of(a), not op.view
+            node = a.node
             if value is None:
                 concrete = False
             values.append(value)
@@ -317,6 +323,8 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
     given = operands[0]
     tracked = mode.grad and True in flags and op.differentiable
     saved: tuple[Any, ...] = ()
+    if lent and (tracked or observers):  # what is recorded keeps values
+        values, lent = [a._array if isinstance(a, Tensor) else a for a in operands], False
     if concrete:
         try:
             if observers:
@@ -326,6 +334,8 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
         except (ValueError, TypeError, OverflowError, RuntimeWarning) as e:
             raise_of_observer(e)
             data = instead(op, operands, values, attrs, e)
+        if lent:
+            data = apart(data, values)
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
         if op.view:
@@ -347,7 +357,7 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
         [
             a
             if not isinstance(a, Tensor)
-            else (a.node if a.node is not None else a._data)
+            else (a.node if a.node is not None else a._array)
             if a.shape == shape
             else _broadcast_input(a, shape, code, offset, scope)
             for a in operands
@@ -404,7 +414,15 @@ _LEFT, _RIGHT = (True, False), (False, True)
 
 def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     """Return `x op number` where the number changes neither dtype nor shape; None where it might."""
-    if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor or (detours and casts(op)):
+    if not isinstance(x, Tensor) or type(x) is WeakTensor or (detours and casts(op)):
+        return None
+    lent = False
+    try:
+        value = x._data
+    except AttributeError:
+        lent = x.node is None and not observers
+        value = window_of(x) if lent else x._array
+    if value is None:
         return None
     spec = x._spec
     if spec.real_inexact:
@@ -418,9 +436,10 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return None
     try:
         if observers:
-            data = op.told((number, x._data) if reflected else (x._data, number))
+            data = op.told((number, value) if reflected else (value, number))
         else:
-            data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
+            data = op.forward(number, value) if reflected else op.forward(value, number)
+            data = apart(data, (value,)) if lent else data
     except (OverflowError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None
@@ -442,9 +461,9 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         if needs or needs_out:
             kept = data if needs_out else None
             if reflected:
-                saved = (number, x._data if 1 in needs else None, kept)
+                saved = (number, value if 1 in needs else None, kept)
             else:
-                saved = (x._data if 0 in needs else None, number, kept)
+                saved = (value if 0 in needs else None, number, kept)
         out.node = made = Node()
         made.op = op
         made.inputs = (number, node) if reflected else (node, number)

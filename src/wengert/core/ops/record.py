@@ -20,6 +20,7 @@ from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
+from ..storage import lies_in, viewed, window_of
 from ..tensor import (
     Tensor,
     abstract,
@@ -30,7 +31,6 @@ from ..tensor import (
     of_class,
     result_class,
     take,
-    viewed,
     wrap,
 )
 from . import kernels
@@ -63,7 +63,10 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
         x = args[0]
         kind = type(x)
         if kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor):
-            value = viewed(x) if op.view else x._data
+            try:
+                value = x._data
+            except AttributeError:
+                return _bind_lent(op, args, attrs)
             if value is not None:
                 return _bind_one(op, x, value, attrs)
     cls = result_class(args)
@@ -79,7 +82,10 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         if isinstance(a, Tensor):
             if type(a) is WeakTensor:
                 return run_weak(op, args, attrs, bind)
-            value = viewed(a) if op.view else a._data
+            try:
+                value = a._data
+            except AttributeError:
+                return _bind_lent(op, args, attrs)
             node = a.node
             if value is None:
                 is_abstract = True
@@ -98,6 +104,39 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
             return bind_abstract(op, args, attrs)
         raise
     return record(op, args, values, data, attrs, tracked and op.differentiable and get_mode().grad)
+
+
+def _bind_lent(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Run `bind` where arguments are in memory that is written in place: it is read at once if nothing is recorded."""
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    if any(type(a) is WeakTensor for a in tensors):
+        return run_weak(op, args, attrs, bind)
+    if any(window_of(a) is None for a in tensors):
+        return bind_abstract(op, args, attrs)
+    tracked = op.differentiable and get_mode().grad and any(a.requires_grad for a in tensors)
+    read = viewed if op.view else window_of if not (tracked or observers) else _kept
+    values = [read(a) if isinstance(a, Tensor) else a for a in args]
+    cls = result_class(args)
+    data = forward_values(op, args, values, attrs)
+    if read is window_of:
+        data = apart(data, values)
+    out = record(op, args, values, data, attrs, tracked)
+    if op.view and op.results == 1:
+        take(out, args[0], *caller())
+    return out if cls is Tensor else of_class(cls, out)
+
+
+def _kept(x: Tensor) -> Any:
+    return x._array
+
+
+def apart(data: Any, values: Sequence[Any]) -> Any:
+    """Return the results of an op in memory of their own: some ops give what they were given."""
+    if isinstance(data, tuple):
+        return tuple(apart(d, values) for d in data)
+    if type(data) is ndarray and any(type(v) is ndarray and lies_in(data, v) for v in values):
+        return data.copy()
+    return data
 
 
 def run_weak(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], run: Callable[..., Any]) -> Any:
@@ -153,7 +192,7 @@ def _packed(op: Op, values: Sequence[Any], data: Any) -> Any:
 
     What is costly to compute stays as it is made.
     """
-    if op.kind == "composite" and not op.layout:
+    if op.kind == "composite" and not op.layout.strip("(),->"):
         return in_order_of(data, values)
     if op.view or op.by_kernel or op.role in _IN_PLACE or any(data is v for v in values):
         return data
@@ -230,7 +269,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     made.op = op
     made.inputs = (node,)
     made.attrs = attrs if attrs else EMPTY_ATTRS
-    made.saved = (x._data if needs else None, out._data if needs_out else None) if needs or needs_out else ()
+    made.saved = (x._array if needs else None, out._array if needs_out else None) if needs or needs_out else ()
     made.spec = spec
     made.code, made.offset = code, offset
     made.scope = mode.scope
@@ -311,7 +350,7 @@ def bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 def resumed(x: Any) -> Any:
     """Return a value traced under `no_grad`, as used outside: an op of the graph stops its gradient there."""
-    if isinstance(x, Tensor) and x._data is None and is_stopped(x.node) and x.spec.inexact:
+    if isinstance(x, Tensor) and x._array is None and is_stopped(x.node) and x.spec.inexact:
         return stopped(x)
     return x
 
@@ -326,7 +365,7 @@ def stopped(x: Tensor) -> Tensor:
 def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Return the saved arguments of an abstract node, where one has a value that its inputs do not hold."""
     for a, entry in zip(args, inputs, strict=True):
-        if isinstance(entry, Node) and a._data is not None:
+        if isinstance(entry, Node) and a._array is not None:
             return Mixed([same_value(a) if isinstance(a, Tensor) else a for a in args])
     return ()
 
@@ -335,9 +374,9 @@ def same_value(x: Tensor) -> Tensor:
     """Return a tensor of the same value and node: writing to `x` does not change it."""
     if type(x) is WeakTensor:
         return weak(x)
-    if x._data is None:
+    if x._array is None:
         return abstract_like(x)
-    out = like(x, wrap(x._data, x._spec))
+    out = like(x, wrap(x._array, x._spec))
     out.node = x.node
     return out
 
@@ -355,8 +394,8 @@ def another(x: Tensor) -> Tensor:
     is_recorded = node is not None and node.requires_grad and get_mode().grad
     if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
         node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
-    out = abstract_like(x) if x._data is None else like(x, wrap(x._data, x.spec))
-    if is_recorded or x._data is None:
+    out = abstract_like(x) if x._array is None else like(x, wrap(x._array, x.spec))
+    if is_recorded or x._array is None:
         out.node = node
     return weak(out) if type(x) is WeakTensor else out
 
@@ -367,7 +406,7 @@ def graph_input(arg: Any) -> Any:
     An array, not its tensor: the tensor may be given another value later, its array never changes.
     """
     if isinstance(arg, Tensor):
-        return arg.node if arg.node is not None else arg._data
+        return arg.node if arg.node is not None else arg._array
     return arg
 
 

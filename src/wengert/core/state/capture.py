@@ -66,6 +66,10 @@ class Capture:
         """Note an abstract tensor that is about to be given memory of its own."""
         raise NotImplementedError
 
+    def lies(self, x: Any) -> tuple[int, ...] | None:
+        """Return how a tensor lies in memory that stands for one from outside; None: in C order."""
+        raise NotImplementedError
+
 
 _capture: ContextVar[Capture | None] = ContextVar("wengert_capture", default=None)
 get_capture = _capture.get
@@ -165,12 +169,12 @@ def note_write(x: Any, gives_abstract: bool) -> bool:
     while writes is not None:
         if id(x) not in writes.found:
             where = user_location() if writes.is_trace else ""
-            writes.found[id(x)] = Written(weakref.ref(x), x._data, x.node, x._base, where)
+            writes.found[id(x)] = Written(weakref.ref(x), x._array, x.node, x._base, where)
         if writes.is_trace:
             return True
         writes = writes.outer
     capture = _capture.get()
-    if capture is not None and gives_abstract and x._data is not None:
+    if capture is not None and gives_abstract and x._array is not None:
         capture.write(x)
     return capture is not None
 

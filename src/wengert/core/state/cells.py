@@ -135,8 +135,8 @@ def storing(t: Tensor, array: Any) -> Sequence[Call]:
         return ((set_data, t, array),)
     if type(array) is np.ndarray and type(window_of(t)) is np.ndarray:
         return ((np.copyto, alone(t), array),)
-    old = t._data
-    return [(set_data, other, array) for other in living(t._base.storage) if other._data is old]
+    old = t._array
+    return [(set_data, other, array) for other in living(t._base.storage) if other._array is old]
 
 
 class TensorCell(Cell):
@@ -156,7 +156,7 @@ class TensorCell(Cell):
         return self.tensor.spec
 
     def get(self) -> Array:
-        found: Array = self.tensor._data
+        found: Array = self.tensor._array
         return found
 
     def writes(self, array: Array) -> Iterable[Call]:
@@ -165,11 +165,11 @@ class TensorCell(Cell):
     def undo(self) -> Sequence[Call]:
         t = self.tensor
         pin(t)
-        found: list[Call] = [(set_data, t, t._data), (set_node, t, t.node), (set_base, t, t._base)]
+        found: list[Call] = [(set_data, t, t._array), (set_node, t, t.node), (set_base, t, t._base)]
         if storage_of(t) is not None and t._window is not None:  # an array outside shares the memory
             found = [(set_data, t, None), (del_data, t), (set_window, t, t._window), *found[1:]]
-        if t._data is not None and not t.is_weak:
-            found.append((set_spec, t, spec_of(t._data.shape, t._data.dtype)))
+        if t._array is not None and not t.is_weak:
+            found.append((set_spec, t, spec_of(t._array.shape, t._array.dtype)))
         return found
 
     def hold(self, tensor: Tensor) -> None:

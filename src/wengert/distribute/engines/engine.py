@@ -228,7 +228,7 @@ def _on_devices(x: Any, placement: Placement, mesh: Mesh, ranks: Sequence[int], 
     """Return a value as XLA's engines take it: an array of the whole, or the ranks' parts."""
     x = of_tensor(x)
     if not isinstance(x, Sharded):
-        return x._data if isinstance(x, Tensor) else x
+        return x._array if isinstance(x, Tensor) else x
     if x.placement == placement and x.mesh == mesh and x.at == at:
         return x.parts
     return dict(zip(ranks, parts_of(x, placement, mesh, ranks, name, at), strict=True))

@@ -104,7 +104,7 @@ class Sharded(Elsewhere):
         group = current()
         if isinstance(group, OnMesh) and group.transport.shares_process:
             self.refuse(what)
-        return self.whole()._data
+        return self.whole()._array
 
     def whole(self) -> Tensor:
         """Return the whole value: a collective, which all ranks call."""
@@ -147,7 +147,7 @@ def in_parts(x: Any, placement: Placement, mesh: Mesh, name: str = "") -> Sharde
 
 def of_tensor(x: Any) -> Any:
     """Return the value in parts that a tensor stands for; anything else as it is."""
-    return x._data if isinstance(x, Tensor) and isinstance(x._data, Sharded) else x
+    return x._array if isinstance(x, Tensor) and isinstance(x._array, Sharded) else x
 
 
 def is_at(at: At | None, mesh: Mesh, rank: int) -> bool:
@@ -186,7 +186,7 @@ def parts_of(
             found |= dict(zip(there, parts_of(mine, placement, mesh, there, name), strict=True))
             return list(found.values())
     if not isinstance(x, Sharded):
-        whole = x._data if isinstance(x, Tensor) else np.asarray(x)
+        whole = x._array if isinstance(x, Tensor) else np.asarray(x)
         if is_whole(placement):
             return [whole] * len(ranks)
         return [local_part(whole, placement, mesh, rank) for rank in ranks]

@@ -17,9 +17,9 @@ from ..engines import XLA, Engine
 from ..native.callers.functions import CFunctions
 from ..native.codegen.machine import OLDEST_LLVMLITE
 from .capture.captured import Captures
+from .capture.results import output_of
 from .program import Path
 from .signature import Call, as_array
-from .tracing import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

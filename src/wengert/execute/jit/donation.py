@@ -131,18 +131,18 @@ class Taking:
 
     def of_tensor(self, t: Tensor) -> Any:
         """Return a tensor's array."""
-        alone = _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE
-        if isinstance(t._data, Elsewhere):
-            return self._lent(t._data, alone)
-        if alone and self.is_free(t._data):
-            return t._data
-        return np.array(t._data, order="C")
+        alone = _COUNTS_ARE_EXACT and sys.getrefcount(t._array) == _ALONE
+        if isinstance(t._array, Elsewhere):
+            return self._lent(t._array, alone)
+        if alone and self.is_free(t._array):
+            return t._array
+        return np.array(t._array, order="C")
 
     def of_gradient(self, t: Tensor) -> Any:
         """Return the array of a leaf's gradient."""
         if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
             return self.of_tensor(t._grad)
-        data = t._grad._data
+        data = t._grad._array
         return self._lent(data, False) if isinstance(data, Elsewhere) else np.array(data, order="C")
 
     def of_item(self, items: MutableMapping[str, Any], name: str) -> Any:

@@ -198,13 +198,14 @@ def facts_of(names: Sequence[str], call_key: Sequence[Any]) -> dict[str, Any]:
     """Return the facts that a program depends on of the arguments' leaves, by name."""
     facts: dict[str, Any] = {"the structure of the arguments": call_key[0]}
     for name, entry in zip(names, call_key[1:], strict=True):
-        if isinstance(entry, tuple) and len(entry) == 6:
-            kind, shape, dtype, tracked, first, place = entry
+        if isinstance(entry, tuple) and len(entry) == 7:
+            kind, shape, dtype, tracked, first, place, lies = entry
             facts[name] = (shape, dtype)
             facts[f"{name} (device)"] = place or CPU
             facts[f"{name} (requires gradients)"] = tracked > 0
             facts[f"{name} (the same tensor as)"] = names[first] if first >= 0 else None
             facts[f"{name} (type)"] = kind
+            facts[f"{name} (strides)"] = lies
         else:
             facts[name] = entry[1] if isinstance(entry, tuple) else entry
     return facts

@@ -358,7 +358,7 @@ class Jit(Inspected, Native):
             outs = replay(path.graph, inputs)
         else:
             outs = path.recorded(inputs)
-        return [t._data for t in outs], outs
+        return [t._array for t in outs], outs
 
     def _run_new(self, call: Call, found: Found) -> Any:
         """Trace the path that this call takes, and run it."""
@@ -655,7 +655,7 @@ class Jit(Inspected, Native):
     def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
         """Trace. Raises CallAgain where the trace met tensors from outside that it has to know of beforehand."""
         fixed = _alive(self._fixed)
-        before = [t._data for t in fixed]
+        before = [t._array for t in fixed]
         ties = _ties_of(call, outside.captures) if self._ties else ()
         try:
             traced, untracked = run_trace(self._fn, self._name, arrangement(call), arguments, outside, ties)
@@ -664,7 +664,7 @@ class Jit(Inspected, Native):
             self._forget_captures()
             raise CallAgain from None
         for t, data in zip(fixed, before, strict=True):
-            if t._data is not data or any(t is s for s in untracked):
+            if t._array is not data or any(t is s for s in untracked):
                 t._data = data
                 fail(
                     GraphError,

@@ -28,11 +28,12 @@ from ..native.compile import Compiled
 from ..xla.memory import settled
 from . import donation
 from .capture.captured import Captures
+from .capture.results import Constant, Itself, NewLeaf, Source, Taken, class_of, node_of, output_of
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import Call as Arguments
 from .signature import as_array, as_fed
-from .tracing import TRACING, Constant, Itself, NewLeaf, Source, Taken, Traced, class_of, node_of, output_of
+from .tracing import TRACING, Traced
 
 
 class Path:
@@ -136,13 +137,13 @@ class Path:
                     out.append(as_value(self._value(cell.tensor) if isinstance(cell, TensorCell) else cell.get()))
             elif kind == "cell gradient":
                 owner = captures.cells[i].tensor  # type: ignore[attr-defined]
-                out.append(take.of_gradient(owner) if donated else as_value(owner.grad._data))
+                out.append(take.of_gradient(owner) if donated else as_value(owner.grad._array))
             else:
-                out.append(as_value(leaves[positions[i]].grad._data))
+                out.append(as_value(leaves[positions[i]].grad._array))
         return out
 
     def _value(self, t: Tensor) -> Any:
-        return settled(t) if self.engine.name == XLA and self.place == CPU else t._data
+        return settled(t) if self.engine.name == XLA and self.place == CPU else t._array
 
     def tensors(
         self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], captures: Captures
@@ -243,7 +244,7 @@ class Path:
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
-            old += owner._data, owner._base
+            old += owner._array, owner._base
             yield self._stored(owner, as_data(outputs[k]), parts or owner.writes_through is None, k)
             if has_past:
                 yield self._renewed(owner, k, carried)
@@ -252,7 +253,7 @@ class Path:
                 owner = self._tensor(kind, i, leaves, positions, captures)
                 gradient, value = getattr(owner, "_grad", None), None if g is None else as_data(outputs[g])
                 if stays and gradient is not None and value is not None:
-                    old.append(gradient._data)
+                    old.append(gradient._array)
                     yield storing(gradient, value)
                 else:
                     old.append(gradient)
@@ -315,7 +316,7 @@ class Path:
             t = getattr(captures.cells[i], "tensor", None)
             if not isinstance(t, Tensor) or t.writes_through is None:
                 continue
-            if isinstance(t._data, Elsewhere) and not parts:
+            if isinstance(t._array, Elsewhere) and not parts:
                 t.writes_through.refuse_apart(t)
             if t._base is not None:
                 check_reaches(t, f"a compiled function's write to a tensor from outside ({self.graph.name})")
@@ -323,7 +324,7 @@ class Path:
             leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"
             if isinstance(leaf, Tensor):
                 check_reaches(leaf, what)
-                if leaf.writes_through is not None and isinstance(leaf._data, Elsewhere) and not parts:
+                if leaf.writes_through is not None and isinstance(leaf._array, Elsewhere) and not parts:
                     leaf.writes_through.refuse_apart(leaf)
             elif isinstance(leaf, np.ndarray) and not leaf.flags.writeable:
                 fail(WriteError, f"{what} that is read-only, {show(leaf.shape, leaf.dtype)}", "Pass it a copy.")
@@ -350,11 +351,13 @@ class Path:
     ) -> Any:
         """Return what the function returns."""
         found = [self.shown(r, outputs, carried, leaves, positions, captures) for r in self.traced.results]
-        for r, view in zip(self.traced.results, found, strict=True):
+        for i, (r, view) in enumerate(zip(self.traced.results, found, strict=True)):
             if type(r) is Taken and r.source.kind == "result":
                 r.taken.of(found[r.source.number], view)
+            elif type(r) is Itself and r.source.kind == "result":
+                found[i] = found[r.source.number]
         structure = self.traced.structure
-        return found[0] if structure.kind is None else tree.unflatten(structure, found)
+        return found[0] if structure.kind is None else tree.unflatten(structure, found[: structure.count])
 
     def itself(self, source: Source, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> Any:
         """Return the tensor that a result is, of an argument or a cell; None where there is none."""
@@ -450,7 +453,7 @@ def place_of_program(name: str, traced: Traced, call: Arguments, captures: Captu
     found: dict[str, str] = {}
     for what, x in _tensors(traced, call, captures):
         place = place_of(x)
-        if place != CPU or (x.shape and x._data is not None and not isinstance(x._data, Elsewhere)):
+        if place != CPU or (x.shape and x._array is not None and not isinstance(x._array, Elsewhere)):
             found.setdefault(place, what)
     places = [p for p in found if p != CPU]
     if len(found) > 1 and places:

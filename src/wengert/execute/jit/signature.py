@@ -17,6 +17,7 @@ from ...core.node import Hooked
 from ...core.ops.op import LEAF
 from ...core.spec import Spec, as_dtype
 from ...core.state.capture import open_variables
+from ...core.storage import strides_of, window_of
 from ...core.tensor import Tensor, depends_on_open, wrap
 from ...core.tree import Structure
 from .capture.captured import FUNCTIONS, SCALARS, exact
@@ -165,18 +166,20 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
             # What depends on a transform's variables must not be cut off from them inside.
             own = 2 if open_variables and depends_on_open(leaf) else 3
             tracked = 0 if node is None or not node.requires_grad else 1 if node.op is LEAF else own
-            place = None if type(leaf._data) is np.ndarray or leaf._data is None else leaf._data.place
-            key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1, place))
+            value = window_of(leaf)
+            place = None if type(value) is np.ndarray or value is None else value.place
+            same, lies = first if first != i else -1, strides_of(leaf)
+            key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, same, place, lies))
             positions.append(i)
             if tracked == 1 and type(node.saved) is Hooked:  # type: ignore[union-attr]
                 owners += [(i, hook) for hook in node.saved.hooks.values()]  # type: ignore[union-attr]
         elif isinstance(leaf, (np.ndarray, np.generic)):
             if kind is not np.ndarray:
                 refuse_subclass(leaf, "a compiled function")
-            key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1, None))
+            key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1, None, None))
             positions.append(i)
         elif isinstance(leaf, Spec):  # what a tensor will be
-            key.append((Tensor, leaf.shape, leaf.dtype, 0, -1, None))
+            key.append((Tensor, leaf.shape, leaf.dtype, 0, -1, None, None))
             positions.append(i)
         elif kind in (float, int, complex) and numbers.is_input(kind, (text, i)):
             key.append(kind)

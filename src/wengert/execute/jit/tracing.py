@@ -17,7 +17,7 @@ from ...core.graph.snapshot import Given
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Hooked, Node, Unread
 from ...core.ops.op import LEAF, TABLE
-from ...core.ops.record import abstract_input, resumed
+from ...core.ops.record import abstract_input
 from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import DataView, WeakTensor, data_view, present, weak
 from ...core.state import locks
@@ -37,15 +37,14 @@ from ...core.state.capture import (
 )
 from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
 from ...core.state.refusals import Watch, note_refusal, refuse
-from ...core.storage import join, living, storage_of
+from ...core.storage import join, strides_of
 from ...core.tensor import Tensor, abstract, depends_on_open, leaf_node, like, new
 from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
-from ...transforms.derivatives.variables import is_live
 from .capture.captured import Captures
 from .capture.outside import Outside, PlaceWrite
+from .capture.results import NewLeaf, Results, Source
 from .capture.ties import Place, Tie, ways_of
-from .recorded import ended, freed_at
 from .signature import Fix, Raised, as_array
 from .values import Unknown, Values
 
@@ -82,7 +81,7 @@ def argument_of(index: int, name: str, leaf: Any) -> Argument:
     if isinstance(leaf, Tensor):
         collects = leaf.node is not None and leaf.node.op is LEAF
         tracked = leaf.requires_grad and not collects
-        value = leaf._data
+        value = leaf._array
         return Argument(index, name, value, leaf.spec, type(leaf), collects, tracked, False, leaf.grad, leaf)
     value = as_array(leaf)
     weakly = not isinstance(leaf, (np.ndarray, np.generic))
@@ -130,16 +129,6 @@ class FlagWrite(NamedTuple):
     collects: bool
 
 
-class Source(NamedTuple):
-    """A source of an input of the graph: `kind` "argument", "cell", "argument gradient" or "cell gradient".
-
-    That of a view may be a "result", too.
-    """
-
-    kind: str
-    number: int
-
-
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
@@ -183,92 +172,12 @@ class Traced(NamedTuple):
         return not (writes or pasts or self.is_tied or any(type(r) is NewLeaf for r in self.results))
 
 
-class Constant(NamedTuple):
-    """A result that is not a tensor."""
-
-    value: Any
-
-
-class OfClass(NamedTuple):
-    """A result with more to it than its value: the graph's output that has it, its class, and where its graph was freed
-    its node.
-    """
-
-    output: int
-    cls: type[Tensor]
-    node: Node | None
-
-
-class NewLeaf(NamedTuple):
-    """A result that the function made a leaf: the output that has it, the one with its gradient, the class."""
-
-    output: int
-    grad: int | None
-    cls: type[Tensor]
-
-
-class Itself(NamedTuple):
-    """A result that is the very tensor of an argument or a cell; `value` is the result that has its value.
-
-    That one is returned where a call has no such tensor: where it was donated, or the argument is an array or a number.
-    """
-
-    source: Source
-    value: Any
-
-    @property
-    def output(self) -> int:
-        """The number of the output that has the value."""
-        found = output_of(self.value)
-        assert found is not None
-        return found
-
-
-class Taken(NamedTuple):
-    """A result that is a view of a cell's tensor, of an argument or of another result: what its value is, and the way.
-
-    The source's kind may be "result". Where the way is not known, the view has a value of its own, to which no write
-    is allowed.
-    """
-
-    source: Source
-    taken: FromOwner
-    value: Any
-
-    @property
-    def output(self) -> int:
-        """The number of the output that has the value."""
-        found = output_of(self.value)
-        assert found is not None
-        return found
-
-
-def is_of_argument(result: Any) -> bool:
-    """Return whether a result is an argument, or a view of one."""
-    return type(result) in (Itself, Taken) and result.source.kind == "argument"
-
-
-def output_of(result: Any) -> int | None:
-    """Return the number of the output that a result is, None for a constant."""
-    return None if type(result) is Constant else result if type(result) is int else result.output
-
-
-def node_of(result: Any) -> Node | None:
-    """Return the node that a result has in every call."""
-    return result.node if type(result) is OfClass else None
-
-
-def class_of(result: Any) -> type[Tensor]:
-    """Return the class of a result that is a tensor."""
-    return Tensor if type(result) is int else result.cls
-
-
 class Recorder(Capture):
     """An observer of a trace: it takes decisions by value and records tensors from outside."""
 
     __slots__ = (
         "name", "captures", "values", "decisions", "asked", "met", "written", "parted", "given", "consumed", "outer",
-        "effects", "undo", "stores",
+        "effects", "undo", "stores", "strides",
     )  # fmt: skip
 
     def __init__(self, name: str, captures: Captures) -> None:
@@ -280,8 +189,9 @@ class Recorder(Capture):
         self.met: dict[int, weakref.ref[Tensor]] = {}
         self.written: dict[int, weakref.ref[Tensor]] = {}
         self.parted: set[int] = set()
-        # The tensors that stand for those outside, by identity.
+        # The tensors that stand for those outside, by identity; and how those lie that do not lie in C order.
         self.given: set[int] = set()
+        self.strides: dict[int, tuple[int, ...]] = {}
         # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
@@ -330,7 +240,7 @@ class Recorder(Capture):
     def fix(self, x: Tensor, what: str) -> None:
         assert x.node is not None
         ends = self.values.ends(x.node)
-        cells = {held.node: cell for cell in self.captures.cells if (held := cell.held())._data is None}
+        cells = {held.node: cell for cell in self.captures.cells if (held := cell.held())._array is None}
         found = [cells.get(node) for node in ends]
         tensors = [cell.tensor for cell in found if isinstance(cell, TensorCell)]
         if len(tensors) == len(found):
@@ -348,7 +258,7 @@ class Recorder(Capture):
 
     def meet(self, operands: Sequence[Any]) -> None:
         for a in operands:
-            if isinstance(a, Tensor) and a._data is not None and id(a) not in self.met:
+            if isinstance(a, Tensor) and a._array is not None and id(a) not in self.met:
                 self.met[id(a)] = weakref.ref(a)
 
     def effect(self, x: Tensor) -> None:
@@ -372,8 +282,8 @@ class Recorder(Capture):
     def write(self, x: Tensor) -> None:
         if id(x) in self.written:
             return
-        spec = () if x.is_weak else (spec_of(x._data.shape, x._data.dtype),)
-        for store, value in zip(self.stores, (x._data, x.node, x._base, *spec)):
+        spec = () if x.is_weak else (spec_of(x._array.shape, x._array.dtype),)
+        for store, value in zip(self.stores, (x._array, x.node, x._base, *spec)):
             store.add(x, value)
         self.written[id(x)] = weakref.ref(x)
 
@@ -388,6 +298,9 @@ class Recorder(Capture):
     def part(self, x: Tensor) -> None:
         self.parted.add(id(x))
         self.undo.append((set_base, x, x._base))
+
+    def lies(self, x: Tensor) -> tuple[int, ...] | None:
+        return self.strides.get(id(x))
 
     def stored(self) -> list[Call]:
         """Return the calls that give such tensors their values again, those too that are written to later."""
@@ -438,7 +351,7 @@ class _Gradient:
         self.input: Tensor | None = None
         if before is not None:
             self.input = abstract_input(before.spec, f"{name}.grad" if name else "")
-            values.known[self.input.node] = before._data  # type: ignore[index]
+            values.known[self.input.node] = before._array  # type: ignore[index]
         self.was_read = False
         # Refers to what the program sees of it, but does not keep that: a trace keeps no tensors.
         self.shown: weakref.ref[Tensor] | None = None
@@ -549,6 +462,8 @@ def _hold_cell(cell: Cell, captures: Captures, recorder: Recorder) -> _Held:
     input = abstract_input(cell.spec, name, tracked)
     recorder.hold(input, tensor, cell.get())
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
+    if tensor is not None and (lies := strides_of(tensor)) is not None:
+        recorder.strides[id(tensor)] = lies
     recorder.undo += cell.undo()
     cell.hold(input)
     if tensor is None or not tensor.spec.inexact:
@@ -591,6 +506,8 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     shown: Tensor = new(a.kind.result_class if issubclass(a.kind, DataView) else a.kind)
     shown._data, shown.node = None, input.node
     owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+    if owner is not None and (lies := strides_of(owner)) is not None:
+        recorder.strides[id(shown)] = lies
     # What shares memory with it outside follows when the program has run.
     shown._base = owner._base if owner is not None and type(owner._base) is tuple else None
     if a.collects:
@@ -622,24 +539,6 @@ def _end_others() -> None:
 locks.in_child(_end_others)
 
 
-class _Outputs:
-    """The outputs of the graph to be, each tensor once."""
-
-    def __init__(self) -> None:
-        self.tensors: list[Tensor] = []
-        self._index: dict[Any, int] = {}
-
-    def add(self, t: Tensor) -> int:
-        if isinstance(t, DataView) and t.node is not None:  # which has a new node whenever it is asked
-            t = abstract(t.node)
-        key = t.node if t._data is None else id(t)
-        found = self._index.get(key)
-        if found is None:
-            found = self._index[key] = len(self.tensors)
-            self.tensors.append(t)
-        return found
-
-
 def _finish(
     recorder: Recorder,
     result: Any,
@@ -652,48 +551,13 @@ def _finish(
 ) -> Traced:
     """Return the trace; `own` says of what a cell or an argument gave the function where it is from, by identity."""
     captures = outside.captures
-    outs = _Outputs()
     leaves, structure = tree.flatten_whole(result)  # which is kept, and the values of the trace are not
-    tracked: dict[int, Node] = {}
-    dead: set[Node] = set()
-
-    def output(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor):
-            return Constant(leaf)
-        recorder.meet((leaf,))
-        node = leaf.node
-        if node is not None and node.op is LEAF and id(leaf) not in own:
-            grad = leaf.grad
-            kept = None if grad is None else outs.add(resumed(grad))
-            return NewLeaf(outs.add(present(leaf)), kept, leaf.result_class)
-        source = own.get(id(leaf))
-        number = outs.add(resumed(leaf))
-        cls = WeakTensor if type(leaf) is WeakTensor else leaf.result_class
-        if source is not None and (source.kind == "cell" or not arguments[source.number].weakly):
-            return Itself(source, number if cls is Tensor else OfClass(number, cls, None))
-        found = valued(leaf, number, cls, node)
-        for owner in () if (s := storage_of(leaf)) is None else living(s):
-            source = own.get(id(owner)) or beside.get(id(owner))
-            if source is not None and owner is not leaf and leaf.writes_through is not None:
-                return Taken(source, leaf.writes_through.taken(leaf, owner), found)
-        return found
-
-    def valued(leaf: Tensor, number: int, cls: type[Tensor], node: Node | None) -> Any:
-        end = None
-        if not track(number, node) and node is not None and node.requires_grad and is_live(node, dead):
-            end = ended(node, freed_at(node, recorder.consumed) or "")
-        return number if cls is Tensor and end is None else OfClass(number, cls, end)
-
-    def track(number: int, node: Node | None) -> bool:
-        if node is None or not node.requires_grad or not is_live(node, dead) or freed_at(node, recorder.consumed):
-            return False
-        tracked[number] = node
-        return True
+    outs = Results(recorder.consumed, own, [a.weakly for a in arguments])
 
     views = {tie.part for tie in ties if tie.window is not None}
 
     def written(kind: str, number: int, held: _Held, now: Tensor) -> Write | None:
-        if now._data is None and now.node is held.input.node:
+        if now._array is None and now.node is held.input.node:
             return None
         parts = held.tensor is not None and id(held.tensor) in recorder.parted
         if (kind, number) in views and not parts:  # which follows its owner
@@ -705,17 +569,15 @@ def _finish(
                 )
             return None
         k = outs.add(now)
-        flows = not _collects(held.tensor) and track(k, now.node)
+        flows = not _collects(held.tensor) and outs.track(k, now.node)
         return Write(number, k, flows or held.input.requires_grad or now.spec != held.input.spec, parts)
 
-    # What is kept outside is no view of what is returned.
-    beside = {id(x): Source("result", i) for i, x in enumerate(leaves) if isinstance(x, Tensor) and id(x) not in own}
-    results = [output(leaf) for leaf in leaves]
-    beside.clear()
+    recorder.meet(leaves)
+    results = outs.of(leaves)
     cell_writes, argument_writes = [], []
     for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
-        if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
+        if not isinstance(cell, TensorCell) and (now._array is not None or now.node is not held.input.node):
             if now.requires_grad:
                 fail(
                     GraphError,
@@ -733,7 +595,7 @@ def _finish(
             argument_writes.append(found)
     _refuse_shared(recorder.name, ties, cell_writes, argument_writes, held_cells, held_arguments)
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
-    place_writes, is_repeatable = outside.writes(recorder.name, output)
+    place_writes, is_repeatable = outside.writes(recorder.name, outs.kept)
     flag_writes = tuple(
         FlagWrite(Source(kind, i), not held.collects)
         for kind, all_held in (("cell", held_cells), ("argument", held_arguments))
@@ -742,7 +604,7 @@ def _finish(
     )
     # What begins to collect gradients is a leaf only when the run is over.
     late = {id(h.tensor) for h in (*held_cells, *held_arguments) if _collects(h.tensor) and not h.collects}
-    _check_tracked(recorder.name, tracked.values(), own.keys() - late)
+    _check_tracked(recorder.name, outs.tracked.values(), own.keys() - late)
     for t in recorder.effects:
         if t.node is not None and recorder.values.can_be_known(
             t.node
@@ -786,7 +648,7 @@ def _finish(
         tuple(source_of[n] for n in graph.inputs),
         tuple(results),
         structure,
-        frozenset(tracked),
+        frozenset(outs.tracked),
         bool(recorder.effects),
         guards,
         tuple(cell_writes),
@@ -871,7 +733,7 @@ def _cast(t: Tensor, dtype: Any) -> Tensor:
     return out
 
 
-def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite, ...]:
+def _gradients(held_all: Sequence[_Held], outs: Results) -> tuple[GradientWrite, ...]:
     """Return what backward passes left in the `.grad` of leaves."""
     found = []
     for i, held in enumerate(held_all):
@@ -883,7 +745,7 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite
             continue
         if now is None:
             found.append(GradientWrite(i, None))
-        elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
+        elif now._array is not None or gradient.input is None or now.node is not gradient.input.node:
             stays = gradient.shown is not None and gradient.shown() is now
             found.append(GradientWrite(i, outs.add(now), stays))
     return tuple(found)

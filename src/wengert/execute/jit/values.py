@@ -78,19 +78,19 @@ class Values:
                 value = node.inputs[0]
                 return self.known[value] if isinstance(value, Node) else value
             owner = node.variable if node.op is LEAF else None
-            if owner is None or owner._data is None:
+            if owner is None or owner._array is None:
                 raise Unknown
-            return self._here(owner._data)
+            return self._here(owner._array)
         values = node.saved if type(node.saved) is Mixed else ()
         args = []
         for i, entry in enumerate(node.inputs):
             value = values[i] if values else None
-            if isinstance(value, Tensor) and value._data is not None:
-                args.append(value._data)
+            if isinstance(value, Tensor) and value._array is not None:
+                args.append(value._array)
             elif isinstance(entry, Node):
                 args.append(self.known[entry])
             elif isinstance(entry, Tensor):
-                args.append(entry._data if entry.node is None else self.known[entry.node])
+                args.append(entry._array if entry.node is None else self.known[entry.node])
             else:
                 args.append(entry)
         args = [self._here(a) for a in args]
@@ -121,7 +121,7 @@ def _needed(node: Node) -> list[Node]:
     found = []
     for i, entry in enumerate(node.inputs):
         value = values[i] if values else None
-        if isinstance(value, Tensor) and value._data is not None:
+        if isinstance(value, Tensor) and value._array is not None:
             continue
         source = entry.node if isinstance(entry, Tensor) else entry
         if isinstance(source, Node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import control  # noqa: F401
-from .kernels import copies, gather, linalg, random, views  # noqa: F401
+from .kernels import copies, gather, linalg, random, scatter, views  # noqa: F401
 from .kernels.along_axis import cumulative, positions, sorting  # noqa: F401
 from .kernels.attention import lowerings as attention  # noqa: F401
 from .kernels.conv import lowerings as convolutions  # noqa: F401

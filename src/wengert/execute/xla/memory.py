@@ -151,7 +151,7 @@ def settled(t: Tensor) -> Array:
 
     What is fed again then need not be copied again: an example set that training goes through in turns, say.
     """
-    a: Array = t._data
+    a: Array = t._array
     if type(a) is not np.ndarray:  # a value in parts, which steps on a mesh bring to their devices
         return a
     if sys.getrefcount(a) != _TWICE or not a.ndim or not a.size or not _is_whole(a):

@@ -181,7 +181,7 @@ def nothing(node: Node) -> Cotangent:
 
 def loss_seed(loss: Tensor, what: str) -> Any:
     """Return the cotangent of a loss, 1. Raises GradientError without a recorded graph or for no single gradient."""
-    if loss._data is None:
+    if loss._array is None:
         fail(
             GraphError,
             f"{what} of an abstract tensor, {loss.spec}",

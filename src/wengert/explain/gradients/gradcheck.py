@@ -89,13 +89,13 @@ def _check_level(
     def projected(*arrays: Array) -> float:
         with no_grad():
             found = flat(*map(_tensor, arrays))
-        return float(sum(np.sum(np.real(np.conj(w) * o._data)) for w, o in zip(weights, found, strict=True)))
+        return float(sum(np.sum(np.real(np.conj(w) * o._array)) for w, o in zip(weights, found, strict=True)))
 
     def gradient(*tensors: Tensor) -> list[Tensor]:
         found, pull = vjp(lambda *xs: tuple(flat(*xs)), *tensors)
         return list(pull(tuple(wrap(np.asarray(w, o.dtype)) for w, o in zip(weights, found, strict=True))))
 
-    grads = [g._data for g in gradient(*map(_tensor, values))]
+    grads = [g._array for g in gradient(*map(_tensor, values))]
     for k, (value, g, name) in enumerate(zip(values, grads, names, strict=True)):
         if g.shape != value.shape or g.dtype != value.dtype:
             fail(
@@ -129,7 +129,7 @@ def _is_floating(leaf: Any) -> bool:
 
 
 def _value(leaf: Any) -> Array:
-    value = np.asarray(leaf._data if isinstance(leaf, Tensor) else leaf)
+    value = np.asarray(leaf._array if isinstance(leaf, Tensor) else leaf)
     return value.astype(complex128 if value.dtype.kind == "c" else float64)
 
 
@@ -190,7 +190,7 @@ def _complex_step(
         return None
     if any(o.dtype.kind != "c" for o in found):
         return None
-    return float(sum(np.sum(w * np.imag(o._data)) for w, o in zip(weights, found, strict=True)) / h)
+    return float(sum(np.sum(w * np.imag(o._array)) for w, o in zip(weights, found, strict=True)) / h)
 
 
 def _close(a: float, b: float, rtol: float, atol: float) -> bool:

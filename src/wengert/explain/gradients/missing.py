@@ -195,7 +195,7 @@ def _by_state(param: Tensor) -> Missing:
     if not param.requires_grad:
         return _because("not_required", param.source)
     if param.grad is not None:
-        return _because("present") if np.any(_plain(param.grad._data)) else _because("zero_slope", zero=True)
+        return _because("present") if np.any(_plain(param.grad._array)) else _because("zero_slope", zero=True)
     return _because("no_backward") if param.is_leaf else _because("non_leaf", param.source)
 
 
@@ -227,7 +227,7 @@ def _of_tensor(param: Tensor, loss: Tensor) -> Missing:
         return zero
     if param.grad is None:
         return _because("cleared" if freed else "no_backward")
-    return _because("present") if np.any(_plain(param.grad._data)) else _because("hook", zero=True)
+    return _because("present") if np.any(_plain(param.grad._array)) else _because("hook", zero=True)
 
 
 def _outside(param: Tensor, nodes: dict[Node, int]) -> Missing:
@@ -236,12 +236,12 @@ def _outside(param: Tensor, nodes: dict[Node, int]) -> Missing:
     for node in nodes:
         for entry in node.inputs:
             owner = entry.variable if isinstance(entry, Node) and entry.op.name == "leaf" else None
-            value = entry if isinstance(entry, np.ndarray) else None if owner is None else owner._data
+            value = entry if isinstance(entry, np.ndarray) else None if owner is None else owner._array
             if value is None or owner is param:
                 continue
-            if _same_buffer(value, param._data) or (owner is None and _equal(value, param._data)):
+            if _same_buffer(value, param._array) or (owner is None and _equal(value, param._array)):
                 return _detached_before(node.source, node.op.name)
-            if copied is None and _equal(value, param._data):
+            if copied is None and _equal(value, param._array):
                 copied = _because("copy", node.source, node.op.name)
     return copied or Missing("unused", *_UNRECORDED)
 
@@ -269,7 +269,7 @@ def _retains(node: Node) -> bool:
 
 
 def _of_function(param: Tensor, fn: Callable[..., Any], args: Sequence[Any]) -> Missing:
-    before, tracked, node = param._data, param.requires_grad, param.node
+    before, tracked, node = param._array, param.requires_grad, param.node
     with observed() as seen, np.errstate(all="ignore"):
         results = tensors_of(fn(*args))
         asked = seen.tick()
@@ -334,7 +334,7 @@ class _Flow:
 
     def broken(self, results: Sequence[Tensor]) -> Missing:
         """Explain where the connection to the loss broke."""
-        losses = [t._data for t in results]
+        losses = [t._array for t in results]
         if not losses:  # the function returned nothing: its loss is what backward() was called on
             losses = [s.out for s in self.seen.steps[-1:]]
         before = self._ancestors(losses)

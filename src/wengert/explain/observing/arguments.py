@@ -28,7 +28,7 @@ class Arguments:
 
     def name_of(self, array: Any) -> str:
         """Return the name of the argument with this buffer; "" for another."""
-        return next((name for name, t in self.tensors if t._data is array), "")
+        return next((name for name, t in self.tensors if t._array is array), "")
 
 
 def arguments(fn: Callable[..., Any], args: Sequence[Any]) -> Arguments:
@@ -63,7 +63,7 @@ def tracked(x: Any) -> tuple[Tensor, Tensor]:
     a number, and take gradients inside.
     """
     value = as_operand(x)
-    leaf = wrap(value._data, value.spec).requires_grad_()
+    leaf = wrap(value._array, value.spec).requires_grad_()
     token = set_mode(get_mode().with_grad(True))
     try:
         given = another(leaf)
@@ -85,4 +85,4 @@ def tensors_of(result: Any) -> list[Tensor]:
     """Return the tensors that a function returned, however nested."""
     if result is None:
         return []
-    return [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor) and leaf._data is not None]
+    return [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor) and leaf._array is not None]

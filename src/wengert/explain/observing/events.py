@@ -172,4 +172,4 @@ def observed() -> Iterator[Events]:
 def _raw(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_raw(v) for v in value)
-    return value._data if isinstance(value, Tensor) else value
+    return value._array if isinstance(value, Tensor) else value

@@ -34,7 +34,7 @@ def replay(roots: Sequence[Node]) -> list[Step]:
             if node.op.kind == "leaf":
                 owner = node.variable if node.op.name == "leaf" else None
                 if node not in values:
-                    values[node] = None if owner is None else owner._data
+                    values[node] = None if owner is None else owner._array
                 continue
             inputs = tuple(_input_value(e, values) for e in node.inputs)
             run = _runner(node)
@@ -111,7 +111,7 @@ def _runner(node: Node) -> Callable[..., Any]:
 def _input_value(entry: Any, values: dict[Node, Any]) -> Any:
     if isinstance(entry, Node):
         return values.get(entry)
-    return entry._data if isinstance(entry, Tensor) else entry
+    return entry._array if isinstance(entry, Tensor) else entry
 
 
 def _saved_values(order: Sequence[Node]) -> dict[Node, Any]:

@@ -67,7 +67,7 @@ def _wanted(facts: Facts) -> list[Row]:
     rows = [row for row in facts.parameters if row.node not in recording.learned and row.node not in _by_hand(facts)]
     if not recording.stepped:
         return rows
-    held = {id(t._data): (name, t.node) for name, t in recording.parameters if t.node in recording.stepped}
+    held = {id(t._array): (name, t.node) for name, t in recording.parameters if t.node in recording.stepped}
     unseen = {node for _, node in held.values()} - {row.node for row in facts.rows} - recording.learned
     for row in facts.rows:
         name, node = held.get(id(row.value), ("", None))

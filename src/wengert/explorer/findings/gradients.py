@@ -30,7 +30,7 @@ def unused(facts: Facts) -> Iterator[Finding]:
     if not facts.backward or not recording.roots:
         return
     touched, learned = recording.touched, recording.learned
-    used = [n for n, t in recording.parameters if t.node in touched or id(t._data) in touched]
+    used = [n for n, t in recording.parameters if t.node in touched or id(t._array) in touched]
     owners = {_owner(name) for name in used}
     known = set(used) | {n for n, t in recording.parameters if t.node in learned}
     names = [n for n, _ in recording.parameters if n not in known and _owner(n) in owners and _owner(n) != n]

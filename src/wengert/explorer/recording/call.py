@@ -99,10 +99,10 @@ class _Inputs:
         if not isinstance(value, (Tensor, np.ndarray, np.generic)) and type(value) not in (float, complex):
             return value
         made = asarray(value, dtype=self._number if type(value) is float else None)
-        if made._data is None:
+        if made._array is None:
             fail(GraphError, f"explore: the argument {name} is abstract", "Give a tensor with a value.")
         if category(made.dtype) >= 2 and made.node is None:
-            made = wrap(made._data, made.spec).requires_grad_()
+            made = wrap(made._array, made.spec).requires_grad_()
         if made.node is not None:
             self.nodes.append(made.node)
         self._call(made, name)
@@ -110,7 +110,7 @@ class _Inputs:
 
     def _call(self, tensor: Tensor, name: str) -> None:
         self.names.setdefault(reached.key(tensor), name)
-        self._alive.append((tensor, tensor.node, tensor._data))
+        self._alive.append((tensor, tensor.node, tensor._array))
 
 
 def _script(file: str) -> str:

@@ -32,7 +32,7 @@ def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
 
     `names` has those of leaves, by identity of node or array.
     """
-    if target._data is None:
+    if target._array is None:
         fail(GraphError, f"{_WHAT} of an abstract tensor, {target.spec}", "Explore the graph: wg.graph(f)(...).")
     if target.node is None or not target.requires_grad:
         fail(

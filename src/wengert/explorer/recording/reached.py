@@ -23,7 +23,7 @@ def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
     out = []
     for cell in found.cells:
         tensor = getattr(cell, "tensor", cell)
-        if isinstance(tensor, Tensor) and tensor._data is not None:
+        if isinstance(tensor, Tensor) and tensor._array is not None:
             out.append((found.names.get((id(tensor),), ""), tensor))
     return out
 
@@ -60,4 +60,4 @@ def parameters(found: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
 
 def key(tensor: Tensor) -> int:
     """Return the key of a leaf in a recording."""
-    return id(tensor.node) if tensor.node is not None else id(tensor._data)
+    return id(tensor.node) if tensor.node is not None else id(tensor._array)

@@ -451,13 +451,13 @@ def _called() -> Called | None:
 def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
     """Return those of the leaves that have a gradient other than 0, before what came to them now is added."""
     grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
-    return frozenset(leaf for leaf, grad in grads if grad is not None and grad._data is not None and grad._data.any())
+    return frozenset(leaf for leaf, grad in grads if grad is not None and grad._array is not None and grad._array.any())
 
 
 def _are_finite(leaves: Iterable[Node]) -> bool:
     """Return whether no parameter among the leaves holds a NaN or an infinity."""
     owners = (leaf.variable for leaf in leaves if leaf.op.name == "leaf")
-    return all(owner is None or owner._data is None or all_finite(owner._data) for owner in owners)
+    return all(owner is None or owner._array is None or all_finite(owner._array) for owner in owners)
 
 
 def _variables(tape: Tape) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def raw(value: Any) -> Any:
     """Return arrays for tensors, in lists and tuples too."""
     if isinstance(value, (list, tuple)):
         return tuple(raw(v) for v in value)
-    return value._data if isinstance(value, Tensor) else value
+    return value._array if isinstance(value, Tensor) else value
 
 
 class Builder:
@@ -244,7 +244,7 @@ class Builder:
     def _unseen(self, node: Node, value: Any) -> None:
         if self._is_outside(node):
             owner = node.variable if node.op.name == "leaf" else None
-            self.leaf(owner._data if value is None and owner is not None else value, node)
+            self.leaf(owner._array if value is None and owner is not None else value, node)
             return
         row = Row(node.op, "op", attrs=node.attrs, node=node, spec=node.spec)
         row.code, row.offset, row.scope = node.code, node.offset, node.scope
@@ -441,11 +441,11 @@ def recorded(
     roots = list(dict.fromkeys(made._row(n) for n in nodes))
     for tensor in results:
         if tensor.node is None:
-            found = builder._of_array.get(id(tensor._data))
+            found = builder._of_array.get(id(tensor._array))
             if found is not None and found not in roots:
                 roots.append(found)
         elif (row := builder.of_node.get(tensor.node)) is not None and row.value is None:
-            row.value = tensor._data
+            row.value = tensor._array
     rows = in_order(_kept(builder.rows, roots, made.events, made.last_pass_ended))
     kept = set(rows)
     touched: set[Node | int] = {id(r.value) for r in builder.rows if r.op is None}

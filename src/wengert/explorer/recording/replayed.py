@@ -48,7 +48,7 @@ def replayed(recording: Recording, index: int) -> Replayed | None:
     finally:
         set_mode(outer)
     value = made[node]
-    return Replayed(np.asarray(value._data), _gradient(run.roots, made, value))
+    return Replayed(np.asarray(value._array), _gradient(run.roots, made, value))
 
 
 def _gradient(roots: Sequence[Node], made: dict[Node, Tensor], value: Tensor) -> Any:

@@ -26,6 +26,8 @@ from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import another, bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
+from ..long_sums import LONGEST, add_up
+from ..long_sums import product as matrix_product
 from ..pointwise.arithmetic import conj, multiply
 from ..reduce.sums import sum as sum_along
 from ..structure.axes import permute_op
@@ -64,7 +66,10 @@ def _einsum(*xs: Any, subscripts: str) -> Any:
         return _einsum(*(x.astype(np.float32) for x in xs), subscripts=subscripts).astype(dtype)
     terms, out = _terms(subscripts)
     if len(xs) == 1:
-        return np.einsum(subscripts, xs[0])
+        summed = math.prod(n for letter, n in zip(terms[0], xs[0].shape) if letter not in out)
+        if summed <= LONGEST or dtype.kind in "biu":
+            return np.einsum(subscripts, xs[0])
+        return _arranged(*_summed(xs[0], terms[0], out), tuple(out))
     if len(xs) == 2:
         return _pair(xs[0], terms[0], xs[1], terms[1], out)
     return _several(list(xs), list(terms), out, _path(subscripts, tuple(x.shape for x in xs)))
@@ -109,13 +114,24 @@ def _pair(x: Any, in_x: str, y: Any, in_y: str, out: str) -> Any:
     if not inner:
         product = x * y
     elif not rows and not columns:
-        product = np.einsum("sai,sib->sab", x, y)
+        product = _dots(x[:, 0, :], y[:, :, 0])
     elif not stack:
-        product = np.matmul(x[0], y[0])  # without a stack BLAS takes any strides
+        product = matrix_product(x[0], y[0])  # without a stack BLAS takes any strides
     else:
-        product = np.matmul(x, y)
+        product = matrix_product(x, y)
     made = (*stack, *rows, *columns)
     return _arranged(product.reshape([sizes[a] for a in made]), "".join(made), tuple(out))
+
+
+def _dots(x: Any, y: Any) -> Any:
+    """Return the sums of the products of two stacks' rows."""
+    size = x.shape[1]
+    if size <= LONGEST or x.dtype.kind in "biu":
+        return np.einsum("si,si->s", x, y)
+    cut = size - size % LONGEST
+    x, left = x[:, :cut].reshape(len(x), -1, LONGEST), x[:, cut:]
+    y, right = y[:, :cut].reshape(len(y), -1, LONGEST), y[:, cut:]
+    return add_up(np.einsum("sbi,sbi->sb", x, y), 1) + np.einsum("si,si->s", left, right)
 
 
 def _summed(x: Any, term: str, wanted: str) -> tuple[Any, str]:
@@ -123,7 +139,7 @@ def _summed(x: Any, term: str, wanted: str) -> tuple[Any, str]:
     axes = tuple(i for i, letter in enumerate(term) if letter not in wanted)
     if not axes:
         return x, term
-    return x.sum(axis=axes, dtype=x.dtype), "".join(a for a in term if a in wanted)
+    return add_up(x, axes, x.dtype), "".join(a for a in term if a in wanted)
 
 
 def _arranged(x: Any, term: str, order: tuple[str, ...]) -> Any:

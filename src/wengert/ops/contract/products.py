@@ -22,6 +22,7 @@ from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.state.observer import detours
 from ...core.tensor import Tensor, ndarray, new, result_class
+from ..long_sums import LONGEST_PRODUCT, product
 from ..pointwise.arithmetic import conj, multiply
 from ..structure.axes import permute_op
 from .einsum import tensordot
@@ -57,24 +58,33 @@ def _row(x: Any) -> Any:
 def _matmul(x: Any, y: Any) -> Any:
     if y.ndim == 2 and x.ndim > 2 and x.flags.c_contiguous:
         # One large product instead of one for each leading index.
-        out = np.matmul(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), y).reshape((*x.shape[:-1], y.shape[1]))
+        out = product(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), y).reshape((*x.shape[:-1], y.shape[1]))
     else:
-        out = np.matmul(x, y)
+        out = product(x, y)
     return out if out.dtype == x.dtype else out.astype(x.dtype)  # bfloat16 gives float32
 
 
 def _matvec(x: Any, y: Any) -> Any:
-    out = np.matmul(x, y) if y.ndim == 1 else np.matmul(x, y[..., None])[..., 0]
+    if y.ndim == 1 and len(y) <= LONGEST_PRODUCT:
+        out = np.matmul(x, y)
+    else:
+        out = product(x, y[..., None])[..., 0]
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
 def _vecmat(x: Any, y: Any) -> Any:
-    out = np.matmul(x, y) if x.ndim == 1 else np.matmul(x[..., None, :], y)[..., 0, :]
+    if x.ndim == 1 and len(x) <= LONGEST_PRODUCT:
+        out = np.matmul(x, y)
+    else:
+        out = product(x[..., None, :], y)[..., 0, :]
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
 def _dot(x: Any, y: Any) -> Any:
-    out = np.dot(x, y) if x.ndim == y.ndim == 1 else np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
+    if x.ndim == y.ndim == 1 and len(x) <= LONGEST_PRODUCT:
+        out = np.dot(x, y)
+    else:
+        out = product(x[..., None, :], y[..., None])[..., 0, 0]
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
@@ -277,9 +287,11 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     try:
         spec, other = x._spec, y._spec
         m, n = len(spec.shape), len(other.shape)
-        if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2) and not detours:
+        right = y._data
+        is_plain = spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= n == 2) and not detours
+        if is_plain and len(right) <= LONGEST_PRODUCT:
             out = new(Tensor if type(x) is Tensor and type(y) is Tensor else result_class((x, y)))
-            data = np.matmul(x._data, y._data, out=ARRAY_ALWAYS)
+            data = np.matmul(x._data, right, out=ARRAY_ALWAYS)
             if type(data) is not ndarray:  # of two vectors
                 data = np.asarray(data)
             out._data = data
@@ -294,11 +306,11 @@ def matmul(x: Any, y: Any, /) -> Tensor:
             if is_internal(frame.f_code.co_filename):  # the same under another namespace's name
                 frame = user_frame(1) or frame
             op = (matmul_op if m > 1 else vecmat_op) if n > 1 else matvec_op if m > 1 else dot_op
-            saved = (x._data if n_y is not None else None, y._data if n_x is not None else None, None)
+            saved = (x._data if n_y is not None else None, right if n_x is not None else None, None)
             code, offset, scope = frame.f_code, frame.f_lasti, mode.scope
-            out.node = make_node(op, (n_x or x._data, n_y or y._data), EMPTY_ATTRS, saved, made, code, offset, scope)
+            out.node = make_node(op, (n_x or x._data, n_y or right), EMPTY_ATTRS, saved, made, code, offset, scope)
             return out
-    except (AttributeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         pass  # not tensors, abstract, or of shapes that do not fit
     if (found := of_their_own("__rmatmul__", x, y)) is not NotImplemented:
         return found  # type: ignore[no-any-return]

@@ -30,10 +30,11 @@ from ...core.spec import (
 from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
+from ..long_sums import add_rows
 from ..pointwise.arithmetic import add
 from ..pointwise.selection import where
 from ..structure.shapes import as_operand, broadcast, cast, reshaped
-from .indices import INDEX, add_rows, check_range, flat_index, index_op, index_transpose, index_update, ints
+from .indices import INDEX, check_range, flat_index, index_op, index_transpose, index_update, ints
 from .inplace import update, value_for
 from .slices import ALL, NO_OPERATOR, Entries, slice_op, slice_transpose
 
@@ -169,7 +170,7 @@ def _index_axis(x: Tensor, indices: Tensor, axis: int, what: str) -> Tensor:
     try:
         out: Tensor = bind(index_op, (x, indices), {"axis": axis})
     except RangeError:
-        check_range(what, (indices._data,), (x.shape[axis],), x.ndim + axis)
+        check_range(what, (indices._array,), (x.shape[axis],), x.ndim + axis)
         raise
     return out
 
@@ -275,8 +276,8 @@ def embedding(weight: Any, indices: Any) -> Tensor:
     if weight.ndim != 2:
         fail(ShapeError, f"embedding: a table of shape {weight.shape}", "It has two dimensions: (rows, features).")
     rows = weight.shape[0]
-    if ids._data is not None and ids.size:
-        _check_ids("embedding: id", ids._data, rows, f"a table of {rows} rows, {show(weight.shape, weight.dtype)}")
+    if ids._array is not None and ids.size:
+        _check_ids("embedding: id", ids._array, rows, f"a table of {rows} rows, {show(weight.shape, weight.dtype)}")
     elif ids.is_abstract and ids.dtype.kind == "i":
         ids = row_index_op.front(ids, rows=rows)  # the index alone would count negative ones from the end
     out: Tensor = bind(index_op, (weight, ids), {"axis": -2})
@@ -298,7 +299,7 @@ def _checked_gather(x: Tensor, indices: Tensor, axis: int, what: str) -> Tensor:
     try:
         out: Tensor = bind(gather_op, (x, indices), {"axis": axis})
     except RangeError:
-        check_range(what, (indices._data,), (x.shape[axis],), x.ndim + axis)
+        check_range(what, (indices._array,), (x.shape[axis],), x.ndim + axis)
         raise
     return out
 
@@ -401,8 +402,8 @@ def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Tensor:
     found = _aligned_indices(x, index, "scatter_add")
     axis = normalize_axis(axis, x.ndim)
     values = _scattered(x, found, src, axis, "scatter_add")
-    if found._data is not None:
-        check_range("scatter_add", (found._data,), (x.shape[axis],), x.ndim + axis)
+    if found._array is not None:
+        check_range("scatter_add", (found._array,), (x.shape[axis],), x.ndim + axis)
     added: Tensor = bind(gather_transpose, (values, found), {"axis": axis, "size": x.shape[axis]})
     if added.shape != x.shape:
         added = bind(slice_transpose, (added,), {"entries": _leading(added.shape, axis), "sizes": x.shape})
@@ -440,8 +441,8 @@ def scatter(x: Any, axis: int, index: Any, src: Any) -> Tensor:
     found = _aligned_indices(x, index, "scatter")
     axis = normalize_axis(axis, x.ndim)
     values = _scattered(x, found, src, axis, "scatter")
-    if found._data is not None:
-        check_range("scatter", (found._data,), (x.shape[axis],), x.ndim + axis)
+    if found._array is not None:
+        check_range("scatter", (found._array,), (x.shape[axis],), x.ndim + axis)
     places: list[Tensor] = [wrap(g) for g in np.ogrid[tuple(slice(n) for n in found.shape)]]
     places[axis] = found
     out: Tensor = bind(index_update, (x, values, *places), {"axis": -x.ndim})
@@ -470,8 +471,8 @@ def index_add(x: Any, axis: int, index: Any, source: Any) -> Tensor:
             f"index_add: indices of shape {found.shape}, a source of shape {values.shape}, x {show(x.shape, x.dtype)}",
             f"The indices are a vector and the source has shape {want}.",
         )
-    if found._data is not None:
-        check_range("index_add", (found._data,), (x.shape[axis],), x.ndim + axis)
+    if found._array is not None:
+        check_range("index_add", (found._array,), (x.shape[axis],), x.ndim + axis)
     added = bind(index_transpose, (values, found), {"axis": axis, "sizes": (x.shape[axis],)})
     return elementwise_general(add, (x, added))
 
@@ -576,6 +577,6 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
                 "The result's shape would depend on its values: say how many classes there are.",
                 found,
             )
-        num_classes = int(np.max(found._data, initial=-1)) + 1
+        num_classes = int(np.max(found._array, initial=-1)) + 1
     out: Tensor = bind(one_hot_op, (found,), {"num_classes": num_classes, "dtype": as_dtype(dtype)})
     return out

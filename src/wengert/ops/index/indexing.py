@@ -11,6 +11,7 @@ import operator
 from sys import _getframe as getframe
 from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
+from weakref import ref
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of
 from ...core.standins import WeakTensor
 from ...core.state.observer import Observer, observer, observers
 from ...core.state.refusals import refuse
-from ...core.storage import enter, join, window_of
-from ...core.tensor import Tensor, asarray, base_of, like, ndarray, new, take, viewed, wrap
+from ...core.storage import enter, viewed, window_of
+from ...core.tensor import Tensor, asarray, like, ndarray, new, take, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
@@ -234,8 +235,8 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 def _check_arrays(x: Tensor, parsed: _Parsed) -> None:
     """Raise RangeError, in the words of the whole expression, for an array that leaves its axis."""
     for a, axis in zip(parsed.arrays, parsed.axes, strict=True):
-        if a._data is not None:
-            check_range(f"indexing {show(x.shape, x.dtype)}", (a._data,), (x.shape[axis],), axis)
+        if a._array is not None:
+            check_range(f"indexing {show(x.shape, x.dtype)}", (a._array,), (x.shape[axis],), axis)
 
 
 def _not_indexable(x: Tensor, index: Any, e: Exception) -> NoReturn:
@@ -255,14 +256,14 @@ def _plain(index: Any, x: Tensor) -> Any:
         return (index,)
     if type(index) is tuple and _BASIC.issuperset(map(type, index)):
         return index
-    if isinstance(index, Tensor) and not index.is_weak and index._data is not None and index._spec.dtype.kind in "ib":
-        return (index._data,)
+    if isinstance(index, Tensor) and not index.is_weak and index._array is not None and index._spec.dtype.kind in "ib":
+        return (index._array,)
     items = [_item(e, x) for e in (index if type(index) is tuple else (index,))]
     for i, item in enumerate(items):
         if isinstance(item, Tensor):
-            if item._data is None:
+            if item._array is None:
                 return None
-            items[i] = item._data
+            items[i] = item._array
     return tuple(items)
 
 
@@ -292,7 +293,10 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """
     if x.read_index is not None:
         x, index = x.read_index(x, index)
-    data = x._data if x.writes_through is None else window_of(x)
+    try:
+        data = x._data
+    except AttributeError:
+        data = viewed(x)
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
@@ -310,11 +314,13 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 shape = found.shape
                 out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
                 out.node = None
-                if x.writes_through is None:
+                if x.is_name:
                     frame = getframe(1)
-                    out._base = base_of(x, frame.f_code, frame.f_lasti)
-                elif x.is_name:
-                    join(out, x)
+                    take(out, x, frame.f_code, frame.f_lasti)
+                elif x.writes_through is None:
+                    frame, before = getframe(1), x._base
+                    taken = before if type(before) is tuple else None
+                    out._base = (ref(x), frame.f_code, frame.f_lasti, taken)
                 else:
                     enter(out, x)
                 return out
@@ -356,7 +362,7 @@ def _is_traced_window(x: Tensor, index: Any) -> bool:
     items = index if type(index) is tuple else (index,)
     numbers = [i for i in items if isinstance(i, Tensor)]
     return (
-        any(i._data is None for i in numbers)
+        any(i._array is None for i in numbers)
         and all(type(i) in _BASIC for i in items if not isinstance(i, Tensor))
         and all(i.ndim == 0 and i.dtype.kind in "iu" and (i.is_weak or x.read_index is not None) for i in numbers)
     )
@@ -384,11 +390,11 @@ def _observed_getitem(seen: Observer, x: Tensor, index: Any) -> Tensor:
         node.code, node.offset = code, offset
     if type(out._base) is tuple and out._base[1] is _observed_getitem.__code__:
         out._base = (out._base[0], code, offset, out._base[3])
-    if out._data is not None:
+    if out._array is not None:
         op, attrs = (slice_op, EMPTY_ATTRS) if node is None else (node.op, node.attrs)
-        picks = [i._data for i in (index if type(index) is tuple else (index,)) if isinstance(i, Tensor)]
-        run = lambda value, *_: getitem(wrap(np.asarray(value)), index)._data
-        seen.step(op, (x._data, *picks), out._data, run, attrs, start, node)
+        picks = [i._array for i in (index if type(index) is tuple else (index,)) if isinstance(i, Tensor)]
+        run = lambda value, *_: getitem(wrap(np.asarray(value)), index)._array
+        seen.step(op, (x._array, *picks), out._array, run, attrs, start, node)
     return out
 
 
@@ -399,17 +405,17 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     """
     spec = x._spec
     if type(index) not in _BASIC and isinstance(index, Tensor):
-        if index.is_weak or index._data is None or index._spec.dtype.kind != "i":
+        if index.is_weak or index._array is None or index._spec.dtype.kind != "i":
             return None
         try:
-            out = wrap(x._data.take(index._data, axis=0))
+            out = wrap(x._array.take(index._array, axis=0))
         except (IndexError, ValueError):
             return None
-        return out, index_op, (x.node, graph_input(index)), {"axis": -len(spec.shape)}, (None, index._data, None)
+        return out, index_op, (x.node, graph_input(index)), {"axis": -len(spec.shape)}, (None, index._array, None)
     entries = _simple_entries(index, spec.shape)
     if entries is None:
         return None
-    data = x._data[index] if x.writes_through is None else _shared(viewed(x), index)
+    data = x._array[index] if x.writes_through is None else _shared(viewed(x), index)
     return wrap(data, spec.family.get(data.shape)), slice_op, (x.node,), {"entries": entries}, ()
 
 
@@ -447,7 +453,7 @@ def _simple_entries(index: Any, shape: Shape) -> Entries | None:
 
 def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
     """Return the result of an index expression, recorded as the ops that it is made of."""
-    if x._data is None:
+    if x._array is None:
         _check_arrays(x, parsed)
     y: Tensor = x
     if parsed.entries or not parsed.arrays:
@@ -498,7 +504,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
                 v, written = None, value
             else:
                 v = value_for(x, value, "x[...] = v")
-                written = v._data if v.node is None or not get_mode().grad else None
+                written = v._array if v.node is None or not get_mode().grad else None
                 if type(written) is ndarray and written.size == 1:
                     # An element takes what has one too, which NumPy refuses where it has axes.
                     written = written.reshape(())
@@ -513,7 +519,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 def _observed_setitem(seen: Observer, x: Tensor, index: Any, value: Any) -> None:
     """Write `x[index] = value`, reported as one step."""
-    before, given = x._data, value._data if isinstance(value, Tensor) else value
+    before, given = x._array, value._array if isinstance(value, Tensor) else value
     seen.leak("x[...] = v", before, x.node)
     start = perf_counter()
     seen.quiet += 1
@@ -525,9 +531,9 @@ def _observed_setitem(seen: Observer, x: Tensor, index: Any, value: Any) -> None
     def run(old: Any, new: Any) -> Any:
         again = wrap(np.array(old))
         setitem(again, index, new)
-        return again._data
+        return again._array
 
-    seen.step(slice_update, (before, given), x._data, run, EMPTY_ATTRS, start, x.node)
+    seen.step(slice_update, (before, given), x._array, run, EMPTY_ATTRS, start, x.node)
 
 
 def _not_writable(x: Tensor, index: Any, v: Tensor, e: Exception) -> NoReturn:
@@ -559,7 +565,7 @@ def _updated(x: Tensor, index: Any, v: Tensor) -> Tensor:
     if mask is not None and v.ndim <= x.ndim - mask.ndim:
         return _masked_update(x, mask, v)
     parsed = _parse(x, index)
-    if x._data is None or v._data is None:
+    if x._array is None or v._array is None:
         _check_arrays(x, parsed)
     entries, arrays = parsed.entries, parsed.arrays
     y: Tensor = bind(slice_op, (x,), {"entries": entries}) if entries else x

@@ -17,6 +17,7 @@ from ...core.ops.declare import op
 from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
+from ..long_sums import add_rows
 from ..pointwise.selection import where_op
 from .slices import NO_OPERATOR
 
@@ -136,21 +137,6 @@ def flat_index(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> An
         i = i.astype(int64, copy=False)  # a narrow one would wrap around
         flat = flat * n + np.where(i < 0, i + n, i)
     return flat
-
-
-# `np.add.at` is fast on flat arrays only; blocks of this many elements bound its index's memory.
-_BLOCK = 1 << 18
-
-
-def add_rows(rows: Any, values: Any, count: int) -> Any:
-    """Return zeros (count, d) with each of `values` (n, d) added to the row that `rows` (n,) names."""
-    n, d = values.shape
-    out = np.zeros(count * d, values.dtype)
-    columns = np.arange(d)
-    step = max(1, _BLOCK // max(d, 1))
-    for i in range(0, n, step):
-        np.add.at(out, (rows[i : i + step, None] * d + columns).ravel(), values[i : i + step].ravel())
-    return out.reshape(count, d)
 
 
 def _is_last(*indices: Any, sizes: Shape) -> Any:

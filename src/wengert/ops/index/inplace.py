@@ -20,6 +20,7 @@ import numpy as np
 from ...core.elsewhere import CPU, Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
+from ...core.node import Hooked
 from ...core.ops.declare import METHODS, public
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.operands import elementwise_general
@@ -89,7 +90,7 @@ def write(x: Tensor, new: Tensor) -> None:
     if through is not None and x.requires_grad and not new.requires_grad:
         if get_mode().grad:
             new = selection.where(wrap(np.zeros((1,) * x.ndim, bool)), old_version(x), new)
-        elif x._data is None and x.node is not None and x.node.op is not LEAF:
+        elif x._array is None and x.node is not None and x.node.op is not LEAF:
             new = _straight_through(new, x)
     if isinstance(x, DataView):
         if through is None or not through.assign(x.owner, new):
@@ -175,23 +176,36 @@ def give(x: Tensor, new: Tensor) -> None:
     """Let `x` have the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
     node = x.node
     if node is not None and node.op is LEAF:
-        if new._data is None or x._data is None:
+        if new._array is None or x._array is None:
             replace(x, new)
         else:
             note_write(x, False)
-            x._data = in_place_of(x._data, new._data)
+            x._data = in_place_of(x._array, new._array)
             if node.inputs:  # in a trace, where it stands for the value that it had
-                x.node = leaf_node(x, new._data)
+                x.node = leaf_node(x, new._array)
         return
-    note_write(x, new._data is None)
-    data = in_place_of(x._data, new._data)
+    note_write(x, new._array is None)
+    data = in_place_of(x._array, new._array)
     if not x.is_weak:
-        if new._data is not None:
+        if new._array is not None:
             x._spec = wrap(data).spec
-        elif x._data is not None:
+        elif x._array is not None:
             del x._spec
+    before = x.node
     x._data = data
     x.node = new.node
+    keep_grad(x, before)
+
+
+def keep_grad(x: Tensor, before: Any) -> None:
+    """Let `.grad`, if it was kept of what the node `before` computed, be that of the tensor's new value."""
+    if before is None or type(before.saved) is not Hooked or before.saved.retain is None:
+        return
+    node = x.node
+    if before is not node and before.saved.retain() is x:
+        before.saved.retain = None
+        if node is not None and node.requires_grad and node.op is not LEAF:
+            x.retain_grad()
 
 
 def value_for(x: Tensor, value: Any, what: str) -> Tensor:
@@ -404,8 +418,8 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
     if out.requires_grad and not get_mode().grad:  # in a trace, whose values are their nodes
         out = TABLE["stop_gradient"].front(out)
     # State has memory of its own: what is written next may be a part of it.
-    if type(out._data) is np.ndarray and 0 in out._data.strides:
-        out._data = np.array(out._data, order="C")
+    if type(out._array) is np.ndarray and 0 in out._array.strides:
+        out._data = np.array(out._array, order="C")
     return out
 
 
@@ -419,14 +433,14 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         assign_(x.owner, value)
         return x
     if observers and (seen := observer()) is not None:
-        seen.leak("assign_", x._data, x.node)
+        seen.leak("assign_", x._array, x.node)
     check_reaches(x, "assign_")
     source = value if isinstance(value, Tensor) else asarray(value)
     if source.shape != x.shape:
         fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")
     if x.writes_through is not None and x.writes_through.assign(x, source):
         return x
-    if source._data is None or x._data is None:
+    if source._array is None or x._array is None:
         given = asarray(source, dtype=x.dtype)
         if x.writes_through is not None and x.requires_grad and x.node is not None and x.node.op is not LEAF:
             hold(x, _straight_through(given, x))
@@ -434,11 +448,11 @@ def assign_(x: Tensor, value: Any) -> Tensor:
             replace(x, given)
         return x
     note_write(x, False)
-    data = source._data
+    data = source._array
     if data.dtype != x.dtype:
         data = data.cast(x.dtype) if isinstance(data, Elsewhere) else cast.forward(data, dtype=x.dtype)
     leave(x)
-    x._data = in_place_of(x._data, data)
+    x._data = in_place_of(x._array, data)
     if x.node is not None and x.node.op is not LEAF and x.writes_through is None:
         x.node = None  # elsewhere the value changes, not the way that its gradients take
     return x
@@ -454,7 +468,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
     of_gradient = None if grad is None else wrap(_recast(grad, dtype))
     x.requires_grad_(False)
     leave(x)
-    x._data, x._spec, x._base = made._data, made._spec, None
+    x._data, x._spec, x._base = made._array, made._spec, None
     if tracked:
         x.requires_grad_()
     if of_gradient is not None:
@@ -463,7 +477,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
 
 def _recast(x: Tensor, dtype: DType) -> Any:
     """Return what stands for a tensor's value in another dtype, where that is."""
-    return x._data.cast(dtype) if isinstance(x._data, Elsewhere) else x.detach().numpy().astype(dtype)
+    return x._array.cast(dtype) if isinstance(x._array, Elsewhere) else x.detach().numpy().astype(dtype)
 
 
 # -- augmented assignment

@@ -30,18 +30,6 @@ def is_same(part: Array, whole: Array) -> bool:
     )
 
 
-def overlaps_itself(x: Array) -> bool:
-    """Return whether elements may share bytes, as in what is expanded, or in windows one step apart."""
-    if isinstance(x, Elsewhere):
-        return False
-    reach = x.itemsize
-    for step, n in sorted((abs(step), n) for n, step in zip(x.shape, x.strides) if n > 1):
-        if step < reach:
-            return x.size > 0
-        reach += step * (n - 1)
-    return False
-
-
 class Occupied:
     """The memory that arrays lie in: ranges of addresses that do not overlap, in order."""
 

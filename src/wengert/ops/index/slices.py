@@ -148,6 +148,7 @@ slice_op: Op = linear(
     reference=_slice_by_take,
     onnx="Slice",
     role=Role.STRIDE,
+    unview=lambda x, part, entries: slice_update(x, part, entries=entries),
     cost=0,
     form=Form("[ ]", say="The picked elements get what arrives; the others get nothing."),
     zero_gradient="not_selected",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ...core.elsewhere import Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, WriteError, fail
 from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
+from ...core.ops.facets import Role
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
@@ -40,6 +41,7 @@ from ...core.storage import (
     join,
     leave,
     living,
+    overlaps_itself,
     pin,
     root_of,
     share,
@@ -50,14 +52,9 @@ from ...core.tensor import Tensor, abstract, asarray, leaf_node, of_class, wrap
 from ..structure.axes import permute_op
 from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update
-from .inplace import give, recast_
-from .memory import Array, is_same, overlaps_itself, positions, shares, slices
-from .slices import slice_op, slice_update
-
-# Ops that only name the elements of their argument anew, in the same order.
-_SAME_ORDER = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient", "alias"})
-# Those of them that give the value as it is.
-_SAME_VALUE = frozenset({"stop_gradient", "alias"})
+from .inplace import give, keep_grad, recast_
+from .memory import Array, is_same, positions, shares, slices
+from .slices import slice_op
 
 # An op with its attributes, the number of the result that was taken, if it has several, and its other arguments.
 Step = tuple[Op, Any, int | None, tuple[Any, ...]]
@@ -83,7 +80,7 @@ def _base_node(base: Any) -> Node | None:
 def lie_in(out: Tensor, owner: Tensor, window: Any) -> Tensor:
     """Make what ops gave for a window of `owner` a view of it, which lies in its memory where both have values."""
     whole = window_of(owner)
-    if out._data is not None and whole is not None:
+    if out._array is not None and whole is not None:
         out._data, out._base = window(whole), None
     join(out, owner)
     return out
@@ -103,11 +100,11 @@ class FromOwner(NamedTuple):
     def of(self, owner: Tensor, value: Tensor) -> Tensor:
         """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
         whole = window_of(owner)
-        if isinstance(whole, Elsewhere) != isinstance(value._data, Elsewhere):
+        if isinstance(whole, Elsewhere) != isinstance(value._array, Elsewhere):
             return value
         window = None if self.steps is None else whole
         for op, attrs, output, others in self.steps or ():
-            if op is index_op or others or (isinstance(whole, Elsewhere) and op.name not in _SAME_VALUE):
+            if op is index_op or others or (isinstance(whole, Elsewhere) and op.role is not Role.PASS):
                 window = None
                 break
             window = op.forward(window, **attrs)
@@ -151,7 +148,8 @@ class Through:
             if not x.is_name:  # else its owner is assigned to, which looks at all that shares memory with it
                 self._check_traced(x, what)
             return
-        if not window.flags.c_contiguous and overlaps_itself(window):
+        is_own = root_of(base.storage) is x and not is_shared(x)  # a value that was made of what was expanded
+        if not is_own and not window.flags.c_contiguous and overlaps_itself(window):
             fail(
                 WriteError,
                 f"{what} on a view, {show(x.shape, x.dtype)}, in which elements share memory",
@@ -194,7 +192,7 @@ class Through:
             if _way(t, t._base) is None:
                 self._refuse_unknown(t, what)
 
-    def _refuse_unknown(self, x: Tensor, what: str) -> None:
+    def _refuse_unknown(self, x: Tensor, what: str) -> NoReturn:
         fail(
             WriteError,
             f"{what}, where there is a view, {show(x.shape, x.dtype)}, that was taken in a way that cannot be followed",
@@ -209,13 +207,13 @@ class Through:
         if new.shape != x.shape:
             return False
         if not is_shared(x):
-            if get_mode().grad or x._data is None or new._data is None or x.node is None or x.node.op is LEAF:
+            if get_mode().grad or x._array is None or new._array is None or x.node is None or x.node.op is LEAF:
                 return False
             # A write that is not recorded changes the value, not the way that its gradients take.
             note_write(x, False)
-            x._data = in_place_of(x._data, new._data)
+            x._data = in_place_of(x._array, new._array)
             return True
-        if window_of(x) is None or new._data is None:
+        if window_of(x) is None or new._array is None:
             self._write_traced(x, new)
         else:
             self._write_values(x, new)
@@ -227,8 +225,8 @@ class Through:
             return False
         if new.dtype != x.dtype:
             new = cast.front(new, dtype=x.dtype)
-        if window_of(x) is not None and new._data is not None:
-            self.put(x, new._data)
+        if window_of(x) is not None and new._array is not None:
+            self.put(x, new._array)
             return True
         self._write_traced(x, new, is_past=True)
         return True
@@ -246,7 +244,7 @@ class Through:
             for t in living(s):
                 # In a trace a leaf stands for its value.
                 if t.node is not None and t.node.op is LEAF and t.node.inputs:
-                    t.node = leaf_node(t, t._data)
+                    t.node = leaf_node(t, t._array)
 
     def part(self, x: Tensor, value: Any) -> None:
         """Give `x` memory of its own, and the dtype of `value`, as `x.data = v` does.
@@ -274,7 +272,7 @@ class Through:
             )
         elif names or shared:
             pin(x)
-            data = x._data
+            data = x._array
             if names:
                 kept = of_class(x.result_class, wrap(data))
                 if shared:
@@ -284,7 +282,7 @@ class Through:
             leave(x)
             x._data = data.copy()
         if isinstance(value, Tensor) and value.dtype != x.dtype:
-            if x._data is None or value._data is None:
+            if x._array is None or value._array is None:
                 fail(
                     DTypeError,
                     f"x.data = v with a value of {value.spec} for {x.spec}, while it has no value",
@@ -295,7 +293,7 @@ class Through:
     def refuse_apart(self, x: Tensor) -> None:
         """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""
         if is_shared(x):
-            _names_of_value(x, x._data, living(x._base.storage))
+            _names_of_value(x, x._array, living(x._base.storage))
 
     def has_names(self, x: Tensor) -> bool:
         """Return whether what `x.data` gave lives."""
@@ -366,7 +364,7 @@ class Through:
                 made = TABLE["straight_through"].front(made, before)
         else:
             made = _undone(steps, before, new)
-        if made._data is not None:  # a constant of the program, of which views are taken as of any other value there
+        if made._array is not None:  # a constant of the program, of which views are taken as of any other value there
             made = of_class(x.result_class, bind_abstract(TABLE["copy"], (made,), {}))
         if s.whole is not None:
             fresh = Storage()
@@ -399,7 +397,7 @@ class Through:
         node = _base_node(base)
         is_tracked = node is not None and node.requires_grad
         if not (get_mode().grad and (is_tracked or _tracked(new))):
-            self.put(x, new._data)
+            self.put(x, new._array)
             return
         family = [t for t in living(s) if t._base is base]
         # The values before are those of recorded nodes from now on.
@@ -414,22 +412,27 @@ class Through:
         elif not is_tracked or _carries(x):
             made = _put(before, whole, part, new)
         windows = [(t, window_of(t)) for t in family if t is not x]
-        self.put(x, new._data)
-        x.node = new.node if _tracked(new) else None
+        self.put(x, new._array)
+        _renew(x, new.node if _tracked(new) else None)
         if made is None:  # a detached part: the value changes, the way of its root's gradients does not
             return
         base.node = made.node if _tracked(made) else None
         for t, window in windows:
             if is_same(window, whole):
                 if t.node is None or t.node.op is not LEAF or root_of(s) is t:
-                    t.node = base.node
+                    _renew(t, base.node)
             elif window.dtype == whole.dtype and (_carries(t) or not is_tracked) and shares(window, part):
                 taken = _take(made, whole, window)
-                t.node = taken.node if _tracked(taken) else None
+                _renew(t, taken.node if _tracked(taken) else None)
 
 
 def _is_detached(steps: Iterable[Step]) -> bool:
     return any(op.name == "stop_gradient" for op, *_ in steps)
+
+
+def _renew(t: Tensor, node: Node | None) -> None:
+    before, t.node = t.node, node
+    keep_grad(t, before)
 
 
 def _retaken(view: Tensor, steps: Iterable[Step], whole: Tensor) -> Any:
@@ -443,8 +446,8 @@ def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Te
 
     Raises WriteError for one that a program took from it: where that is, values share no memory.
     """
-    found = [t for t in tensors if t._data is value]
-    apart = [t for t in tensors if t._data is not value and isinstance(t._data, Elsewhere)]
+    found = [t for t in tensors if t._array is value]
+    apart = [t for t in tensors if t._array is not value and isinstance(t._array, Elsewhere)]
     if apart:
         fail(
             WriteError,
@@ -519,7 +522,8 @@ def _walked(node: Any, goal: Any) -> list[Step] | None:
     while node is not goal:
         if not isinstance(node, Node):
             return None
-        output, others = None, ()
+        output: int | None = None
+        others: tuple[Any, ...] = ()
         if node.op is index_op:
             places = node.inputs[-1]
             if isinstance(places, np.ndarray) and len(node.inputs) == 2 and len(node.inputs[0].spec.shape) == 1:
@@ -531,17 +535,22 @@ def _walked(node: Any, goal: Any) -> list[Step] | None:
             continue
         if node.op.name == "output":
             output, node = int(node.attrs["index"]), node.inputs[0]
-        if not (node.op.view or node.op.name in _SAME_ORDER):
+        if not _is_view(node.op):
             return None
         found.append(_step(node.op, dict(node.attrs), output))
         node = node.inputs[0]
     return found[::-1]
 
 
+def _is_view(op: Op) -> bool:
+    """Return whether an op gives elements of its operand: a view, or another name of the value."""
+    return op.view or op.role is Role.PASS
+
+
 def _is_taken(node: Any, owner: Any) -> bool:
     """Return whether a node is what ops that take views made of another one."""
     while node is not owner:
-        if not isinstance(node, Node) or not (node.op.view or node.op.name in _SAME_ORDER):
+        if not isinstance(node, Node) or not _is_view(node.op):
             return False
         node = node.inputs[0]
     return True
@@ -574,16 +583,13 @@ def _undone(steps: list[Step], whole: Tensor, value: Any) -> Any:
 
 def _undone_one(op: Op, attrs: Any, output: int | None, others: tuple[Any, ...], source: Tensor, value: Any) -> Any:
     shape = tuple(source.shape)
-    if op.name in _SAME_ORDER:
+    if op.role in (Role.PASS, Role.RESHAPE) and output is None:
         return value if tuple(value.shape) == shape else reshaped(value, shape)
     if others:
         return bind(index_update, (source, value, *others), attrs)
-    if op is slice_op:
-        return bind(slice_update, (source, value), attrs)
-    if op is permute_op:
-        axes = attrs["axes"]
-        back = sorted(range(-len(axes), 0), key=lambda i: axes[i])
-        return bind(permute_op, (value,), {"axes": tuple(back[i] for i in range(len(axes)))})
+    unview = op.facets.get("unview")
+    if unview is not None:
+        return unview(source, value, **attrs)
     count = source.spec.size
     if op is index_op:
         places = asarray(attrs["places"].reshape((-1,)), copy=False)
@@ -596,14 +602,17 @@ def _undone_one(op: Op, attrs: Any, output: int | None, others: tuple[Any, ...],
 
 def layout(x: Tensor) -> Array | None:
     """Return an array that lies in memory as an abstract view would if it had a value; None where that is unknown."""
-    s = storage_of(x)
-    if s is None:
-        return np.empty(tuple(x.shape), np.uint8)
-    steps = _way(x, x._base)
+    s, capture = storage_of(x), get_capture()
+    steps = [] if s is None else _way(x, x._base)
     if steps is None:
         return None
-    node = _base_node(s)
-    whole: Any = np.empty(tuple(x.shape if node is None else node.spec.shape), np.uint8)
+    root, node = x if s is None else root_of(s), x.node if s is None else _base_node(s)
+    shape = tuple(x.shape if node is None else node.spec.shape)
+    lies = None if root is None or capture is None else capture.lies(root)
+    whole: Any = np.empty(shape, np.uint8)
+    if lies is not None:
+        size = 1 + sum((n - 1) * abs(step) for n, step in zip(shape, lies))
+        whole = np.lib.stride_tricks.as_strided(np.empty(size, np.uint8), shape, lies)
     for op, attrs, output, others in steps:
         if op is index_op or others:
             return None

@@ -25,7 +25,7 @@ from ..pointwise.trigonometry import tanh
 from ..reduce.common import running_dtype
 from ..special.gamma import erfc
 from ..structure.assemble import chunk
-from ..structure.shapes import as_operand, casted
+from ..structure.shapes import as_operand, cast, casted
 
 _ROOT_HALF = math.sqrt(0.5)
 _GAUSS = 1 / math.sqrt(2 * math.pi)
@@ -257,7 +257,7 @@ softplus_op = composite(
     facts={"x": Partial(lambda x, beta: sigmoid(x * beta))},
     doc="log(1 + exp(beta x)) / beta, a smooth ramp.",
     source="Dugas et al. 2001, NIPS 13",
-    samples=_attrs_for(unary((-3, 3), (30, 40)), {"beta": 1.0}, {"beta": 2.0}),
+    samples=_attrs_for(unary((-3, 3), (30, 40)), {"beta": 1.0}, {"beta": 2.0}, {"beta": -0.5}),
     reference=lambda x, beta: np.vectorize(lambda v: math.log1p(math.exp(v * beta)) / beta)(x),
     algebra=Algebra(monotone=1, range="(0, inf)"),
     onnx="Softplus",
@@ -304,6 +304,7 @@ def _elementwise(
     onnx: Any = None,
     forward: Callable[..., Any] | None = None,
     slope: Callable[..., Any] | Fact | None = None,
+    algebra: Algebra | None = None,
     **facets: Unpack[Facets],
 ) -> Op:
     """Return an elementwise composite by its formula; without a slope of its own it has its body's."""
@@ -323,14 +324,34 @@ def _elementwise(
         reference=apply,
         samples=samples,
         onnx=onnx,
+        algebra=algebra,
         **facets,
     )
     return declared(_of(formula, signature))
 
 
-def _one_or(x: Any, below: Any) -> Any:
-    """Return a slope: 1 where x is positive, else `below`."""
-    return where_op(x > 0, 1.0, below)
+@blockwise
+def _exponential_slope_numpy(x: Any, above: float, below: float, width: float) -> Any:
+    slope = np.minimum(x, 0)
+    if width != 1:
+        slope /= width
+    np.exp(slope, out=slope)
+    if below != 1:
+        slope *= below
+    np.copyto(slope, above, where=x > 0)
+    return slope
+
+
+def _exponential_slope(x: Any, above: float, below: float, width: float = 1.0) -> Any:
+    """Return the slope of an elu: `above` where x is positive, else below exp(x / width).
+
+    What the result plus alpha leaves of it far below 0 would be rounding.
+    """
+    if not isinstance(x, Tensor):
+        return _exponential_slope_numpy(x, above=above, below=below, width=width)
+    is_above = x > 0
+    negative_part = where_op(is_above, 0.0, x)
+    return where_op(is_above, above, below * exp(negative_part if width == 1 else negative_part / width))
 
 
 # The 0 stands first below: of two zeros NumPy takes the second, and x keeps its sign.
@@ -360,7 +381,7 @@ def _leaky_relu_numpy(x: Any, slope: float) -> Any:
 @blockwise
 def _leaky_relu_slope_numpy(x: Any, slope: float) -> Any:
     above = (x > 0).astype(x.dtype)
-    return np.maximum(above, slope) if slope <= 1 else above + (1 - above) * slope
+    return np.maximum(above, slope) if 0 <= slope <= 1 else above + (1 - above) * slope
 
 
 def _leaky_relu_slope(x: Any, slope: float) -> Any:
@@ -372,6 +393,11 @@ def _leaky_relu_slope(x: Any, slope: float) -> Any:
 _AROUND_ZERO = unary((0.2, 3), (-3, -0.2))
 
 
+@blockwise
+def _logsigmoid_numpy(x: Any) -> Any:
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
 logsigmoid_op = _elementwise(
     "logsigmoid(x)",
     "-(log1p(exp(-abs(-x))) + maximum(-x, 0.0))",
@@ -380,7 +406,31 @@ logsigmoid_op = _elementwise(
     lambda v: -math.log1p(math.exp(-v)),
     unary((-3, 3)),
     Missing("ONNX writes it as Neg and Softplus"),
+    forward=_logsigmoid_numpy,
+    slope=lambda x: sigmoid(-x),
     sympy=lambda sp, x: -sp.log(1 + sp.exp(-x)),
+    autocast="float32",
+)
+
+
+@blockwise
+def _logistic_density_numpy(x: Any) -> Any:
+    size = np.abs(x)
+    return -(size + 2 * np.log1p(np.exp(-size)))
+
+
+logistic_density_op = _elementwise(
+    "logistic_density(x)",
+    "-(abs(x) + 2.0 * log1p(exp(-abs(x))))",
+    "log of the sigmoid's slope: the logarithm of the standard logistic density.",
+    "",
+    lambda v: -v - 2 * math.log1p(math.exp(-v)),
+    unary((-3, 3)),
+    Missing("ONNX writes it with Abs and Softplus"),
+    forward=_logistic_density_numpy,
+    slope=lambda x: -tanh(0.5 * x),
+    algebra=Algebra(even=True, range="(-inf, 0)"),
+    sympy=lambda sp, x: -x - 2 * sp.log(1 + sp.exp(-x)),
     autocast="float32",
 )
 
@@ -391,10 +441,10 @@ elu_op = _elementwise(
     "x, and alpha (exp(x) - 1) below 0.",
     "Clevert et al. 2015, arXiv:1511.07289",
     lambda v, alpha: v if v > 0 else alpha * math.expm1(v),
-    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}),
+    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}, {"alpha": -0.5}),
     "Elu",
     forward=_elu_numpy,
-    slope=lambda x, out, alpha: _one_or(x, out + alpha),
+    slope=lambda x, alpha: _exponential_slope(x, 1.0, alpha),
     activation="saturated",
     zero_gradient="saturated",
 )
@@ -406,10 +456,10 @@ celu_op = _elementwise(
     "x, and alpha (exp(x / alpha) - 1) below 0.",
     "Barron 2017, arXiv:1704.07483",
     lambda v, alpha: v if v > 0 else alpha * math.expm1(v / alpha),
-    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}),
+    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}, {"alpha": -0.5}),
     "Celu",
     forward=_celu_numpy,
-    slope=lambda x, out, alpha: _one_or(x, out / alpha + 1.0),
+    slope=lambda x, alpha: _exponential_slope(x, 1.0, 1.0, alpha),
     activation="saturated",
 )
 
@@ -423,7 +473,7 @@ selu_op = _elementwise(
     _AROUND_ZERO,
     "Selu",
     forward=_selu_numpy,
-    slope=lambda x, out: where_op(x > 0, _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA),
+    slope=lambda x: _exponential_slope(x, _SELU_SCALE, _SELU_SCALE * _SELU_ALPHA),
     activation="saturated",
 )
 
@@ -434,7 +484,7 @@ leaky_relu_op = _elementwise(
     "x, and slope x below 0.",
     "Maas et al. 2013, ICML workshop",
     lambda v, slope: v if v > 0 else slope * v,
-    _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}),
+    _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}, {"slope": -0.5}, {"slope": 2.0}),
     "LeakyRelu",
     forward=_leaky_relu_numpy,
     slope=_leaky_relu_slope,
@@ -472,6 +522,19 @@ hardswish_op = _elementwise(
 )
 
 
+@blockwise
+def _mish_numpy(x: Any) -> Any:
+    return x * np.tanh(_softplus_numpy(x, beta=1.0))
+
+
+def _mish_slope(x: Any) -> Any:
+    wide = running_dtype(x.dtype)
+    if wide != x.dtype:
+        return cast(_mish_slope(cast(x, dtype=wide)), dtype=x.dtype)
+    share = tanh(softplus_op(x, beta=1.0))
+    return share + x * sigmoid(x) * (1.0 - share * share)
+
+
 mish_op = _elementwise(
     "mish(x)",
     "x * tanh(log1p(exp(-abs(x))) + maximum(x, 0.0))",
@@ -480,6 +543,8 @@ mish_op = _elementwise(
     lambda v: v * math.tanh(math.log1p(math.exp(v))),
     unary((-3, 3)),
     "Mish",
+    forward=_mish_numpy,
+    slope=_mish_slope,
 )
 
 

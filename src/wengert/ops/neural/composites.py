@@ -19,6 +19,7 @@ from ...core.spec import Spec, float32, normalize_axis, show
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..contract.products import matmul_op
+from ..long_sums import add_up
 from ..pointwise.arithmetic import exp, log, negative
 from ..pointwise.selection import where
 from ..random.draws import draw_with, key_words
@@ -37,7 +38,7 @@ def softmax_numpy(x: Any, axis: int) -> Any:
     wide = x.astype(float32) if x.dtype.itemsize == 2 else x
     out = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
     np.exp(out, out=out)
-    out /= np.add.reduce(out, axis, keepdims=True)
+    out /= add_up(out, axis, None, None, True)
     return out.astype(x.dtype) if wide is not x else out
 
 
@@ -45,7 +46,7 @@ def log_softmax_numpy(x: Any, axis: int) -> Any:
     """Return the logarithm of softmax, exact where softmax itself would be 0."""
     wide = x.astype(float32) if x.dtype.itemsize == 2 else x
     shifted = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
-    shifted -= np.log(np.add.reduce(np.exp(shifted), axis, keepdims=True))
+    shifted -= np.log(add_up(np.exp(shifted), axis, None, None, True))
     return shifted.astype(x.dtype) if wide is not x else shifted
 
 

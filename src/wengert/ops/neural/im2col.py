@@ -17,6 +17,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.errors import ShapeError, fail
 from ...core.spec import DType, Shape, Spec, show, spec_of
+from ..long_sums import add_up
 from .windows import (
     GATHER_BYTES,
     Pads,
@@ -262,7 +263,7 @@ def _correlate_channels_last(view: Array, y: Array, shape: Shape, groups: int) -
     if _is_depthwise(shape, groups):
         w = np.empty((*shape[2:], groups), view.dtype)
         for k in np.ndindex(*shape[2:]):
-            w[k] = np.multiply(at_offset(view, k), y).reshape(-1, groups).sum(0)
+            w[k] = add_up(np.multiply(at_offset(view, k), y).reshape(-1, groups), 0)
         return w.transpose(-1, *range(len(shape) - 2))
     per, width = shape[0] // groups, prod(shape[1:])
     columns = np.zeros((groups, width, per), view.dtype)

@@ -18,6 +18,7 @@ from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, category, float16, float32, show
 from ...core.tensor import Tensor, asarray
 from ..index.gather import gather_op, one_hot_op
+from ..long_sums import LONGEST_PRODUCT, product
 from ..pointwise.arithmetic import exp, log, log1p, negative, sigmoid
 from ..pointwise.selection import abs, maximum, minimum, where
 from ..probabilities import check_probabilities, probability_op
@@ -62,7 +63,7 @@ def _pair(name: str, x: Any, y: Any, reduction: str) -> list[Tensor]:
 def _mse_numpy(x: Any, y: Any, mean: bool) -> Any:
     wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
     error = np.subtract(x, y, dtype=wide).reshape(-1)
-    total = np.dot(error, error)
+    total = np.dot(error, error) if error.size <= LONGEST_PRODUCT else product(error[None], error[:, None])[0, 0]
     if mean:
         total = total / error.size if error.size else total * np.nan
     return np.asarray(total, x.dtype)
@@ -250,7 +251,7 @@ class_index_op: Op = op(
 
 def _classes(name: str, target: Tensor, classes: int | Dim, ignore_index: int) -> Tensor:
     """Return target classes as places along their axis; values that are known already are checked at once."""
-    if isinstance(classes, Dim) and target._data is not None:
+    if isinstance(classes, Dim) and target._array is not None:
         # How many classes there are is known when a value is fed: the element that they pick is looked for then.
         return where(target != ignore_index, target, 0)
     out: Tensor = class_index_op.front(target, classes=classes, ignore_index=ignore_index, of=name)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.spec import float32
+from ..long_sums import add_up
 
 _BLOCK = 32768
 
@@ -69,16 +70,16 @@ def rows_backward(ct: Any, x: Any, *params: Any, axes: int, eps: float, centred:
     rows, cts = (a.reshape((-1 if x.size else 0, n)) for a in (x, ct))
     weight = params[0].reshape(-1).astype(dtype, copy=False) if params else np.ones(n, dtype)
     ct_x = np.empty(rows.shape, x.dtype)
-    ct_weight, ct_bias = np.zeros(n, dtype), np.zeros(n, dtype)
+    ct_weight, ct_bias = np.zeros(n, np.float64), np.zeros(n, np.float64)  # of very many blocks
     for block in _slices(*rows.shape):
         d, inverse = _centred_rows(rows[block].astype(dtype, copy=False), dtype, eps, centred)
         d *= inverse
         g = cts[block].astype(dtype, copy=False)
         product = g * d
         if params:
-            ct_weight += np.add.reduce(product, 0)
+            ct_weight += add_up(product, 0)
         if len(params) > 1:
-            ct_bias += np.add.reduce(g, 0)
+            ct_bias += add_up(g, 0)
         d *= (product @ weight)[:, None] / dtype.type(-n)
         np.multiply(g, weight, out=product)
         d += product
@@ -115,9 +116,9 @@ def channels_forward(x: Any, *params: Any, axis: int, eps: float) -> tuple[Any, 
     mean, variance = np.empty(cube.shape[1], dtype), np.empty(cube.shape[1], dtype)
     for block in _slices(cube.shape[1], n):
         xs = cube[:, block].astype(dtype, copy=False)
-        mean[block] = np.add.reduce(xs, (0, 2)) / dtype.type(n)
+        mean[block] = add_up(xs, (0, 2)) / dtype.type(n)
         d = xs - mean[block, None]
-        variance[block] = np.add.reduce(d * d, (0, 2)) / dtype.type(n)
+        variance[block] = add_up(d * d, (0, 2)) / dtype.type(n)
         scale = 1 / np.sqrt(variance[block] + dtype.type(eps))
         if params:
             scale *= params[0][block]
@@ -137,12 +138,12 @@ def channels_backward(cts: tuple[Any, Any, Any], x: Any, *params: Any, axis: int
     ct_weight, ct_bias = np.empty(cube.shape[1], dtype), np.empty(cube.shape[1], dtype)
     for block in _slices(cube.shape[1], int(n)):
         xs, g = (a[:, block].astype(dtype, copy=False) for a in (cube, ct))
-        d = xs - (np.add.reduce(xs, (0, 2)) / n)[:, None]
+        d = xs - (add_up(xs, (0, 2)) / n)[:, None]
         product = d * d
-        inverse = _inverse(np.add.reduce(product, (0, 2)), int(n), eps)
+        inverse = _inverse(add_up(product, (0, 2)), int(n), eps)
         np.multiply(g, d, out=product)
-        ct_weight[block] = np.add.reduce(product, (0, 2)) * inverse
-        ct_bias[block] = np.add.reduce(g, (0, 2))
+        ct_weight[block] = add_up(product, (0, 2)) * inverse
+        ct_bias[block] = add_up(g, (0, 2))
         scale = inverse * params[0][block] if params else inverse
         d *= ((2 * ct_variance[block] - scale * inverse * ct_weight[block]) / n)[:, None]
         np.multiply(g, scale[:, None], out=product)

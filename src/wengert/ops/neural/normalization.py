@@ -22,9 +22,10 @@ from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import negative, rsqrt
 from ..pointwise.selection import maximum
-from ..reduce.common import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
+from ..reduce.common import count, divided, narrowed, reduced_shape, running_dtype, widened
 from ..reduce.norms import vector_norm
 from ..reduce.sums import mean_op
 from ..structure.dtypes import finfo
@@ -477,7 +478,7 @@ def _move(running: Tensor, batch: Tensor, momentum: Any, scale: float = 1.0) -> 
     old: Any = running.detach()
     new: Any = batch.detach()
     if not (running.is_abstract or batch.is_abstract or isinstance(momentum, Tensor)):
-        old, new = old._data, new._data
+        old, new = old._array, new._array
     running.assign_((1 - momentum) * old + momentum * (new.reshape(running.shape) * scale))
 
 

@@ -21,9 +21,10 @@ from ...core.ops.facets import Count
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
-from ...core.spec import DType, Shape, Spec, bool_, category, default_float, float32, show, spec_of
+from ...core.spec import DType, Shape, Spec, bool_, category, default_float, show, spec_of
 from ...core.tensor import Tensor, asarray
 from .. import definitions
+from ..long_sums import accumulating
 from .windows import Pads, Size, check_geometry, check_windows, int_tuple, output_size, overlap
 
 # -- geometry
@@ -169,7 +170,7 @@ def _pool_scatter(
 def _sum_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads) -> Array:
     spec = _infer_sum(x, kernel, stride, padding)
     n = len(kernel)
-    work = float32 if spec.dtype.itemsize == 2 else spec.dtype
+    work = accumulating(spec.dtype, prod(kernel))
     out: Array | None = None
     for _, at, windows in _offsets(x.shape[-n:], spec.shape[-n:], kernel, stride, padding, (1,) * n):
         seen = x[at]
@@ -193,7 +194,7 @@ def _infer_spread(y: Any, size: Shape, kernel: Shape, stride: Shape, padding: Pa
 
 def _spread_pool(y: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads) -> Array:
     n = len(kernel)
-    work = float32 if y.dtype.itemsize == 2 else y.dtype
+    work = accumulating(y.dtype, prod(kernel))
     x = np.zeros_like(y, work, shape=_spread(y, size, kernel).shape)
     for _, at, windows in _offsets(size, y.shape[-n:], kernel, stride, padding, (1,) * n):
         target = x[at]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import Tensor
+from ..special.quotients import sine_ratio_op
 from ..structure.shapes import as_operand
 from .register import inexact, own, ufunc, xp
 
@@ -90,9 +91,7 @@ def _modf(x: Any) -> tuple[Tensor, Tensor]:
 
 @own(np.sinc)
 def _sinc(x: Any) -> Any:
-    x = inexact(x) * math.pi
-    known = xp.where(x == 0, 1.0, x)
-    return xp.where(x == 0, 1.0 - x * x / 6, xp.sin(known) / known)  # the series has the slopes at 0
+    return sine_ratio_op.front(inexact(x) * math.pi, n=0)
 
 
 @own(np.i0)

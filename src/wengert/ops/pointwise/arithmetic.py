@@ -14,7 +14,7 @@ from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, fail
 from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
-from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role
+from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role, Square
 from ...core.ops.nonfinite import (
     ABSORB,
     DIVIDE,
@@ -269,9 +269,14 @@ def _pow(x: Any, y: Any) -> Any:
 
 
 def _pow_in_base(x: Any, y: Any) -> Any:
-    """Return y x**(y-1), and 0 where y is 0: x**0 is constant, also at x = 0."""
+    """Return y x**(y-1), and 0 at x = 0, y = 0: x**0 is constant. For other x the product is 0 and depends on y."""
     if type(y) not in SCALARS:
-        return where_op(y == 0, 0.0, y * x ** (y - 1.0))
+        power = x ** (y - 1.0)
+        constant = y == 0
+        if type(constant) is np.ndarray and not constant.any():
+            return y * power
+        unbounded = x == 0 if power.dtype.kind == "c" else TABLE["abs"](power) == math.inf
+        return where_op(constant & unbounded, 0.0, y * power)
     if y == 0:
         return 0.0
     return 1.0 if y == 1 else y * x if y == 2 else y * x ** (y - 1.0)
@@ -410,6 +415,7 @@ hypot = elementwise(
     cost=3 + DIVISION,
     form=Form("hypot", "√({0}² + {1}²)", binds="sign", local="{0} / {out}|{1} / {out}"),
     sympy=lambda sp, x, y: sp.sqrt(x**2 + y**2),
+    square=Square(lambda x, y: x * y, lambda ct, x: ct * x),
     nonfinite=Nonfinite(backward=Cause("hypot at (0, 0) has no derivative", NORM)),
 )
 
@@ -614,6 +620,15 @@ conj: Op = elementwise(
     latex=Latex(r"\overline{{{0}}}", "form"),
     sympy=lambda sp, x: sp.conjugate(x),
 )
+
+
+def _of_parts(re: Any, im: Any, dtype: DType) -> Any:
+    """Return complex numbers of these parts; where the dtype is real, the real ones."""
+    if dtype.kind != "c":
+        return re
+    return _as_dtype(TABLE["view_as_complex"].front(TABLE["stack"].front(re, im, axis=-1)), dtype)
+
+
 real = elementwise(
     "real(x)",
     lambda x: x.real if x.dtype.kind == "c" else x,
@@ -631,6 +646,7 @@ real = elementwise(
     latex=Latex(r"\Re"),
     sympy=lambda sp, x: sp.re(x),
     role=Role.STRIDE,
+    unview=lambda x, part: _of_parts(part, TABLE["imag"].front(x), x.dtype),
 )
 
 
@@ -655,6 +671,7 @@ imag = elementwise(
     sympy=lambda sp, x: sp.im(x),
     role=Role.STRIDE,
     dependence="imaginary",
+    unview=lambda x, part: _of_parts(real.front(x), part, x.dtype),
 )
 # NumPy and PyTorch write x.real, not x.real().
 METHODS["real"] = property(real.front)  # type: ignore[assignment]

@@ -56,6 +56,7 @@ view_as_real_op = linear(
     onnx=_NO_COMPLEX,
     cost=0,
     role=Role.REINTERPRET,
+    unview=lambda x, part: _as_dtype(TABLE["view_as_complex"](part), x.dtype),
 )
 
 
@@ -77,6 +78,7 @@ view_as_complex_op = linear(
     onnx=_NO_COMPLEX,
     cost=0,
     role=Role.REINTERPRET,
+    unview=lambda x, part: _as_dtype(TABLE["view_as_real"](part), x.dtype),
 )
 
 

@@ -13,7 +13,7 @@ from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
 from ...core.ops.costs import DIVISION
 from ...core.ops.declare import METHODS, elementwise, public
-from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite
+from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Square
 from ...core.ops.nonfinite import DIVIDE, OUTSIDE, infinity_chosen, second
 from ...core.ops.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
 from ...core.ops.operands import (
@@ -140,12 +140,12 @@ def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
         spec = x._spec
         if condition._spec is not spec.boolean:
             return None
-        a, mask = x._data, condition._data
+        a, mask = x._array, condition._array
         if type(y) is float and spec.real_inexact:
             b, n_y = y, None
             data = np.where(mask, a, spec.dtype.type(y))
         elif y._spec is spec:
-            b, n_y = y._data, y.node
+            b, n_y = y._array, y.node
             data = np.where(mask, a, b)
         else:
             return None
@@ -456,6 +456,11 @@ def _abs_partial(x: Any) -> Any:
     return TABLE["conj"](direction) if direction.dtype.kind == "c" else direction
 
 
+def _real_product(x: Any, y: Any) -> Any:
+    """Return the real part of conj(x) y."""
+    return TABLE["real"](TABLE["conj"](x) * y) if x.dtype.kind == "c" else x * y
+
+
 abs = elementwise(
     "abs(x)",
     np.abs,
@@ -474,6 +479,7 @@ abs = elementwise(
     ),
     latex=Latex(r"\left|{0}\right|", "form", "atom"),
     sympy=lambda sp, x: sp.Abs(x),
+    square=Square(_real_product, lambda ct, x: ct * x),
 )
 METHODS["absolute"] = abs.front
 copysign = elementwise(

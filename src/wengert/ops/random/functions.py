@@ -504,7 +504,7 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
         floating = p if category(p.dtype) == 2 else p.astype(default_float())
         p = probability_op.front(floating, of="bernoulli", what="p", mend="Each must lie between 0 and 1.")
     else:
-        value = p._data
+        value = p._array
         if not ((value >= 0) & (value <= 1)).all():
             fail(
                 ShapeError,

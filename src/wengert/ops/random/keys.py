@@ -73,7 +73,7 @@ def _words(key: RandomKey) -> tuple[list[Tensor], tuple[str]]:
 
 def _of_words(_: tuple[str], leaves: Sequence[Any]) -> RandomKey:
     (words,) = leaves
-    value = words._data if isinstance(words, Tensor) else words
+    value = words._array if isinstance(words, Tensor) else words
     # Anything may stand in a pytree: what is no key's words shows where numbers are drawn with it.
     return RandomKey(key_words(value) if isinstance(value, np.ndarray) and value.shape == (2,) else words)
 

@@ -34,12 +34,10 @@ from ..structure.shapes import as_operand, broadcast, cast, casted
 Axis = int | tuple[int, ...] | list[int] | None
 
 # Every tuple of all axes, by the number of dimensions, of which NumPy allows 64.
-_ALL_AXES = tuple(tuple(range(-n, 0)) for n in range(65))
+ALL_AXES = tuple(tuple(range(-n, 0)) for n in range(65))
 
 
-# NumPy's reductions, called by position: (x, axis, dtype, out, keepdims, initial).
-add_up: Callable[..., Any] = np.add.reduce
-multiply_up: Callable[..., Any] = np.multiply.reduce
+# NumPy's reductions, called by position: (x, axis, dtype, out, keepdims, initial). Sums: `ops.long_sums`.
 largest: Callable[..., Any] = np.maximum.reduce
 smallest: Callable[..., Any] = np.minimum.reduce
 some: Callable[..., Any] = np.logical_or.reduce
@@ -52,7 +50,7 @@ every: Callable[..., Any] = np.logical_and.reduce
 def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Return the axes that an axis argument names, counted from the right and sorted."""
     if axis is None:
-        return _ALL_AXES[ndim]
+        return ALL_AXES[ndim]
     if type(axis) is int and -ndim <= axis < ndim:
         return (axis if axis < 0 else axis - ndim,)
     return normalize_axes(axis, ndim)
@@ -211,7 +209,7 @@ def over_all(op: Op, x: Tensor) -> Tensor | None:
         return record_one(op, x, data, attrs)
     except WengertError as e:
         raise_of_observer(e)
-        refuse_value(op, (x._data,), e)
+        refuse_value(op, (x._array,), e)
     except (AttributeError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None  # abstract, or to be run again without NumPy's warnings

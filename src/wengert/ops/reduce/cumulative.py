@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import ShapeError, fail
+from ...core.ops.autocast import is_half
 from ...core.ops.declare import linear, op, public
 from ...core.ops.facets import Cause, Nonfinite
 from ...core.ops.nonfinite import OVERFLOW, PRODUCT, always
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import another, bind
-from ...core.spec import Spec, as_dtype, bool_, normalize_axis, show
+from ...core.spec import Spec, as_dtype, bool_, float32, normalize_axis, show
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
+from ..long_sums import MANY, running, wide
 from ..pointwise.arithmetic import conj
 from ..structure.assemble import along, concat_op
 from ..structure.shapes import as_operand, casted
@@ -78,7 +80,10 @@ shift: Op = linear(
 def _running(ufunc: np.ufunc, x: Any, axis: int, reverse: bool) -> Any:
     backwards = along(axis, slice(None, None, -1))
     seen = x[backwards] if reverse else x
-    out = ufunc.accumulate(seen, axis, running_dtype(x.dtype)).astype(x.dtype, copy=False)
+    if x.shape[axis] <= MANY:
+        out = ufunc.accumulate(seen, axis, running_dtype(x.dtype)).astype(x.dtype, copy=False)
+    else:
+        out = running(ufunc, seen, axis, running_dtype(x.dtype))
     return out[backwards] if reverse else out
 
 
@@ -125,12 +130,15 @@ cumulative_sum_op: Op = linear(
 
 
 def _recur(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    if is_half(b.dtype):
+        return _recur(a.astype(float32), b.astype(float32), axis, reverse).astype(b.dtype)
     out = np.empty(np.broadcast_shapes(a.shape, b.shape), b.dtype)
     # Rows of the moved views are the steps, so that each step is one multiplication for all others.
     steps, factors, terms = (np.moveaxis(v, axis, 0) for v in (out, a, b))
     state: Any = None
+    start = wide if len(steps) > MANY else np.asarray
     for i in range(len(steps))[:: -1 if reverse else 1]:
-        state = terms[i] if state is None else factors[i] * state + terms[i]
+        state = start(terms[i]) if state is None else factors[i] * state + terms[i]
         steps[i] = state
     return out
 

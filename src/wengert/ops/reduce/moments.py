@@ -9,19 +9,19 @@ import numpy as np
 
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import composite, op, public
-from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.facets import Cause, Form, Nonfinite, Square
 from ...core.ops.nonfinite import FEWER, SPREAD, WIDER, always, gives_nan
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Shape, inexact_dtype, real_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
-from ..pointwise.arithmetic import sqrt
+from ..long_sums import add_up
+from ..pointwise.arithmetic import conj, real, sqrt
 from ..pointwise.selection import where_op
 from ..structure.shapes import as_operand, cast, casted
 from .common import (
     Axis,
-    add_up,
     count,
     divided,
     exact_float,
@@ -38,7 +38,7 @@ from .common import (
     some,
     widened,
 )
-from .sums import mean_op
+from .sums import mean_op, sum_op
 
 
 def _freedom(shape: Shape, axis: tuple[int, ...], correction: float) -> float:
@@ -139,6 +139,17 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
     return where_op(varies, kept(ct, x.shape, axis) * slope, 0.0)
 
 
+def _half_variance_pull(ct: Any, x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    deviation = x - mean_op(x, axis=axis, keepdims=True)
+    return divided(kept(ct, x.shape, axis), _freedom(x.shape, axis, correction)) * deviation
+
+
+def _covariance(x: Any, y: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    deviation = x - mean_op(x, axis=axis, keepdims=True)
+    product = real(conj(deviation) * y) if x.dtype.kind == "c" else deviation * y
+    return divided(sum_op(product, axis=axis, keepdims=keepdims), _freedom(x.shape, axis, correction))
+
+
 @composite(
     "std(x; axis: axes, correction, keepdims)",
     accepts="inexact",
@@ -155,6 +166,7 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
         ),
         backward=Cause("the slope of the deviation where it is 0 (a root at 0)", SPREAD),
     ),
+    square=Square(_covariance, _half_variance_pull),
     autocast="float32",
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:

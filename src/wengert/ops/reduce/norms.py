@@ -11,19 +11,19 @@ from ...core.errors import DTypeError, fail
 from ...core.ops.autocast import in_its_precision
 from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import composite, op, public
-from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.facets import Cause, Form, Nonfinite, Square
 from ...core.ops.nonfinite import EMPTY_ROW, NORM, OVERFLOW, ROW
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import real_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..pointwise.arithmetic import conj, exp, real, sqrt
 from ..pointwise.selection import where_op
 from ..structure.shapes import casted
 from .common import (
     Axis,
-    add_up,
     inexact,
     infer,
     kept,
@@ -131,6 +131,10 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     return where_op(nonzero, kept(ct, x.shape, axis) * (x / where_op(nonzero, length, 1.0)), 0.0)
 
 
+def _product(x: Any, y: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return sum_op(real(conj(x) * y) if x.dtype.kind == "c" else x * y, axis=axis, keepdims=keepdims)
+
+
 @composite(
     "l2_norm(x; axis: axes, keepdims)",
     accepts="inexact",
@@ -142,6 +146,7 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     onnx="ReduceL2",
     form=Form("‖v‖", "‖{0}‖", local="{0} / {out}", say="A length sends what arrives along the vector's *direction*."),
     nonfinite=OVERFLOW._replace(backward=Cause("the norm at 0 has no derivative", NORM)),
+    square=Square(_product, lambda ct, x, axis, keepdims: kept(ct, x.shape, axis) * x),
     autocast="float32",
 )
 def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -169,8 +174,11 @@ def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
         nothing = sum_op(where_op(size == 0.0, 1.0, 0.0), axis=axis, keepdims=keepdims) != 0.0
         total = sum_op(where_op(size == 0.0, 1.0, size) ** ord, axis=axis, keepdims=keepdims)
         return where_op(nothing & (total == total), 0.0, total ** (1.0 / ord))
-    # The powers' higher derivatives may be infinite at 0, where nothing is to flow.
-    powers = where_op(size != 0.0, size**ord, 0.0)
+    if ord % 2.0 == 0.0 and x.dtype.kind != "c":
+        powers = x**ord  # a polynomial, where an absolute value has a kink
+    else:
+        # The powers' higher derivatives may be infinite at 0, where nothing is to flow.
+        powers = where_op(size != 0.0, size**ord, 0.0)
     total = sum_op(powers, axis=axis, keepdims=keepdims)
     return where_op(total != 0.0, total ** (1.0 / ord), 0.0)
 

@@ -21,17 +21,17 @@ from ...core.ops.record import bind
 from ...core.spec import DType, Shape, as_dtype, category, inexact_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import MANY, SHORT, add, add_up, multiply, multiply_up
 from ..structure.shapes import as_operand, broadcast, casted
 from .common import (
+    ALL_AXES,
     Axis,
-    add_up,
     count,
     divided,
     exact_float,
     infer,
     infer_as,
     kept,
-    multiply_up,
     narrowed,
     over_all,
     reduced,
@@ -48,7 +48,9 @@ def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.itemsize == 2:
         dtype = summed_dtype(x.dtype)
         return narrowed(add_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
-    return add_up(x, axis, out=ARRAY_ALWAYS, keepdims=keepdims)
+    if x.size <= SHORT or (x.flags.c_contiguous and axis == ALL_AXES[len(axis)]):  # in pairs
+        return add(x, axis, out=ARRAY_ALWAYS, keepdims=keepdims)
+    return add_up(x, axis, None, ARRAY_ALWAYS, keepdims)
 
 
 sum_op: Op = op(
@@ -82,6 +84,8 @@ def _prod(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.itemsize == 2:
         dtype = summed_dtype(x.dtype)
         return narrowed(multiply_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
+    if x.size <= MANY:
+        return multiply(x, axis, None, None, keepdims)
     return multiply_up(x, axis, None, None, keepdims)
 
 
@@ -131,6 +135,8 @@ def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     n = x.size if len(axis) == x.ndim else count(x.shape, axis)
     if x.itemsize == 2:
         return narrowed(add_up(x, axis, running_dtype(x.dtype), None, keepdims) / (n or math.nan), x.dtype)
+    if x.size <= SHORT or (x.flags.c_contiguous and axis == ALL_AXES[len(axis)]):
+        return add(x, axis, None, None, keepdims) / (n or math.nan)
     return add_up(x, axis, None, None, keepdims) / (n or math.nan)
 
 

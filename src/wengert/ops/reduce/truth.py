@@ -10,10 +10,10 @@ from ...core.ops.op import Call, Missing, Op
 from ...core.spec import bool_, int64
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
+from ..long_sums import add_up
 from ..structure.shapes import as_operand
 from .common import (
     Axis,
-    add_up,
     every,
     infer_as,
     reduced,

@@ -1,4 +1,4 @@
-"""The normal distribution's functions, the inverse of the error function, Bessel functions."""
+"""The normal distribution's functions and the inverse of the error function."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from ...core.ops.facets import Cause, Nonfinite
 from ...core.ops.nonfinite import EDGE, always
 from ...core.ops.op import Algebra, Missing, Op
 from ...core.ops.sampling import unary
-from ..pointwise.arithmetic import exp, sqrt
-from ..pointwise.selection import sign, where
-from ..reduce.common import running_dtype
-from ..structure.shapes import cast
+from ..pointwise.arithmetic import exp
+from ..pointwise.selection import where
 from .gamma import _SQRT_PI, ERFCX, _erf_near_zero
 from .wide import Array, choose, horner, in_float64
 
@@ -184,119 +182,5 @@ log_ndtr_op: Op = elementwise(
     reference="scipy.special.log_ndtr",
     onnx=_NO_ONNX,
     sympy=lambda sp, x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
-    autocast="float32",
-)
-
-# -- modified Bessel functions of the first kind, orders 0 and 1, times exp(-|x|)
-
-_SERIES_TERMS = 60
-
-
-def _power_series(order: int) -> tuple[float, ...]:
-    """Return the coefficients 1 / (k! (k + order)!) in x*x / 4, all positive."""
-    return tuple(1.0 / (math.factorial(k) * math.factorial(k + order)) for k in range(_SERIES_TERMS))
-
-
-def _hankel(order: int) -> tuple[float, ...]:
-    """Return the coefficients of the asymptotic series in 1 / x (DLMF 10.40.1)."""
-    out = [1.0]
-    for k in range(1, 25):
-        out.append(out[-1] * -(4.0 * order**2 - (2 * k - 1) ** 2) / (8.0 * k))
-    return tuple(out)
-
-
-I0, I1, I0_FAR, I1_FAR = _power_series(0), _power_series(1), _hankel(0), _hankel(1)
-
-
-def _i0e(x: Array) -> Array:
-    x = np.abs(x)
-    return choose(
-        (x,),
-        (x < 30.0, lambda x: horner(0.25 * x * x, I0) * np.exp(-x)),
-        (x >= 30.0, lambda x: horner(1.0 / x, I0_FAR) / np.sqrt(2.0 * math.pi * x)),
-    )
-
-
-def _i1e(x: Array) -> Array:
-    size = np.abs(x)
-    value = choose(
-        (size,),
-        (size < 30.0, lambda x: 0.5 * x * horner(0.25 * x * x, I1) * np.exp(-x)),
-        (size >= 30.0, lambda x: horner(1.0 / x, I1_FAR) / np.sqrt(2.0 * math.pi * x)),
-    )
-    return np.copysign(value, x)
-
-
-# Of the derivatives where the series in 1 / x holds: what the differences of the functions there leave is rounding.
-_SLOPE_TERMS = 17
-_I0_SLOPE, _I1_SLOPE = (tuple((0.5 + k) * c for k, c in enumerate(far[:_SLOPE_TERMS])) for far in (I0_FAR, I1_FAR))
-
-
-def _slope_far(size: Any, coefficients: tuple[float, ...]) -> Any:
-    over = 1.0 / size
-    total = coefficients[-1] * over
-    for c in coefficients[-2:0:-1]:
-        total = (total + c) * over
-    return -(total + coefficients[0]) * over / sqrt(2.0 * math.pi * size)
-
-
-def _slope_in_single(slope: Any) -> Any:
-    """Return a slope, of half precision in float32: the powers in it leave the range."""
-
-    def run(x: Any, out: Any) -> Any:
-        wide = running_dtype(x.dtype)
-        if wide == x.dtype:
-            return slope(x, out)
-        return cast(slope(cast(x, dtype=wide), cast(out, dtype=wide)), dtype=x.dtype)
-
-    return run
-
-
-@_slope_in_single
-def _i0e_slope(x: Any, out: Any) -> Any:
-    far = abs(x) >= 30.0
-    near = where(far, 0.0, x)
-    distant = sign(x) * _slope_far(where(far, abs(x), 30.0), _I0_SLOPE)
-    return where(far, distant, i1e_op(near) - sign(near) * out)
-
-
-@_slope_in_single
-def _i1e_slope(x: Any, out: Any) -> Any:
-    far = abs(x) >= 30.0
-    near = where(far, 0.0, x)
-    at_zero = near == 0.0
-    over_x = where(at_zero, 0.5, out / where(at_zero, 1.0, near))
-    distant = _slope_far(where(far, abs(x), 30.0), _I1_SLOPE)
-    return where(far, distant, i0e_op(near) - sign(near) * out - over_x)
-
-
-i0e_op: Op = elementwise(
-    "i0e(x)",
-    in_float64(_i0e),
-    partials={"x": _i0e_slope},
-    accepts="real_inexact",
-    doc="exp(-|x|) times the modified Bessel function of order 0.",
-    public="",
-    algebra=Algebra(even=True, range="(0, 1]"),
-    samples=unary((0.5, 8.0), (-8.0, -0.5), (30.0, 80.0)),
-    reference="scipy.special.i0e",
-    onnx=_NO_ONNX,
-    source="DLMF 10.25.2, 10.40.1",
-    sympy=lambda sp, x: sp.exp(-sp.Abs(x)) * sp.besseli(0, x),
-    autocast="float32",
-)
-i1e_op: Op = elementwise(
-    "i1e(x)",
-    in_float64(_i1e),
-    partials={"x": _i1e_slope},
-    accepts="real_inexact",
-    doc="exp(-|x|) times the modified Bessel function of order 1.",
-    public="",
-    algebra=Algebra(odd=True, range="(-1, 1)"),
-    samples=unary((0.5, 8.0), (-8.0, -0.5), (30.0, 80.0)),
-    reference="scipy.special.i1e",
-    onnx=_NO_ONNX,
-    source="DLMF 10.25.2, 10.40.1",
-    sympy=lambda sp, x: sp.exp(-sp.Abs(x)) * sp.besseli(1, x),
     autocast="float32",
 )

@@ -13,10 +13,12 @@ from ..pointwise.selection import where
 from ..pointwise.trigonometry import atanh
 from ..pointwise.xlogy import xlog1py as xlog1py_op
 from ..pointwise.xlogy import xlogy as xlogy_op
+from ..reduce.common import inexact
 from ..structure.shapes import as_operand
+from .bessel import bessel_i1_op, bessel_ratio_op, i0e_op, i1e_op
 from .incomplete_beta import betainc_op, betaln_op
 from .incomplete_gamma import gammainc_op, gammaincc_op
-from .normal import i0e_op, i1e_op, log_ndtr_op, ndtr_op, ndtri_op
+from .normal import log_ndtr_op, ndtr_op, ndtri_op
 
 
 def gammainc(a: Any, x: Any) -> Tensor:
@@ -163,8 +165,7 @@ def i0(x: Any) -> Tensor:
     >>> wg.special.i0(wg.tensor([0.0, 1.0]))
     tensor([1.    , 1.2661])
     """
-    x = as_operand(x)
-    out: Tensor = i0e_op.front(x) * exp.front(absolute.front(x))
+    out: Tensor = bessel_ratio_op.front(inexact(as_operand(x)), n=0)
     return out
 
 
@@ -175,8 +176,7 @@ def i1(x: Any) -> Tensor:
     >>> wg.special.i1(wg.tensor([0.0, 1.0]))
     tensor([0.    , 0.5652])
     """
-    x = as_operand(x)
-    out: Tensor = i1e_op.front(x) * exp.front(absolute.front(x))
+    out: Tensor = bessel_i1_op.front(inexact(as_operand(x)))
     return out
 
 

@@ -64,6 +64,7 @@ permute_op: Op = linear(
     reference=lambda x, axes: np.moveaxis(x, axes, tuple(range(-len(axes), 0))),
     onnx="Transpose",
     role=Role.STRIDE,
+    unview=lambda x, part, axes: permute_op(part, axes=_inverse(axes)),
     cost=0,
     form=Form("ᵀ", say="Gradients go back to where their elements were."),
 )

@@ -63,7 +63,7 @@ def _made(data: Any, requires_grad: bool, device: Any) -> Tensor:
 
 def _where(x: Tensor, device: Any) -> Any:
     """Return the device for what is made like `x`: the one that is given, or that of `x`; None for the processor."""
-    return x._data.place if device is None and isinstance(x._data, Elsewhere) else device
+    return x._array.place if device is None and isinstance(x._array, Elsewhere) else device
 
 
 def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:

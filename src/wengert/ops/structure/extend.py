@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.ops.autocast import is_half
 from ...core.ops.declare import linear, public
 from ...core.ops.op import TABLE, Call, Missing, Op
 from ...core.ops.record import SCALARS, bind
@@ -15,6 +17,7 @@ from ...core.spec import Shape, Spec, normalize_axis, promote_scalar, show, spec
 from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import alias, dim_alias
+from ..long_sums import add_rows, add_up
 from .assemble import along, concat_op, resized
 from .axes import flip
 from .shapes import as_operand, broadcast_to, int_args, reshaped
@@ -257,10 +260,11 @@ def _sum_runs(x: Any, repeats: Repeats, axis: int) -> Any:
     at = x.ndim + axis
     if isinstance(repeats, int):
         shape = (*x.shape[:at], x.shape[at] // repeats, repeats, *x.shape[at + 1 :])
-        return x.reshape(shape).sum(axis=at + 1, dtype=x.dtype)
-    out = np.zeros(resized(x.shape, axis, len(repeats)), x.dtype)
-    np.add.at(np.moveaxis(out, axis, 0), np.repeat(np.arange(len(repeats)), repeats), np.moveaxis(x, axis, 0))
-    return out
+        return add_up(x.reshape(shape), at + 1, np.float32 if is_half(x.dtype) else x.dtype).astype(x.dtype, copy=False)
+    moved = np.moveaxis(x, axis, 0)
+    flat = moved.reshape(len(moved), math.prod(moved.shape[1:]))
+    rows = add_rows(np.repeat(np.arange(len(repeats)), repeats), flat, len(repeats))
+    return np.moveaxis(rows.reshape(len(repeats), *moved.shape[1:]), 0, axis)
 
 
 def _infer_repeat(x: Spec, repeats: Repeats, axis: int) -> Spec:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import _getframe as getframe
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -46,8 +47,10 @@ from ...core.standins import WeakTensor, weak, weak_number
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.state.refusals import refuse
-from ...core.tensor import Tensor, asarray, like, new, take, viewed, wrap
+from ...core.storage import viewed
+from ...core.tensor import Tensor, asarray, like, new, take, wrap
 from ..aliases import dim_alias
+from ..long_sums import add_up
 
 
 def as_operand(x: Any) -> Tensor:
@@ -164,7 +167,10 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
 def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     """Return :func:`wengert.reshape` to sizes given one by one or as a tuple."""
     sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
-    value = viewed(x)
+    try:
+        value = x._data
+    except AttributeError:
+        value = viewed(x)
     if value is not None and type(x) is not WeakTensor:
         try:
             # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
@@ -180,8 +186,12 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
                     out = new(Tensor if type(x) is Tensor else x.result_class)
                     out._data, out.node = data, None
                     out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
-                    frame = getframe(1)
-                    return take(out, x, frame.f_code, frame.f_lasti)
+                    frame, before = getframe(1), x._base
+                    if x.is_name or x.writes_through is not None:
+                        return take(out, x, frame.f_code, frame.f_lasti)
+                    taken = before if type(before) is tuple else None
+                    out._base = (ref(x), frame.f_code, frame.f_lasti, taken)
+                    return out
                 return record_one(reshape_op, x, data, {"shape": shape})
     return reshaped(x, _resolve_shape(x, int_args(sizes)))
 
@@ -286,12 +296,12 @@ def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
         out = ct.sum(axis=axes, keepdims=extra == 0)
     elif ct.dtype.itemsize == 2:
         # Half precision would stop growing long before a batch is summed.
-        out = np.add.reduce(ct, axes, np.float32).astype(ct.dtype)
+        out = add_up(ct, axes, np.float32).astype(ct.dtype)
     elif len(axes) == extra > 0 and _suits_blas(ct, x_shape):
         rows = ct if len(shape) == 2 else ct.reshape(-1, math.prod(x_shape))
         out = np.dot(_ones(len(rows), ct.dtype), rows)
     else:
-        out = np.add.reduce(ct, axes)
+        out = add_up(ct, axes)
     return out if out.shape == x_shape else out.reshape(x_shape)
 
 
@@ -538,10 +548,10 @@ def placed(x: Tensor, device: Any) -> Tensor:
     Raises GraphError for a device that there is not, GradientError where gradients would be lost.
     """
     name = device_name(device)
-    if x._data is None or name == place_of(x) or get_capture() is not None or get_mode().tracing:
+    if x._array is None or name == place_of(x) or get_capture() is not None or get_mode().tracing:
         return x  # a program computes where it runs
-    if isinstance(x._data, Elsewhere) and x._data.place is None:
-        x._data.refuse(f"to({name!r})")
+    if isinstance(x._array, Elsewhere) and x._array.place is None:
+        x._array.refuse(f"to({name!r})")
     if x._carries_gradients and get_mode().grad:
         refuse(
             f"to({name!r}) of a tensor that requires gradients, {x.spec}, on {place_of(x)}",
@@ -550,7 +560,7 @@ def placed(x: Tensor, device: Any) -> Tensor:
             x,
             GradientError,
         )
-    return like(x, wrap(moved(x._data, name)))
+    return like(x, wrap(moved(x._array, name)))
 
 
 @public(method=True, function=False)

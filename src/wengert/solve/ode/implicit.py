@@ -182,7 +182,7 @@ def _stage(closed: Closed, gamma: float, z: State) -> Any:
     """Return z(base, h, t, captured) with z = base + h gamma f(t, z, captured), whose value is known."""
 
     def stage(base: State, h: Tensor, t: Tensor, captured: State) -> State:
-        return [wrap(x._data) for x in z]
+        return [wrap(x._array) for x in z]
 
     solved = wg.custom_jvp(stage)
 
@@ -219,13 +219,13 @@ def _stage(closed: Closed, gamma: float, z: State) -> Any:
 
 
 def _jacobian(system: System, t: Time, y: State) -> Any:
-    joined = _joined([wrap(x._data) for x in y])
+    joined = _joined([wrap(x._array) for x in y])
     evaluations = system.evaluations
     found = wg.jacobian(lambda v: _joined(system(t, _split(v, y))), holomorphic=joined.dtype.kind == "c")(joined)
     system.evaluations = evaluations + 1
     if found.is_abstract:
         fail(ConvergenceError, "odeint: an implicit method inside a traced program", "Use an explicit method there.")
-    return found._data
+    return found._array
 
 
 def _joined(leaves: Sequence[Tensor]) -> Tensor:

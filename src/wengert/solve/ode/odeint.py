@@ -211,7 +211,7 @@ def _times(ts: Any) -> Tensor:
     if category(t.dtype) < 2:
         t = t.astype(wg.float64)
     if not t.is_abstract:
-        values = np.asarray(t._data, np.float64)
+        values = np.asarray(t._array, np.float64)
         gaps = np.diff(values)
         if not np.isfinite(values).all() or not ((gaps > 0).all() or (gaps < 0).all()):
             fail(ShapeError, "odeint: ts that are neither increasing nor decreasing", "Sort them and drop equal ones.")
@@ -277,7 +277,7 @@ class _Run:
         return stepper
 
     def _numbers(self) -> list[float]:
-        return [float(t) for t in np.asarray(self.ts._data, np.float64)]
+        return [float(t) for t in np.asarray(self.ts._array, np.float64)]
 
     def _grid(self) -> list[tuple[Time, Time]]:
         count = self.options.steps

@@ -245,7 +245,7 @@ def _ratio(step: Step, control: Control) -> float:
     parts = []
     with np.errstate(all="ignore"):
         for i in range(len(y0)):
-            parts.append(sum(k[i]._data * (h * w) for w, k in zip(error, step.ks) if w != 0.0))
+            parts.append(sum(k[i]._array * (h * w) for w, k in zip(error, step.ks) if w != 0.0))
         # Leaves in which the error is not measured must be finite all the same.
         finite = all(np.isfinite(x).all() for x in values(step.y1))
     ratio = error_ratio(parts, y0, y1, *control.tolerance)

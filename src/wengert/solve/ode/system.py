@@ -153,7 +153,7 @@ def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence
     if not tensors and _plain(y, used):
         with np.errstate(all="ignore"):
             factors: list[Any] = [h * w for w, _ in used]
-            return [wrap(_sum_of(leaf._data, factors, [k[i]._data for _, k in used])) for i, leaf in enumerate(y)]
+            return [wrap(_sum_of(leaf._array, factors, [k[i]._array for _, k in used])) for i, leaf in enumerate(y)]
     out: State = []
     for i, leaf in enumerate(y):
         if tensors:
@@ -226,7 +226,7 @@ def number(t: Time) -> float:
 
 def values(leaves: Sequence[Tensor]) -> list[Any]:
     """Return the NumPy arrays of a state."""
-    return [x._data for x in leaves]
+    return [x._array for x in leaves]
 
 
 # -- f with everything that it uses as arguments

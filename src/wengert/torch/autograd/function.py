@@ -69,7 +69,7 @@ def _written(
             continue
         if dirty or not new.requires_grad:
             given[place] = target
-        elif target._data is not None:
+        elif target._array is not None:
             new._data, new._base = window_of(target), None
             join(new, target)
     return given

@@ -141,7 +141,7 @@ class Distribution(PlainDistribution):
     @staticmethod
     def _holds(ok: Any) -> bool:
         if not ok.is_abstract:
-            return bool(ok._data.all())
+            return bool(ok._array.all())
         if get_capture() is None:
             return True
         # A compiled function decides at every run, as an eager one does, but within inner transforms.

@@ -20,6 +20,7 @@ from ...core.errors import GradientError, ShapeError, StateError, fail
 from ..namespace import as_torch
 from ..nn.module import Module
 from ..tensor import Tensor
+from .writes import tell, telling
 
 Argnums = int | tuple[int, ...]
 
@@ -45,7 +46,20 @@ def vmap(
 
     Raises ShapeError, GraphError.
     """
-    mapped = wg.vmap(func, in_dims, out_dims, None, randomness)  # type: ignore[arg-type]
+    whole = wg.vmap(telling(func), in_dims, (out_dims, 0), None, randomness)  # type: ignore[arg-type]
+
+    def axes_of(args: Any, kwargs: Any) -> list[Any]:
+        entries = list(in_dims) if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
+        axes = [a for entry, arg in zip(entries, args, strict=True) for a in _axes(entry, arg)]
+        return axes + [0] * len(tree.flatten(kwargs)[0])
+
+    @functools.wraps(func, updated=())
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        out, written = whole(*args, **kwargs)
+        if written:
+            tell(written, (args, kwargs), axes_of(args, kwargs))
+        return out
+
     if chunk_size is None:
         return mapped
     if chunk_size < 1:
@@ -53,9 +67,7 @@ def vmap(
 
     @functools.wraps(func, updated=())
     def in_chunks(*args: Any, **kwargs: Any) -> Any:
-        entries = list(in_dims) if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
-        axes = [a for entry, arg in zip(entries, args, strict=True) for a in _axes(entry, arg)]
-        axes += [0] * len(tree.flatten(kwargs)[0])
+        axes = axes_of(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         size = next(leaf.shape[a] for leaf, a in zip(leaves, axes, strict=True) if a is not None)
         parts = []
@@ -131,7 +143,23 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """Return the value of `func(*primals)` and its derivative along `tangents`; see :func:`wengert.jvp`."""
-    return wg.jvp(func, tuple(primals), tuple(tangents), has_aux)
+    primals = tuple(primals)
+    value, tangent, (aux, written) = wg.jvp(_with_aux(func, has_aux), primals, tuple(tangents), True)
+    tell(written, (primals, {}))
+    return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def _with_aux(func: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
+    """Return the function that gives beside its result what it gave beside it, and what it wrote to its arguments."""
+    run = telling(func)
+
+    @functools.wraps(func, updated=())
+    def both(*args: Any, **kwargs: Any) -> Any:
+        found, written = run(*args, **kwargs)
+        out, aux = found if has_aux else (found, None)
+        return out, (aux, written)
+
+    return both
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -156,7 +184,15 @@ def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """Return the Jacobian function, by a pass forward for each number of the arguments."""
-    return wg.jacobian(func, argnums, "forward", has_aux)
+    whole = wg.jacobian(_with_aux(func, has_aux), argnums, "forward", True)
+
+    @functools.wraps(func, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        found, (aux, written) = whole(*args, **kwargs)
+        tell(written, (args, kwargs))
+        return (found, aux) if has_aux else found
+
+    return jacobian
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:

@@ -162,7 +162,7 @@ for _fn in (wg.zeros, wg.ones, wg.empty, wg.rand, wg.randn):
 def lying_as(made: Tensor, x: Any, format: Any = None) -> Tensor:
     """Return a new tensor of the shape of `x` that lies in memory as `x` does, or in a memory format."""
     axes = axes_in_memory(format, made.ndim)
-    data = made._data
+    data = made._array
     if type(data) is np.ndarray and data.ndim > 1:
         given = window_of(x) if isinstance(x, Plain) else None
         if axes is not None:

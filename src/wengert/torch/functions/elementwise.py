@@ -13,6 +13,7 @@ from ...core.ops.operands import promote_tensors
 from ...core.spec import category, complex128, default_float, float64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
+from ...ops.special.quotients import sine_ratio_op
 from .. import return_types
 from ..dtypes import dtype_named
 from ..namespace import FUNCTIONS, all_placed, function, give, in_place, method, placed, tensor_of
@@ -79,9 +80,20 @@ def _frac(x: Any) -> Any:
 
 
 def _sinc(x: Any) -> Any:
-    x = tensor_of(x) * math.pi
-    known = wg.where(x == 0, 1.0, x)
-    return wg.where(x == 0, 1.0 - x * x / 6, wg.sin(known) / known)  # the series has the slopes at 0
+    return sine_ratio_op.front(tensor_of(x) * math.pi, n=0)
+
+
+def masked_at_zero(fn: Callable[[Any, Any], Any], pole: float) -> Callable[[Any, Any], Any]:
+    """Return x log(y), or x log1p(y), without a gradient in x at x = 0 from the logarithm's pole on, as in PyTorch."""
+
+    def run(x: Any, y: Any) -> Any:
+        x, y = promote_tensors(fn.__name__, x, y)
+        # Where all logarithms are finite there is nothing to mask.
+        if x.is_abstract or y.is_abstract or (x.requires_grad and bool((y.detach() <= pole).any())):
+            x = wg.where((x == 0) & (y <= pole), x.detach(), x)
+        return fn(x, y)
+
+    return run
 
 
 def _angle(x: Any) -> Any:
@@ -365,7 +377,7 @@ declare(
         "ne not_equal": wg.not_equal,
         "nextafter": wg.nextafter,
         "remainder": _remainder,
-        "xlogy": wg.special.xlogy,
+        "xlogy": masked_at_zero(wg.special.xlogy, 0.0),
     },
     "input, other",
 )

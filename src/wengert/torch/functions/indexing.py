@@ -300,8 +300,8 @@ def _along(x: Any, dim: int, index: Any, what: str) -> Any:
     if at.ndim != 1:
         fail(ShapeError, f"{what}: an index of shape {tuple(at.shape)}", "It is a vector.")
     axis = axis_of(dim, wide.ndim)
-    if at._data is not None:
-        check_range(what, (at._data,), (wide.shape[axis],), axis)
+    if at._array is not None:
+        check_range(what, (at._array,), (wide.shape[axis],), axis)
     return wide, axis - wide.ndim, at
 
 
@@ -397,8 +397,8 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     if not at.numel():
         return x.clone()
     check = value_for(x, source, "put")
-    if at._data is not None:
-        check_range("put", (at._data,), (x.numel(),), 0)
+    if at._array is not None:
+        check_range("put", (at._array,), (x.numel(),), 0)
     return put_at(x, at, reshaped(check, tuple(at.shape)), accumulate)
 
 
@@ -436,8 +436,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     v = value_for(x, source, "masked_scatter")
     shape = np.broadcast_shapes(tuple(x.shape), tuple(found.shape))
     x, found = x.expand(shape), found.expand(shape)
-    if found._data is not None and int(found._data.sum()) > v.numel():
-        fail(ShapeError, f"masked_scatter: {int(found._data.sum())} places for {v.numel()} elements")
+    if found._array is not None and int(found._array.sum()) > v.numel():
+        fail(ShapeError, f"masked_scatter: {int(found._array.sum())} places for {v.numel()} elements")
     if not v.numel():
         return x.clone()
     order = wg.cumulative_sum(reshaped(found, (found.numel(),)).to(int64)) - 1
@@ -492,8 +492,8 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
 def unravel_index(indices: Any, shape: Any) -> Any:
     """Return the places along each axis of a shape that positions in the flattened tensor mean. Raises RangeError."""
     rest, sizes = _places(indices, "unravel_index"), sizes_of((shape,) if isinstance(shape, int) else tuple(shape))
-    if rest._data is not None and rest.numel():
-        check_range("unravel_index", (rest._data,), (math.prod(sizes),), 0)
+    if rest._array is not None and rest.numel():
+        check_range("unravel_index", (rest._array,), (math.prod(sizes),), 0)
     found = []
     for n in reversed(sizes):
         found.append(rest % n)

@@ -291,30 +291,31 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Tensor:
     by_product = compute_mode in (1, "use_mm_for_euclid_dist")
     if p == 2.0 and (by_product or (many and compute_mode in (None, 0, "use_mm_for_euclid_dist_if_necessary"))):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :] - 2.0 * (x1 @ x2.mT)
-        return _root(wg.clip(squares, 0.0))
-    gaps = wg.abs(x1[..., :, None, :] - x2[..., None, :, :])
-    return distance(gaps, p)
+        return _root(wg.clip(squares, 0.0))  # type: ignore[no-any-return]
+    return distance(x1[..., :, None, :] - x2[..., None, :, :], p)  # type: ignore[no-any-return]
 
 
-def distance(gaps: Any, p: float) -> Tensor:
-    """Return the norm of order p of absolute values along the last axis; its gradient at 0 is 0."""
-    if p == 0.0:
-        return (gaps != 0).astype(gaps.dtype).sum(-1) + (gaps * 0.0).sum(-1)  # type: ignore[no-any-return]
-    if p == 1.0:
-        return gaps.sum(-1)  # type: ignore[no-any-return]
+def distance(differences: Any, p: float) -> Any:
+    """Return the norm of order p along the last axis; its gradient at 0 is 0."""
     if p == 2.0:
-        return _root((gaps * gaps).sum(-1))
+        return _root((differences * differences).sum(-1))
+    if p > 0.0 and p % 2.0 == 0.0 and differences.shape[-1]:
+        # An even power is smooth where an absolute value is not: at a coordinate in which two points agree.
+        return _root((differences**p).sum(-1), 1.0 / p)
+    gaps = wg.abs(differences)
+    if p == 0.0:
+        return (gaps != 0).astype(gaps.dtype).sum(-1) + (gaps * 0.0).sum(-1)
+    if p == 1.0:
+        return gaps.sum(-1)
     if gaps.shape[-1] == 0:
-        return gaps.sum(-1)  # type: ignore[no-any-return]
+        return gaps.sum(-1)
     if math.isinf(p):
         # Every element that is the largest has all of the gradient.
         largest = wg.max(gaps, axis=-1, keepdims=True).detach()
         return _shared(gaps, largest)
     # A power has no derivative at 0: there the difference counts as a constant.
     there = gaps > 0
-    powers = wg.where(there, wg.where(there, gaps, 1.0) ** p, 0.0).sum(-1)
-    some = powers > 0
-    return wg.where(some, wg.where(some, powers, 1.0) ** (1.0 / p), 0.0)  # type: ignore[return-value]
+    return _root(wg.where(there, wg.where(there, gaps, 1.0) ** p, 0.0).sum(-1), 1.0 / p)
 
 
 def _shared(gaps: Any, largest: Any) -> Tensor:
@@ -322,9 +323,10 @@ def _shared(gaps: Any, largest: Any) -> Tensor:
     return largest[..., 0] + ((gaps - gaps.detach()) * chosen).sum(-1)  # type: ignore[no-any-return]
 
 
-def _root(squares: Any) -> Tensor:
-    some = squares > 0
-    return wg.where(some, wg.sqrt(wg.where(some, squares, 1.0)), squares * 0.0)  # type: ignore[return-value]
+def _root(powers: Any, exponent: float = 0.5) -> Any:
+    some = powers > 0
+    inside = wg.where(some, powers, 1.0)
+    return wg.where(some, wg.sqrt(inside) if exponent == 0.5 else inside**exponent, powers * 0.0)
 
 
 # -- statistics

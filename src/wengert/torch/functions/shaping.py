@@ -49,7 +49,7 @@ def own(out: Any, source: Any = None) -> Any:
     if out is source:
         return formatted(out.clone(), contiguous_format)
     leave(out)
-    data = out._data
+    data = out._array
     if type(data) is np.ndarray and not data.flags.c_contiguous:
         out._data = np.ascontiguousarray(data)
     return out
@@ -133,7 +133,7 @@ def _read_as(x: Any, dtype: Any) -> Any:
         return as_torch(wg.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)))
     if dtype.kind == "f" and x.dtype.kind == "c" and 2 * dtype.itemsize == x.dtype.itemsize:
         return as_torch(wg.view_as_real(x)).reshape(*x.shape[:-1], -1)
-    if x._data is None:
+    if x._array is None:
         refuse(
             f"view() of an abstract tensor {x.spec} as {dtype}",
             "The bits of a value are read where there are some: do this outside of the traced function.",
@@ -364,7 +364,7 @@ def flip(input: Any, *dims: Any, **named: Any) -> Any:
     out = own(as_torch(PUBLIC["flip"](x, axes if x.ndim else ())), x)
     given = window_of(x)
     if type(given) is np.ndarray and not given.flags.c_contiguous:
-        out._data = in_order_of(out._data, (given,))
+        out._data = in_order_of(out._array, (given,))
     return out
 
 
@@ -541,7 +541,7 @@ def _reshaping(name: str) -> None:
     compute = getattr(Tensor, name)
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._data is None:
+        if self._array is None:
             check_write(self, f"{name}_")
             capture = get_capture()
             if capture is not None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.storage import join, window_of
+from ...core.storage import join, overlaps_itself, window_of
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import asarray, refuse_cut
 from ...nn.parameter import Parameter as PlainParameter
-from ...ops.index.memory import overlaps_itself
 from ..tensor import Tensor
 
 
@@ -20,7 +19,7 @@ def _hold(x: Tensor, data: Any, what: str) -> None:
         join(x, given, keeps_gradients=False)
         return
     made = asarray([] if given is None else given, copy=True)
-    held = made._value(what) if made._data is None else made._data
+    held = made._value(what) if made._array is None else made._array
     x._data, x._spec, x.node, x._base = held, made.spec, None, None
 
 

@@ -274,7 +274,7 @@ class Optimizer(plain.Optimizer):
             if not _is_ours(state.get(name)):
                 found = state.get(name)
                 state[name] = _tensor(self._new_buffer(name, p, group)) if found is None else _tensor_of(found)
-            if p._data is not None and name not in self.scalars and place_of(state[name]) != place_of(p):
+            if p._array is not None and name not in self.scalars and place_of(state[name]) != place_of(p):
                 move_(state[name], place_of(p))
         return state
 
@@ -298,7 +298,7 @@ class Optimizer(plain.Optimizer):
         if counter is None:
             return 1
         move_(counter, CPU)
-        step = int(counter._data) + 1
+        step = int(counter._array) + 1
         assign_data(counter, np.asarray(step, counter.dtype))
         return step
 
@@ -308,9 +308,9 @@ class Optimizer(plain.Optimizer):
             t = state[name]
             move_(t, CPU)  # where its parameter has come back from a device
             if name in self.scalars:
-                found[name] = float(t._data)
+                found[name] = float(t._array)
             else:
-                found[name] = t._data if plain.is_sole_owner(t) else t._data.copy()
+                found[name] = t._array if plain.is_sole_owner(t) else t._array.copy()
         return found
 
     def _closed(self, state: State, buffers: State) -> None:
@@ -518,8 +518,8 @@ def _tensor(array: Any) -> Tensor:
 
 def _tensor_of(value: Any) -> Tensor:
     """Return what a program has put into the state as a tensor that steps may write to."""
-    if isinstance(value, Plain) and isinstance(value._data, Elsewhere):
-        return _tensor(value._data.copy())
+    if isinstance(value, Plain) and isinstance(value._array, Elsewhere):
+        return _tensor(value._array.copy())
     data = value.detach().numpy() if isinstance(value, Plain) else np.asarray(value)
     return _tensor(np.array(data))
 
@@ -536,7 +536,7 @@ def _cells_of(state: State) -> list[Cell]:
 
 def _is_ours(value: Any) -> bool:
     """Return whether a step may give the tensor another value: it has no history and shows nobody else's value."""
-    return type(value) is Tensor and (value._data is None or value.node is None)
+    return type(value) is Tensor and (value._array is None or value.node is None)
 
 
 def _plain_number(value: Any) -> float:
@@ -554,7 +554,7 @@ def _number(value: Any) -> Any:
     if isinstance(value, Plain):
         with no_grad():
             flat = value.detach().reshape(())
-            return weak(asarray(flat, dtype=float64)) if flat._data is None else float(flat._data)
+            return weak(asarray(flat, dtype=float64)) if flat._array is None else float(flat._array)
     if isinstance(value, (tuple, list)):
         made = tuple(map(_number, value))
         same = isinstance(value, tuple) and all(a is b for a, b in zip(made, value))
@@ -588,7 +588,7 @@ def _cast(value: Any, p: Plain, key: Any, scalars: tuple[str, ...]) -> Any:
         dtype = plain.working_dtype(p.dtype)
         if made.dtype == dtype:
             return made
-        return _tensor(in_place_of(made._data, here(made._data, "another dtype").astype(dtype)))
+        return _tensor(in_place_of(made._array, here(made._array, "another dtype").astype(dtype)))
     if isinstance(value, Mapping):
         return {k: _cast(v, p, k, scalars) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

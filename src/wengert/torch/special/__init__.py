@@ -18,7 +18,7 @@ import wengert as wg
 from ...core.errors import DTypeError, fail
 from ...core.state.refusals import refuse
 from ...core.tensor import Tensor as Plain
-from ..functions.elementwise import float_of, named, of_one, of_two
+from ..functions.elementwise import float_of, masked_at_zero, named, of_one, of_two
 from ..namespace import FUNCTIONS
 
 # -- erfcx
@@ -77,11 +77,12 @@ def _hankel(x: Any, order: int) -> tuple[Any, Any, Any]:
 def _bessel_j(order: int) -> Callable[[Any], Any]:
     def run(x: Any) -> Any:
         x = float_of(x)
-        beyond, near, far = _split(wg.abs(x), _FAR)
-        size, (p, q), (c, s) = _hankel(far, order)
-        inner = _mean(near, lambda z, angle: wg.cos(z - order * angle), 1 / 128)
-        out = wg.where(beyond, size * (p * c - q * s), inner)
-        return out if order == 0 else wg.where(x < 0, -out, out)
+        # The integral holds on both sides of 0, and smoothly across it; the expansion is for positive numbers.
+        beyond = wg.abs(x) > _FAR
+        size, (p, q), (c, s) = _hankel(wg.where(beyond, wg.abs(x), _FAR), order)
+        inner = _mean(wg.where(beyond, 1.0, x), lambda z, angle: wg.cos(z - order * angle), 1 / 128)
+        outer = size * (p * c - q * s)
+        return wg.where(beyond, outer if order == 0 else wg.sign(x) * outer, inner)
 
     return run
 
@@ -257,8 +258,8 @@ _ONE: dict[str, Callable[[Any], Any]] = {
 _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "gammainc": wg.special.gammainc,
     "gammaincc": wg.special.gammaincc,
-    "xlog1py": wg.special.xlog1py,
-    "xlogy": wg.special.xlogy,
+    "xlog1py": masked_at_zero(wg.special.xlog1py, -1.0),
+    "xlogy": masked_at_zero(wg.special.xlogy, 0.0),
     "zeta": wg.special.zeta,
 }
 _TWO |= {name: _polynomial(made, False) for name, made in _POLYNOMIALS.items()}

@@ -70,7 +70,7 @@ def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selecti
         outer = get_mode()
         mark = Scope("checkpoint", name, outer.scope, *caller())
         # Values before the function may write to what they are of.
-        before = {t.node: t._data for t in _reached(fn, (args, kwargs)) if t.node is not None}
+        before = {t.node: t._array for t in _reached(fn, (args, kwargs)) if t.node is not None}
         writes = Writes(is_trace=False)
         token = set_mode(outer.within(mark))
         try:
@@ -131,7 +131,7 @@ def _let_go(
     if not order:
         return
     known = _values_outside(before, writes, order)
-    inner: dict[Node, Any] = {t.node: t._data for t in outs}  # type: ignore[misc]
+    inner: dict[Node, Any] = {t.node: t._array for t in outs}  # type: ignore[misc]
     _values_saved(order, inner)
     kept = _kept(order, _selected(policy, order, inner), inner)
     region = _Region()
@@ -195,7 +195,7 @@ def _values_outside(before: Mapping[Node, Any], writes: Writes, order: Sequence[
         if node not in known and node.op.kind == "leaf" and node not in rewritten:
             owner = node.variable
             if owner is not None:
-                known[node] = owner._data
+                known[node] = owner._array
     found: dict[Node, Any] = {}
     _values_saved(order, found)
     for node in order:
@@ -447,7 +447,7 @@ class _Region(Recomputed):
 
     def _input(self, node: Node, entry: Any, values: Mapping[int, Any]) -> Any:
         if not isinstance(entry, Node):
-            return entry._data if isinstance(entry, Tensor) else entry
+            return entry._array if isinstance(entry, Tensor) else entry
         value = values[id(entry)] if id(entry) in values else self.held.get(id(entry))
         if value is not None and (id(node), id(entry)) in self.narrow:
             return _before_broadcast(value, spec_of_input(entry.inputs[0]).shape)

@@ -97,7 +97,7 @@ def _known_scalar(value: Any, what: str, name: str) -> Any:
             f"{what}: {name} is {t.spec}, not a scalar",
             "One choice is made for the whole call. wg.where chooses element by element, wg.vmap per example.",
         )
-    return None if t.is_abstract else t._data.item()
+    return None if t.is_abstract else t._array.item()
 
 
 def _scalar(t: Tensor) -> Tensor:

@@ -201,7 +201,7 @@ SWITCH = _op(
     "switch(*args: any; branches)",
     lambda *args, branches: tuple(run(_branch(args[0], branches), args[1:])),
     infer=_infer_switch,
-    recorded=lambda args, branches: tuple(replay(_branch(args[0]._data, branches), args[1:])),
+    recorded=lambda args, branches: tuple(replay(_branch(args[0]._array, branches), args[1:])),
     doc="The branch, of several graphs of the same arguments, that the first argument says.",
     samples=lambda rng: [
         Call((np.array(i), rng.normal(size=2), rng.normal(size=2)), {"branches": _branches()}) for i in (0, 1, 7)
@@ -299,7 +299,7 @@ WHILE = _op(
 def _recorded_while(args: Sequence[Tensor], cond: Graph, body: Graph, **attrs: Any) -> tuple[Tensor, ...]:
     found = _while(
         args,
-        lambda a: bool(replay(cond, a)[0]._data),
+        lambda a: bool(replay(cond, a)[0]._array),
         lambda a: replay(body, a),
         stack_tensors,
         _specs(body),
@@ -362,7 +362,7 @@ def _run_scan(args: Sequence[Any], iterations: Any, body: Graph, keeps: bool, ca
 def _recorded_scan(
     args: Sequence[Tensor], iterations: Any, body: Graph, keeps: bool, carries: int, **attrs: Any
 ) -> Any:
-    count = None if iterations is None else int(iterations._data)
+    count = None if iterations is None else int(iterations._array)
     specs = _specs(body)[carries:]
     return _scan(args, lambda a: replay(body, a), stack_tensors, specs, carries, iterations=count, **attrs)
 

@@ -52,7 +52,7 @@ def _cotangents(ct: Any) -> list[Any]:
 
 def _plain(found: Sequence[Any], recording: bool) -> list[Any]:
     """Return tensors as the engine holds them."""
-    return [t if recording or t is None else t._data for t in found]
+    return [t if recording or t is None else t._array for t in found]
 
 
 def _is_recording(*values: Any) -> bool:
@@ -79,8 +79,8 @@ def call_with_jvp(
     made = op()
     saved = None
     if not abstract:
-        data: Any = tuple(o._data for o in outs) if made.results != 1 else outs[0]._data
-        saved = kept_values(made, tuple(map(is_tracked, tensors)), [t._data for t in tensors], data)
+        data: Any = tuple(o._array for o in outs) if made.results != 1 else outs[0]._array
+        saved = kept_values(made, tuple(map(is_tracked, tensors)), [t._array for t in tensors], data)
     return record(made, tensors, outs, saved)
 
 
@@ -205,8 +205,8 @@ def kept_residuals(
     redone = any(
         p[0] == "own" and isinstance(leaf, Tensor) and leaf.spec.inexact for leaf, p in zip(leaves, places, strict=True)
     )
-    held = [leaf._data if isinstance(leaf, Tensor) and p[0] != "own" else leaf for leaf, p in zip(leaves, places)]
-    values = [x._data if k or redone else None for x, k in zip(inner, kept, strict=True)]
+    held = [leaf._array if isinstance(leaf, Tensor) and p[0] != "own" else leaf for leaf, p in zip(leaves, places)]
+    values = [x._array if k or redone else None for x, k in zip(inner, kept, strict=True)]
     return Residuals(held, structure, places, values, redone, state)
 
 
@@ -257,7 +257,7 @@ def vjp_op(
         inner = [wrap(v) for v in values]
         (before,) = saved
         outs, residuals = drawn_again(forward, inner, before.state)
-        data = tuple(o._data for o in outs)
+        data = tuple(o._array for o in outs)
         return data if results != 1 else data[0], (kept_residuals(residuals, inner, outs, kept, before.state),)
 
     op = CustomOp(name, results, body, Joint(pulled, push=pushed if push is not None else None, absent=absent), front)
@@ -269,7 +269,7 @@ def vjp_op(
 def _found(forward: Forward, saved: Any, node: Node, recording: bool) -> tuple[list[Any], Any]:
     """Return the arguments' values that the backward rule may take, and the residuals."""
     if type(saved) is Mixed or saved == ():
-        values = [None] * len(node.inputs) if saved == () else [x._data for x in saved]
+        values = [None] * len(node.inputs) if saved == () else [x._array for x in saved]
         xs: list[Any] = [attached(v if isinstance(e, Node) else e, e) for v, e in zip(values, node.inputs, strict=True)]
         return xs, forward(*xs)[1]
     (held,) = saved

@@ -99,7 +99,7 @@ class Arrays:
     @staticmethod
     def value(x: Any) -> Any:
         """Return the value of a tensor that rules run on."""
-        return x._data
+        return x._array
 
 
 class Tensors:

@@ -78,11 +78,11 @@ def _run(
     if not create_graph:
         for out, _ in pairs:
             refuse_cut(out, "gradients without create_graph=True", _CONSTANT)
-    is_abstract = any(o._data is None or c._data is None for o, c in pairs)
+    is_abstract = any(o._array is None or c._array is None for o, c in pairs)
     if is_abstract and not create_graph and not retain_graph and (capture := get_capture()) is not None:
         capture.consume([o.node for o, _ in pairs if o.node is not None])
     as_tensors = create_graph or is_abstract
-    roots: Any = [(o.node, c if as_tensors else c._data) for o, c in pairs]
+    roots: Any = [(o.node, c if as_tensors else c._array) for o, c in pairs]
     retain = as_tensors if retain_graph is None else retain_graph
     known = None
     if targets is not None:
@@ -148,7 +148,7 @@ def backward(
 
 def _beside(owner: Tensor, gradient: Tensor) -> Tensor:
     """Return a gradient where its tensor is: of the host's numbers in a program on a device, on the host."""
-    is_apart = isinstance(gradient._data, Elsewhere) and type(owner._data) is np.ndarray
+    is_apart = isinstance(gradient._array, Elsewhere) and type(owner._array) is np.ndarray
     return placed(gradient, CPU) if is_apart else gradient
 
 
@@ -157,8 +157,8 @@ def _owner(inputs: Any, node: Node) -> Tensor | None:
 
 
 def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
-    if isinstance(a._data, Elsewhere) and isinstance(b._data, Elsewhere) and not create_graph:
-        return like(a, wrap(a._data + b._data))
+    if isinstance(a._array, Elsewhere) and isinstance(b._array, Elsewhere) and not create_graph:
+        return like(a, wrap(a._array + b._array))
     token = set_mode(get_mode().as_recorded(create_graph))
     try:
         return a + b

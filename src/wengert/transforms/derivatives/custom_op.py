@@ -127,7 +127,7 @@ def on_arrays(body: Flat) -> Flat:
             out = body(*map(as_tensor, values))
         finally:
             reset_mode(token)
-        return tuple(o._data for o in out) if isinstance(out, tuple) else out._data
+        return tuple(o._array for o in out) if isinstance(out, tuple) else out._array
 
     return forward
 
@@ -145,7 +145,7 @@ def specs_for(body: Flat, specs: Sequence[Spec]) -> Any:
 
 def value_of(x: Tensor) -> Tensor:
     """Return an argument as a plain value, or as an abstract input of its own: its uses are not recorded."""
-    out = like(x, abstract_input(x.spec) if x._data is None else wrap(x._data, x.spec))
+    out = like(x, abstract_input(x.spec) if x._array is None else wrap(x._array, x.spec))
     return weak(out) if type(x) is WeakTensor else out
 
 
@@ -165,11 +165,11 @@ def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
 
 def run_watched(fn: Callable[..., Any], inner: Sequence[Tensor]) -> tuple[Any, dict[int, Tensor]]:
     """Return what a function makes of tensors made for it, and by their places those that it wrote to, as they were."""
-    before = [(t._data, t.node) for t in inner]
+    before = [(t._array, t.node) for t in inner]
     out = fn(*inner)
     written = {}
     for i, (t, (data, node)) in enumerate(zip(inner, before, strict=True)):
-        if t._data is not data or t.node is not node:
+        if t._array is not data or t.node is not node:
             written[i] = _as_it_was(t, data, node)
     return out, written
 
@@ -182,7 +182,7 @@ def _as_it_was(t: Tensor, data: Any, node: Any) -> Tensor:
 
 def renamed(t: Tensor) -> Tensor:
     """Return another tensor of the same value and history: what is written to it does not reach `t`."""
-    return _as_it_was(t, t._data, t.node)
+    return _as_it_was(t, t._array, t.node)
 
 
 def run_unwritten(fn: Callable[..., Any], inner: Sequence[Tensor], name: str) -> Any:
@@ -261,18 +261,18 @@ def record(op: Op, args: Sequence[Tensor], outs: Sequence[Tensor], saved: Any, f
     for i, o in enumerate(outs):
         if fixed and fixed[i]:
             found.append(o.detach())
-        elif o._data is not None and (not o.spec.inexact or not tracked):
+        elif o._array is not None and (not o.spec.inexact or not tracked):
             found.append(o)
         else:
-            made = like(o, _of_node(node, o) if single else pick(node, i, o._data))
+            made = like(o, _of_node(node, o) if single else pick(node, i, o._array))
             found.append(weak(made) if type(o) is WeakTensor else made)
     return found
 
 
 def _of_node(node: Node, out: Tensor) -> Tensor:
-    if out._data is None:
+    if out._array is None:
         return abstract(node)
-    made = wrap(out._data, out.spec)
+    made = wrap(out._array, out.spec)
     made.node = node
     return made
 

@@ -20,6 +20,7 @@ from ...core.ops.op import ALIAS, Joint, Linear, Missing, Op, Partial, Route, sp
 from ...core.ops.record import OUTPUT, SCALARS, abstract_input
 from ...core.spec import Spec
 from ...core.tensor import Tensor, wrap
+from . import squares
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 from .custom_op import Residuals
 from .reverse import backward_pass, freed_error, leading_to, missing_error, reachable
@@ -102,6 +103,11 @@ def push_node(lib: Any, node: Node, saved: Any, tangents: dict[Node, Any], masks
     ts = {i: tangents[e] for i, e in enumerate(node.inputs) if type(e) is Node and e in tangents}
     if not ts:
         return
+    if lib.recording and op.name in squares.POWERS and (past := squares.squared(node, None)) is not None:
+        pushed = squares.push(lib, node, saved, *past, tangents)
+        if pushed is not None:
+            tangents[node] = _conformed(pushed, node.spec)
+            return
     arriving = {i: masks[node.inputs[i]] for i in ts if node.inputs[i] in masks}
     values = lib.saved(node, saved) if lib.recording else saved
     if op.joint is not None:

@@ -185,7 +185,7 @@ def pull_back(
     known: Reachable | None = None,
 ) -> list[Any]:
     """Return the cotangents of `inputs` for pairs of results and their cotangents."""
-    roots = [(o.node, ct if record else ct._data) for o, ct in pairs]
+    roots = [(o.node, ct if record else ct._array) for o, ct in pairs]
     found = backward_pass(
         roots,  # type: ignore[arg-type]
         [t.node for t in inputs],  # type: ignore[misc]

@@ -24,6 +24,7 @@ from ...core.spec import DType, bool_, category
 from ...core.state.capture import open_variables
 from ...core.state.observer import Observer, observer, observers
 from ...core.tensor import Tensor, as_like, wrap
+from . import squares
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 from .custom_op import CustomOp
 
@@ -73,7 +74,7 @@ def _walk(
         needed = leading_to(targets, pending)
     results: dict[Node, Any] = {}
     wanted = set(targets) if targets is not None else None
-    cts = Cotangents()
+    cts = Cotangents(wanted)
     masks: dict[Node, Mask | None] = {}
     for node, ct in roots:
         _accumulate(lib, cts, masks, node, ct, None)
@@ -81,7 +82,6 @@ def _walk(
     outer = get_mode()
     mode = outer.as_recorded(create_graph)
     token = set_mode(mode)
-    opened: set[Recomputed] = set()
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
     with np.errstate(all="ignore"):
         try:
@@ -97,7 +97,7 @@ def _walk(
                     if type(saved) is Freed and ct is not None and (needed is None or node in needed):
                         freed_error("backward through", node, saved)
                     if isinstance(saved, Recomputed) and ct is not None and (needed is None or node in needed):
-                        opened.add(saved)
+                        cts.opened.add(saved)
                         saved = saved.take(node)
                 if node.op.kind == "leaf":
                     if wanted is None and ct is not None:
@@ -128,7 +128,7 @@ def _walk(
                             ready.append(entry)
         finally:
             reset_mode(token)
-            for region in opened:
+            for region in cts.opened:
                 region.close()
     return results
 
@@ -136,15 +136,18 @@ def _walk(
 class Cotangents(dict[Node, Any]):
     """The cotangents of a pass that have arrived so far, by node.
 
-    `sums` are the nodes whose cotangent is an array that the pass has made by adding: nobody else has it, so more is
-    added in place. A parameter that a program uses at every step is met as often.
+    `targets` are the nodes that it is asked for, None for all leaves. `sums` are the nodes whose cotangent is an array
+    that the pass has made by adding: nobody else has it, so more is added in place. A parameter that a program uses at
+    every step is met as often. `opened` are the checkpoints that compute values again for the pass.
     """
 
-    __slots__ = ("sums",)
+    __slots__ = ("opened", "sums", "targets")
 
-    def __init__(self) -> None:
+    def __init__(self, targets: set[Node] | None = None) -> None:
         super().__init__()
+        self.targets = targets
         self.sums: set[Node] = set()
+        self.opened: set[Recomputed] = set()
 
 
 class Reachable(NamedTuple):
@@ -249,6 +252,9 @@ def _pull_node(
         ct = tuple(ct)
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
+    if lib.recording and op.name in squares.POWERS and (past := squares.squared(node, cts.targets)) is not None:
+        _pull_past(lib, node, saved, past, ct, mask, cts, masks, needed)
+        return
     found: Sequence[Any] | None = None
     if (op.by_kernel or op.kind == "composite") and not lib.recording and kernels.is_fit(op) and not observers:
         wanted = [type(n) is Node and (needed is None or n in needed) for n in inputs]
@@ -300,6 +306,32 @@ def _pull_node(
         _accumulate(lib, cts, masks, entry, g, own)
 
 
+def _pull_past(
+    lib: Any,
+    node: Node,
+    saved: Any,
+    past: tuple[Node, int],
+    ct: Any,
+    mask: Mask | None,
+    cts: Cotangents,
+    masks: dict[Node, Any],
+    needed: set[Node] | None,
+) -> None:
+    """Pull an even power's cotangent past its base, which has a kink, to the arguments of that."""
+    base, power = past
+    if isinstance(base.saved, Recomputed):
+        cts.opened.add(base.saved)
+    for entry, g in zip(base.inputs, squares.pull(lib, node, saved, base, power, ct), strict=True):
+        if g is None or (needed is not None and entry not in needed):
+            continue
+        own = mask if base.op.kind == "elementwise" else None
+        if mask is not None and base.spec.shape == ():
+            own = _everywhere(lib, mask, entry.spec.shape)
+        if own is not None:
+            g = lib.select(g, own)
+        _accumulate(lib, cts, masks, entry, fitted(g, entry.spec), own)
+
+
 def _observed_pull(
     seen: Observer,
     lib: Any,
@@ -318,7 +350,8 @@ def _observed_pull(
         if not seen.quiet:
             seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
         return
-    own = Cotangents()
+    own = Cotangents(cts.targets)
+    own.opened = cts.opened
     own_masks: dict[Node, Any] = {}
     # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
     is_rule = isinstance(node.op, CustomOp) and not lib.recording
@@ -417,7 +450,7 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
     if owner is not None:
         old = owner.grad
         owner.grad = as_like(owner, gradient) if old is None else old + gradient
-    return gradient if lib.recording else gradient._data
+    return gradient if lib.recording else gradient._array
 
 
 def as_gradient(g: Tensor, dtype: DType) -> Tensor:

@@ -134,7 +134,7 @@ class Recording:
             get_mode().grad and (self.connected or any(t.requires_grad or t.is_abstract for _, t in given))
         )
         record = record or any(t.is_abstract for _, t in given)
-        found = self.track.push({v.node: t if record else t._data for v, t in given}, record)  # type: ignore[misc]
+        found = self.track.push({v.node: t if record else t._array for v, t in given}, record)  # type: ignore[misc]
         by_node = dict(zip(self.track.roots, found))
         leaves = [_tangent(o, by_node.get(o.node)) for o in self.outs]  # type: ignore[arg-type]
         return tree.unflatten(self.structure, leaves if get_mode().grad else list(map(plain, leaves)))
@@ -342,7 +342,7 @@ def unpack_dual(x: Tensor) -> UnpackedDual:
     assert x.node is not None
     connected = x.is_abstract or reaches_others(x.node, level.variables)
     record = connected or any(t.requires_grad or t.is_abstract for t in level.tangents.values())
-    known = {n: t if record else t._data for n, t in level.tangents.items()}
+    known = {n: t if record else t._array for n, t in level.tangents.items()}
     (found,) = Track(list(known), [x.node]).push(known, record)
     if found is not None:
         found = as_like(x, found if isinstance(found, Tensor) else wrap(found))

@@ -128,9 +128,9 @@ def variable(leaf: Any) -> Tensor:
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
     source = x.node if connected else x
     node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
-    out = like(x, abstract(node) if x.is_abstract else wrap(x._data, x.spec))
+    out = like(x, abstract(node) if x.is_abstract else wrap(x._array, x.spec))
     out.node = node
-    _open[node] = x._data
+    _open[node] = x._array
     return weak(out) if type(x) is WeakTensor else out
 
 
@@ -287,7 +287,7 @@ def _outside(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Wr
     found = []
     for written in writes.found.values():
         t = written.tensor()
-        if t is None or (t._data is written.data and t.node is written.node):
+        if t is None or (t._array is written.data and t.node is written.node):
             continue
         if written.data is None and is_inside(written.node):  # type: ignore[arg-type]
             continue

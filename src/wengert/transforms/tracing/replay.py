@@ -82,4 +82,4 @@ def _record_again(node: Node, args: Sequence[Any]) -> Any:
 def plain_value(x: Any) -> Any:
     """Return a tensor without the node that only this run's own operations are to see."""
     has_own = isinstance(x, Tensor) and not x.is_abstract and x.node is not None and not x.requires_grad
-    return wrap(x._data) if has_own else x
+    return wrap(x._array) if has_own else x

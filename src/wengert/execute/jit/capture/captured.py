@@ -172,7 +172,7 @@ class Check(NamedTuple):
                 return f"len({h}) == 0"
             return f"{name(same_contents)}({h}, {v})"
         if self.kind == "value":
-            return f"{h}._data is {v}"
+            return f"{h}._array is {v}"
         if self.kind == "array":
             shape, elements = map(name, self.value)
             return f"{h}.tobytes() == {elements} and {h}.shape == {shape}"

@@ -193,7 +193,7 @@ def _refill(items: Any, before: Any) -> None:
 
 
 def _has_abstract(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.flatten_whole(value)[0])
+    return any(isinstance(leaf, Tensor) and leaf._array is None for leaf in tree.flatten_whole(value)[0])
 
 
 def _has_tensors(value: Any) -> bool:

@@ -29,7 +29,7 @@ from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
 from ....core.standins import DataView
 from ....core.state.cells import Cell, TensorCell
-from ....core.storage import pin
+from ....core.storage import pin, strides_of
 from ....core.tensor import Tensor, depends_on_open
 from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
@@ -227,10 +227,10 @@ class _Walk:
         if isinstance(t, DataView):
             self.note(place, "another name", None)
             return iter([(t.owner, Place(None, None, place.path))])
-        if id(t) in self.constants and t._data is not None and not t.requires_grad:
-            self.note(place, "constant", (t.spec, here(t._data, "a constant").tobytes()))
+        if id(t) in self.constants and t._array is not None and not t.requires_grad:
+            self.note(place, "constant", (t.spec, here(t._array, "a constant").tobytes()))
             pin(t)  # a write gives it another array
-            self.check("value", t, None, t._data)
+            self.check("value", t, None, t._array)
             self.check("tensor", t, None, (None, t.node))
             return None
         return self.cell(TensorCell(t), place)
@@ -250,8 +250,9 @@ class _Walk:
         self.seen.setdefault(id(t), len(self.alive))
         self.alive.append(t)
         collects = t.node is not None and t.node.op is LEAF
-        self.note(place, type(t).__name__, (t.spec, place_of(t), collects, t.requires_grad, depends_on_open(t)))
-        if t._data is not None:
+        lies = strides_of(t)
+        self.note(place, type(t).__name__, (t.spec, place_of(t), collects, t.requires_grad, depends_on_open(t), lies))
+        if t._array is not None:
             self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
         inside = self.hooks(t, place) if collects else iter(())
         return itertools.chain(inside, self.put_on(t, place)) if hasattr(t, "__dict__") else inside

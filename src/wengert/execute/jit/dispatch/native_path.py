@@ -418,6 +418,9 @@ class NativePath:
     def on_argument(self, r: Register, a: Register) -> None:
         self.do("keep", self.kept[a], self.to[r])
 
+    def on_again(self, r: Register, other: Register) -> None:
+        self.do("keep", self.to[other], self.to[r])
+
     def on_constant(self, r: Register, value: Any) -> None:
         self.do("constant", Object(value), self.to[r])
 

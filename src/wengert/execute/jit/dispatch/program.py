@@ -106,6 +106,7 @@ INSTRUCTIONS: dict[str, str] = {
     "carried": "r type o: an output as it was recorded, with its history",
     "carried_weak": "r o: the same, standing for a Python number",
     "argument": "r a: an argument, as it is",
+    "again": "r other: the same object as an earlier result",
     "taken": "r owner view taken: the view, a result, in the memory of its owner, an earlier one",
     "constant": "r object: the same object in every call",
     "copy": "r array: a copy of an array",

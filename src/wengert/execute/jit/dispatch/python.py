@@ -260,7 +260,7 @@ def _tensor(t: _Text, a: Register, kind: type, spec: Spec, tracked: bool) -> Lin
 
 def _weak(t: _Text, a: Register, kind: type, dtype: Any, shape: Any, tracked: bool) -> Lines:
     lines = _miss(f"type({a}) is not {t.value(kind)}" + ("" if tracked else f" or {a}.node is not None"))
-    return [*lines, *_miss(f"{a}._data.dtype is not {t.value(dtype)} or {a}._data.shape != {shape!r}")]
+    return [*lines, *_miss(f"{a}._array.dtype is not {t.value(dtype)} or {a}._array.shape != {shape!r}")]
 
 
 def _tracked(t: _Text, a: Register, collects: bool) -> Lines:
@@ -324,7 +324,7 @@ def _owner(t: _Text, owner: Any) -> str:
 def _feed_tensor(t: _Text, i: Register, owner: Any, dtype: Any, shape: Any) -> Lines:
     name = _owner(t, owner)
     path = t.code.path
-    return _plain(i, f"settled({name})" if path.engine.name == XLA and path.place == CPU else f"{name}._data")
+    return _plain(i, f"settled({name})" if path.engine.name == XLA and path.place == CPU else f"{name}._array")
 
 
 def _feed_array(t: _Text, i: Register, a: Register) -> Lines:
@@ -342,7 +342,7 @@ def _gradient(t: _Text, tensor: Tensor, spec: Spec) -> Lines:
 
 
 def _feed_gradient(t: _Text, i: Register, tensor: Tensor, spec: Spec) -> Lines:
-    return [*_gradient(t, tensor, spec), *_plain(i, "g._data")]
+    return [*_gradient(t, tensor, spec), *_plain(i, "g._array")]
 
 
 def _feed_item(t: _Text, i: Register, items: Any, key: str, dtype: Any, shape: Any) -> Lines:
@@ -402,7 +402,7 @@ def _run(t: _Text, inputs: Sequence[Register]) -> Lines:
 
 
 def _record(t: _Text, inputs: Sequence[Register], recorded: Recorded) -> Lines:
-    return [f"c = {t.value(recorded)}({_feeds(inputs)})", "o = [x._data for x in c]"]
+    return [f"c = {t.value(recorded)}({_feeds(inputs)})", "o = [x._array for x in c]"]
 
 
 def _decide(t: _Text, o: Register, value: bytes, other: int | None) -> Lines:
@@ -427,7 +427,7 @@ def _write(t: _Text, old: str, calls: str) -> Lines:
 
 def _write_tensor(t: _Text, tensor: Tensor, o: Register) -> Lines:
     name = t.value(tensor)
-    return _write(t, f"{name}._data", f"((set_data, {name}, {_output(o)}),)")
+    return _write(t, f"{name}._array", f"((set_data, {name}, {_output(o)}),)")
 
 
 def _write_item(t: _Text, items: Any, key: str, o: Register) -> Lines:
@@ -454,12 +454,12 @@ def _write_no_gradient(t: _Text, tensor: Tensor) -> Lines:
 
 
 def _consume(t: _Text, a: Register, where: str) -> Lines:
-    return _write(t, f"{a}._data", f"killing({a}, {where!r})")
+    return _write(t, f"{a}._array", f"killing({a}, {where!r})")
 
 
 def _write_into_gradient(t: _Text, tensor: Tensor, spec: Spec, o: Register) -> Lines:
     name = t.value(tensor)
-    return _write(t, f"{name}._grad._data", f"((set_data, {name}._grad, {_output(o)}),)")
+    return _write(t, f"{name}._grad._array", f"((set_data, {name}._grad, {_output(o)}),)")
 
 
 def _make(t: _Text, r: Register, cls: type[Tensor], spec: Spec, o: Register) -> Lines:
@@ -491,6 +491,10 @@ def _carried_weak(t: _Text, r: Register, o: Register) -> Lines:
 
 def _argument(t: _Text, r: Register, a: Register) -> Lines:
     return [f"{r} = {a}"]
+
+
+def _again(t: _Text, r: Register, other: Register) -> Lines:
+    return [f"{r} = {other}"]
 
 
 def _taken(t: _Text, r: Register, owner: Register, view: Register, taken: FromOwner) -> Lines:
@@ -584,6 +588,7 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "carried": _carried,
     "carried_weak": _carried_weak,
     "argument": _argument,
+    "again": _again,
     "taken": _taken,
     "constant": _constant,
     "copy": _copy,

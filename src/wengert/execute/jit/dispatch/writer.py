@@ -21,9 +21,9 @@ from ....core.tensor import Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
 from ..capture.captured import Captures
+from ..capture.results import Constant, Itself, Taken, class_of, is_of_argument, node_of, output_of
 from ..program import Path
 from ..signature import Call
-from ..tracing import Constant, Itself, Taken, class_of, is_of_argument, node_of, output_of
 from .program import Dispatch, PathProgram, Register
 
 
@@ -121,7 +121,7 @@ class _Writer:
             self.do("equal", a, leaf)
 
     def tensor(self, leaf: Tensor, a: Register) -> None:
-        if leaf._data is None or (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView):
+        if leaf._array is None or (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView):
             raise _Rare
         node = leaf.node
         tracked = node is not None and node.requires_grad
@@ -341,6 +341,8 @@ class _PathWriter:
             return self.made("copy" if isinstance(r.value, np.ndarray) else "constant", r.value)
         if type(r) is Itself:
             kind, i = r.source
+            if kind == "result" and i in self.built:
+                return self.made("again", self.built[i])
             same = self.path.itself(r.source, self.call.leaves, self.call.positions, self.captures)
             if same is not None:
                 return self.made("constant", same) if kind == "cell" else self.made("argument", self.leaf(i))

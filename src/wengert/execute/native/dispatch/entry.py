@@ -141,7 +141,7 @@ def version_of(cls: type) -> int:
 def _works(found: Entry) -> bool:
     """Return whether a small function does what it should: a tensor and a copy of its array, in a tuple."""
     spec = Tensor(np.arange(3.0))
-    array, shape = spec._data, np.array([3], np.int64)
+    array, shape = spec._array, np.array([3], np.int64)
     missed = object()
     r = Assembler(found, 1)
     entry_word, made, pair = r.value(), r.hold(), r.hold(2)
@@ -162,7 +162,7 @@ def _works(found: Entry) -> bool:
     result = call(spec)
     if type(result) is not tuple or result[1] is not missed or type(result[0]) is not Tensor:
         return False
-    new_array = result[0]._data
+    new_array = result[0]._array
     return (
         result[0]._spec is spec._spec
         and type(new_array) is np.ndarray

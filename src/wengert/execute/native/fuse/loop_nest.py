@@ -76,7 +76,9 @@ class LoopNest(NamedTuple):
 
     `stores` pairs values with arrays. `partials` are the reductions over the rows, in order.
     `split` says that rows are cut in pieces, which needs that no reduction is over a row. `together` rows are computed
-    at once: where a row is short, one waits for its reductions while another is computed.
+    at once: where a row is short, one waits for its reductions while another is computed. `blocked` are the inner
+    dimensions along which sums are made of blocks, each begun anew, and `anew` says that a row's part of a sum over
+    everything is: a sum that runs on for long loses digits.
     """
 
     vector: Literal["inner", "rows"]
@@ -88,6 +90,8 @@ class LoopNest(NamedTuple):
     partials: tuple[int, ...]
     split: bool
     together: int = 1
+    blocked: tuple[int, ...] = ()
+    anew: bool = False
 
     @property
     def key(self) -> str:
@@ -101,6 +105,8 @@ class LoopNest(NamedTuple):
                 what = f"{i.node.op.name} {emitters.code_attrs(i.node) or ''} {taken}"
             parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
         parts.append(f"{self.stores} {self.partials}")
+        if self.blocked or self.anew:
+            parts.append(f"blocks {self.blocked} {self.anew:d}")
         return "; ".join(parts)
 
 

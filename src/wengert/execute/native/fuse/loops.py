@@ -14,7 +14,7 @@ units are shared out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,7 @@ class LoopKernel:
         self.per, self.items, self.splits, self.length, self.kept = (self._word() for _ in range(5))
         self.row_sizes = [self._word() for _ in range(nest.rows)]
         self.inner_sizes = [self._word() for _ in range(nest.inner)]
+        self.blocks = {d: self._word() for d in nest.blocked}
         self.bases: list[Value] = []
         self.strides: list[tuple[list[Value | None], list[Value | None]]] = []
         self.bounds: list[list[tuple[Value, Value]]] = []
@@ -232,11 +233,13 @@ class LoopKernel:
         begin = []
         for v, _ in self._sums:
             type = self.type(v, self.lanes)
-            is_all = instrs[v].over == "all"
-            begin.append(b.load(type, self.totals[v], 64) if is_all else self._identity(v, type))
+            goes_on = instrs[v].over == "all" and not self.nest.anew
+            begin.append(b.load(type, self.totals[v], 64) if goes_on else self._identity(v, type))
         ends = self._loops(0, p, [row.pointers for row in self.rows], b.index(0), begin, start, stop, mask, [])
         for (v, row), end in zip(self._sums, ends, strict=True):
             if instrs[v].over == "all":
+                if self.nest.anew:
+                    end = self._combine(v)(b, b.load(end.type, self.totals[v], 64), end)
                 b.store(end, self.totals[v], 64)
                 continue
             total = end if self.in_rows else b.reduce_lanes(end, partial(self._combine(v), b))
@@ -260,11 +263,38 @@ class LoopKernel:
             return self._vectors(p, pointers, flat, carried, start, stop, inner)
         if d == self.nest.inner:
             return self._element(p, pointers, flat, carried, mask, inner)
-        with b.loop(0, self.inner_sizes[d], carried=carried) as loop:
-            moved = [self._along_inner(of_row, d, loop.index) for of_row in pointers]
-            at = b.add(b.mul(flat, self.inner_sizes[d]), loop.index)
-            loop.carry(*self._loops(d + 1, p, moved, at, loop.values, start, stop, mask, [*inner, loop.index]))
-        return loop.results
+
+        def step(index: Value, values: Sequence[Value]) -> Sequence[Value]:
+            moved = [self._along_inner(of_row, d, index) for of_row in pointers]
+            at = b.add(b.mul(flat, self.inner_sizes[d]), index)
+            return self._loops(d + 1, p, moved, at, values, start, stop, mask, [*inner, index])
+
+        return self._summing(d, b.index(0), self.inner_sizes[d], 1, carried, step)
+
+    def _summing(
+        self,
+        d: int,
+        start: Value,
+        stop: Value,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+    ) -> Sequence[Value]:
+        """Write the loop along inner dimension `d` with the sums that it carries, block by block if they are long."""
+        b = self.b
+        if d not in self.blocks or not carried:
+            with b.loop(start, stop, step, carried) as loop:
+                loop.carry(*body(loop.index, loop.values))
+            return loop.results
+        block = b.mul(self.blocks[d], b.index(step))
+        summed = [v for v, _ in self._sums] * (len(carried) // len(self._sums))
+        with b.loop(start, stop, block, carried) as outer:
+            begun = [self._identity(v, x.type) for v, x in zip(summed, carried, strict=True)]
+            with b.loop(outer.index, b.imin(b.add(outer.index, block), stop), step, begun) as loop:
+                loop.carry(*body(loop.index, loop.values))
+            ends = zip(summed, outer.values, loop.results, strict=True)
+            outer.carry(*(self._combine(v)(b, old, new) for v, old, new in ends))
+        return outer.results
 
     def _along_inner(self, pointers: list[Value], d: int, index: Value) -> list[Value]:
         return [self._moved(k, x, self.strides[k][1][d:][:1], [index]) for k, x in enumerate(pointers)]
@@ -293,16 +323,19 @@ class LoopKernel:
         whole = b.add(start, b.mul(b.udiv(b.sub(stop, start), step), step))
         others = [self._identity(v, self.type(v, lanes)) for _ in range(many - 1) for v, _ in self._sums]
         count = len(self._sums)
-        with b.loop(start, whole, lanes * many, [*carried, *others]) as loop:
+
+        def several(first: Value, values: Sequence[Value]) -> Sequence[Value]:
             following: list[Value] = []
             for j in range(many):
-                index = b.add(loop.index, b.index(j * lanes)) if j else loop.index
-                following += one(index, loop.values[j * count : (j + 1) * count], None)
-            loop.carry(*following)
-        sums = list(loop.results[:count])
+                index = b.add(first, b.index(j * lanes)) if j else first
+                following += one(index, values[j * count : (j + 1) * count], None)
+            return following
+
+        ends = self._summing(last, start, whole, lanes * many, [*carried, *others], several)
+        sums = list(ends[:count])
         for j in range(1, many):
             for n, (v, _) in enumerate(self._sums):
-                sums[n] = self._combine(v)(b, sums[n], loop.results[j * count + n])
+                sums[n] = self._combine(v)(b, sums[n], ends[j * count + n])
         with b.loop(whole, stop, lanes, sums) as tail:
             mask = b.tail_mask(b.sub(stop, tail.index), lanes)
             tail.carry(*one(tail.index, tail.values, mask))

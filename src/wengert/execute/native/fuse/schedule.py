@@ -28,6 +28,8 @@ from .loop_nodes import Edge, is_combining
 _PIECE = 4096
 # The work of a unit, in simple operations on elements, and the most units that leave partial results.
 _UNIT, _PARTIALS = 32768, 64
+# A sum that adds more numbers one after the other is made of blocks.
+_LONGEST = 512
 # The most pieces that rows are cut into, and the fewest units that are worth sharing out.
 _CUTS, _SHARED = 256, 16
 # Rows that lie side by side in memory, up to this many elements, are reduced in registers: all of them are in one page.
@@ -413,8 +415,16 @@ class NestBuilder:
         items = outer * splits
         per_item = max(1, row * work * (vector.size if in_rows else 1) // splits)
         per = max(1, min(items, -(-_UNIT // per_item)))
+        blocked, chain = _blocked(nest, [a.size for a in inner], lanes)
         if partials:
             per = max(per, -(-items // _PARTIALS))
+            if any(_loses_digits(i) and i.over in ("columns", "all") for i in self.instrs):
+                # How many vectors an item adds to a sum over the rows, one after the other.
+                vectors = -(-min(length, vector.size) // lanes) if in_rows else 1
+                per = min(per, max(1, _LONGEST // vectors))
+                anew = any(i.over == "all" for i in self.instrs) and chain > 1 and per * vectors * chain > _LONGEST
+                nest = nest._replace(anew=anew)
+        nest = nest._replace(blocked=tuple(blocked))
         per = -(-per // nest.together) * nest.together
         units = -(-items // per)
         passes = Passes(nest)
@@ -425,6 +435,7 @@ class NestBuilder:
         words: list[int | View] = [per, items, splits, length, kept]
         words += [a.size for a in rows]
         words += [a.size for a in inner]
+        words += blocked.values()
         for k, a in enumerate(self.arrays):
             words.append(a.view)
             words += [axis.strides[k] for axis in rows if axis.strides[k]]
@@ -501,8 +512,12 @@ def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
     nest = LoopNest("rows" if many else "inner", int(many), 1, arrays, (load, reduce), ((1, 1),), (), many)
     lanes = loops.lanes_of(nest, low.target.width)
     items = -(-count // (4 * lanes)) if many else 1
+    blocked, _ = _blocked(nest, [units], lanes)
+    nest = nest._replace(blocked=tuple(blocked))
     words: list[int | View] = [1, items, items, 4 * lanes, 0]
-    words += [count, units, part, 1, count, out, 1] if many else [units, part, 1, out]
+    words += [count, units] if many else [units]
+    words += blocked.values()
+    words += [part, 1, count, out, 1] if many else [part, 1, out]
     low.step(
         low.kernel(nest.key, loops.build(nest)),
         words,
@@ -513,6 +528,29 @@ def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
         nodes=[node],
         label=f"{node.op.name} of parts",
     )
+
+
+def _loses_digits(i: Instr) -> bool:
+    """Return whether an instruction is a sum whose error grows with the numbers that it adds one after the other."""
+    return i.kind == "reduce" and i.how == "sum" and np.dtype(i.dtype).kind in "fVc"
+
+
+def _blocked(nest: LoopNest, sizes: Sequence[int], lanes: int) -> tuple[dict[int, int], int]:
+    """Return the inner dimensions along which a row's sums are made of blocks, with the blocks' lengths in steps.
+
+    With them comes how many numbers are added one after the other then.
+    """
+    chain, blocks = 1, {}
+    if not any(_loses_digits(i) and i.over in ("row", "all") for i in nest.instrs):
+        return {}, 1
+    for d in reversed(range(nest.inner)):
+        steps = -(-sizes[d] // lanes) if nest.vector == "inner" and d == nest.inner - 1 else sizes[d]
+        if chain * steps <= _LONGEST:
+            chain *= steps
+            continue
+        blocks[d] = max(1, math.isqrt(steps // chain))
+        chain = chain * blocks[d] + steps // blocks[d]
+    return dict(sorted(blocks.items())), chain
 
 
 def _along(axes: Sequence[int], strides: Sequence[int], count: int) -> list[int]:

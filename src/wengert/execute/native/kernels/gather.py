@@ -1,13 +1,9 @@
-"""Gathers and scatters: elements and rows that integer arrays name.
+"""Gathers: elements and rows that integer arrays name. The transposes are scatters, in the module of that name.
 
 Index arrays become *places* first: for every element the offset, in elements, that it means, checked
 and with negative indices wrapped. A place out of range is replaced by 0, so that nothing is ever read
 or written outside, and a flag is set; the check that raises the op's own error stands behind it in
 the plan and runs where a flag is set.
-
-Additions to one place happen in the order of the index arrays, as in the op's definition: units of
-a scatter are blocks of columns, or separate lines, never parts of the index array. So results do
-not depend on how units are shared out.
 """
 
 from __future__ import annotations
@@ -20,14 +16,14 @@ import numpy as np
 
 from ....core.node import Node
 from ..codegen.builder import Builder, Value
-from ..codegen.types import F32, I1, I8, I64, Type, storage_type
+from ..codegen.types import I1, I8, I64, Type, storage_type
 from ..codegen.walk import axis_words, copy_run, fill_run, partition, walk
 from ..plan.host_calls import check_call, range_call
 from ..plan.lowering import Lowering, lowers
 from ..plan.plan import View, dense
 from ..rewrite.checks import called
 from ..scalar.fp16 import convert
-from .copies import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined, operand
+from .copies import UNIT_BYTES, as_words, joined
 
 # The most pieces that a checked pass is cut into: each has a flag of its own.
 PIECES = 64
@@ -169,7 +165,7 @@ def piece_bounds(b: Builder, unit: Value, total: Value, units: Value) -> tuple[V
 # -- index: rows that index arrays name
 
 
-def _split(x: View, axis: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def split_axes(x: View, axis: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return the sizes of the axes before `count` axes from `axis`, of these, and of those after."""
     at = len(x.shape) + axis
     return x.shape[:at], x.shape[at : at + count], x.shape[at + count :]
@@ -185,7 +181,7 @@ def _tail_is_run(x: View, tail: Sequence[int]) -> bool:
 def _index(low: Lowering, node: Node) -> View | None:
     x, *indices = (low.view(e) for e in node.inputs)
     axis = node.attrs["axis"]
-    lead, sizes, tail = _split(x, axis, len(indices))
+    lead, sizes, tail = split_axes(x, axis, len(indices))
     out = low.temp(node.spec.shape, x.dtype)
     run = math.prod(tail)
     if run > 1 and not _tail_is_run(x, tail):
@@ -243,32 +239,15 @@ def rows_step(
     low.step(kernel, words, units=units, reads=reads, writes=[out], nodes=nodes)
 
 
-# -- scatter: rows put or added where index arrays say
+# -- gather: an index array over one axis, aligned with the others
 
 
-@lowers("index_transpose")
-def _index_transpose(low: Lowering, node: Node) -> View | None:
-    ct, *indices = (low.view(e) for e in node.inputs)
-    sizes, axis = node.attrs["sizes"], node.attrs["axis"]
-    if not addable(ct.dtype):
-        return None
-    after = len(node.spec.shape) + axis + len(sizes)
-    out = low.temp(node.spec.shape, ct.dtype)
-    lead, tail = out.shape[: after - len(sizes)], out.shape[after:]
-    fill_step(low, out, 0, nodes=[node])
-    _scatter(low, node, "add", ct, out, indices, lead, sizes, tail)
-    return out
-
-
-@lowers("index_update", raises=True)
-def _index_update(low: Lowering, node: Node) -> View | None:
-    x, *indices = (low.view(node.inputs[0]), *(low.view(e) for e in node.inputs[2:]))
-    value = operand(low, node.inputs[1], x.dtype)
-    lead, sizes, tail = _split(x, node.attrs["axis"], len(indices))
-    out = low.temp(x.shape, x.dtype)
-    copy_step(low, x, out, nodes=[node])
-    common = np.broadcast_shapes(*(i.shape for i in indices))
-    _scatter(low, node, "set", value.broadcast((*lead, *common, *tail)), out, indices, lead, sizes, tail)
+@lowers("gather", raises=True)
+def _gather(low: Lowering, node: Node) -> View | None:
+    x, index = (low.view(e) for e in node.inputs)
+    at = len(x.shape) + node.attrs["axis"]
+    out = low.temp(node.spec.shape, x.dtype)
+    aligned(low, node, "get", as_words(x), index, as_words(out), at)
     return out
 
 
@@ -278,130 +257,14 @@ def addable(dtype: np.dtype[Any]) -> bool:
 
 
 def accumulate(b: Builder, how: str, type: Type, pointer: Value, x: Value) -> None:
-    """Put the scalar or vector `x` at `pointer`, or add it to what is there, rounded each time."""
+    """Put the scalar or vector `x` at `pointer`, or add it to what is there, of a type that is as wide or wider."""
     if how == "add":
-        old = b.load(x.type, pointer, type.size)
-        if type.is_float:
-            work = F32 if type.bits == 16 else type
-            x = convert(b, b.fadd(convert(b, old, work), convert(b, x, work)), type)
-        else:
-            x = b.add(old, x)
+        old = b.load(type.vector(x.type.lanes), pointer, type.size)
+        x = b.fadd(old, convert(b, x, type)) if type.is_float else b.add(old, x)
     b.store(x, pointer, type.size)
 
 
-def _scatter(
-    low: Lowering,
-    node: Node,
-    how: Literal["add", "set"],
-    values: View,
-    out: View,
-    indices: Sequence[View],
-    lead: Sequence[int],
-    sizes: Sequence[int],
-    tail: Sequence[int],
-) -> None:
-    """Put the rows of `values` (lead, indices' shape, tail) into `out` (lead, sizes, tail), in order."""
-    parts = 2 if out.dtype.kind == "c" else 1
-    values, target = as_parts(values), as_parts(out)
-    if how == "set":
-        values, target = as_words(values), as_words(target)
-    run = math.prod(tail) * parts
-    where = places(low, node, indices, sizes, tuple(s * run for s in dense(sizes)), len(lead))
-    if where is None or where.size == 0 or out.size == 0:
-        return
-    shape = (math.prod(lead), where.size, run)
-    flat = values.reshape(shape)
-    if flat is None or (run > 1 and flat.strides[2] != 1):
-        flat = low.copy(values).reshape(shape)
-        assert flat is not None
-    block = 64 if run >= 128 else max(16, -(-run // 2))
-    blocks = max(1, run // block)
-    axes = axis_words([math.prod(lead), blocks], [flat.strides[0], block], [math.prod(sizes) * run, block], [0, block])
-    words: list[int | View] = [flat, target, where, where.size, flat.strides[1], run, block, *axes]
-    type = target.type
-    # Elements need no loop over a row's columns.
-    is_one = run == 1
-
-    def build(b: Builder) -> None:
-        source, target, where = b.buffer(0), b.buffer(2), b.buffer(4)
-        count, pitch, run, block = b.words(6, 4)
-        final = b.sub(b.word(14), b.index(1))
-        with walk(b, 10, 2, 3) as at:
-            which = at.coordinates[-1]
-            columns = b.select(b.icmp("eq", which, final), b.sub(run, at.offsets[2]), block)
-            here, there = b.offset(source, at.offsets[0], type), b.offset(target, at.offsets[1], type)
-            with b.loop(0, count) as row:
-                place = b.load(I64, b.offset(where, row.index, I64))
-                new = b.offset(here, b.mul(row.index, pitch), type)
-                old = b.offset(there, place, type)
-
-                def piece(j: Value, n: int) -> None:
-                    x = b.load(type.vector(n), b.offset(new, j, type), type.size)
-                    accumulate(b, how, type, b.offset(old, j, type), x)
-
-                if is_one:
-                    piece(b.index(0), 1)
-                else:
-                    partition(b, columns, b.target.lanes(type), piece)
-
-    kernel = low.kernel(f"scatter {how} {type.text}{' one' if is_one else ''}", build)
-    units = math.prod(lead) * blocks
-    low.step(kernel, words, units=units, reads=[flat, where, target], writes=[target], nodes=[node])
-
-
-@lowers("index_is_last")
-def _index_is_last(low: Lowering, node: Node) -> View | None:
-    """Return the mask of the index's last writes: each element writes its number, and those still there were last."""
-    indices = [low.view(e) for e in node.inputs]
-    sizes = node.attrs["sizes"]
-    out = low.temp(node.spec.shape, node.spec.dtype)
-    where = places(low, node, indices, sizes, dense(sizes), 0)
-    if where is None or out.size == 0:
-        return out
-    writer = low.temp((math.prod(sizes),), np.int64)
-
-    def build(b: Builder) -> None:
-        where, writer, target, count = b.buffer(0), b.buffer(2), b.buffer(4), b.word(6)
-        with b.loop(0, count) as first:
-            place = b.load(I64, b.offset(where, first.index, I64))
-            b.store(first.index, b.offset(writer, place, I64))
-        with b.loop(0, count) as second:
-            place = b.load(I64, b.offset(where, second.index, I64))
-            last = b.load(I64, b.offset(writer, place, I64))
-            b.store(b.cast("zext", b.icmp("eq", last, second.index), I8), b.offset(target, second.index, I8))
-
-    words: list[int | View] = [where, writer, out, where.size]
-    low.step(low.kernel("index is last", build), words, reads=[where], writes=[writer, out], nodes=[node])
-    return out
-
-
-# -- gather: an index array over one axis, aligned with the others
-
-
-@lowers("gather", raises=True)
-def _gather(low: Lowering, node: Node) -> View | None:
-    x, index = (low.view(e) for e in node.inputs)
-    at = len(x.shape) + node.attrs["axis"]
-    out = low.temp(node.spec.shape, x.dtype)
-    _aligned(low, node, "get", as_words(x), index, as_words(out), at)
-    return out
-
-
-@lowers("gather_transpose")
-def _gather_transpose(low: Lowering, node: Node) -> View | None:
-    ct, index = (low.view(e) for e in node.inputs)
-    at = len(ct.shape) + node.attrs["axis"]
-    if not addable(ct.dtype):
-        return None
-    out = low.temp(node.spec.shape, ct.dtype)
-    fill_step(low, out, 0, nodes=[node])
-    # A single write along the axis keeps what it writes, also -0.
-    how: Literal["add", "set"] = "add" if ct.shape[at] > 1 else "set"
-    _aligned(low, node, how, as_parts(out), index, as_parts(ct), at)
-    return out
-
-
-def _aligned(
+def aligned(
     low: Lowering, node: Node, how: Literal["get", "add", "set"], table: View, index: View, values: View, at: int
 ) -> None:
     """Copy between `values` and the places of `table` that `index`, of the shape of `values`, names along axis `at`.
@@ -430,7 +293,7 @@ def _aligned(
     words: list[int | View] = [table, index, values, flags, total, units, size, stride]
     words += [values.shape[inner], steps[inner], index.strides[inner], values.strides[inner]]
     words += axis_words(shape, *outer_steps)
-    type, itype, signed = values.type, index.type, is_signed(index.dtype)
+    type, table_type, itype, signed = values.type, table.type, index.type, is_signed(index.dtype)
 
     def build(b: Builder) -> None:
         table, index, values, flags = (b.buffer(2 * k) for k in range(4))
@@ -444,14 +307,14 @@ def _aligned(
                 found, outside = wrapped(b, b.load(itype, b.offset(index, i, itype)), size, signed)
                 with b.when(outside):
                     b.store(b.index(1), flag)
-                there = b.offset(table, b.add(t, b.mul(found, stride)), type)
+                there = b.offset(table, b.add(t, b.mul(found, stride)), table_type)
                 here = b.offset(values, v, type)
                 if how == "get":
                     b.store(b.load(type, there), here)
                 else:
-                    accumulate(b, how, type, there, b.load(type, here))
+                    accumulate(b, how, table_type, there, b.load(type, here))
 
-    kernel = low.kernel(f"aligned {how} {rank} {type.text} {index.dtype.str[1:]}", build)
+    kernel = low.kernel(f"aligned {how} {rank} {table_type.text} {type.text} {index.dtype.str[1:]}", build)
     reads, writes = ([table, index], [values, flags]) if how == "get" else ([values, index, table], [table, flags])
     low.step(kernel, words, reads=reads, writes=writes, units=units, nodes=[node])
     add_check(low, node, indices, (size,), at, flags)

@@ -19,7 +19,8 @@ from ....core.node import Node
 from ....core.ops.facets import Role
 from ....core.ops.op import TABLE
 from ....core.ops.record import OUTPUT
-from ....core.spec import bool_
+from ....core.spec import bool_, category, complex64, complex128, float64
+from ....ops.long_sums import MANY
 from ....passes.cse import cse
 from ....passes.fold import fold
 from ....passes.origins import note
@@ -189,6 +190,18 @@ def _sum_of_wider(node: Node) -> Node | None:
     return build(node.op.name, (build("cast", (x,), node, dtype=node.spec.dtype),), node, **node.attrs)
 
 
+def _long_product(node: Node) -> Node | None:
+    """Rewrite a product of many numbers in a wider dtype: in any order each factor adds a rounding."""
+    (x,), dtype = node.inputs, node.spec.dtype
+    if not isinstance(x, Node) or x.spec.dtype != dtype or _count(x, node.attrs["axis"]) <= MANY:
+        return None
+    wider = complex128 if dtype == complex64 else float64 if category(dtype) == 2 and dtype.itemsize < 8 else None
+    if wider is None:
+        return None
+    wide = build("prod", (build("cast", (x,), node, dtype=wider),), node, **node.attrs)
+    return build("cast", (wide,), node, dtype=dtype)
+
+
 def _truth(x: Node, node: Node) -> Node:
     return x if x.spec.dtype.kind == "b" else build("not_equal", (x, 0), node)
 
@@ -349,6 +362,7 @@ _RULES = RuleSet(
         Rule("reduction of nothing", _REDUCTIONS, _of_nothing),
         Rule("reduction over single axes", _REDUCTIONS, _over_single_axes),
         Rule("sum in the result's dtype", _REDUCTIONS, _sum_of_wider),
+        Rule("product of many numbers in float64", frozenset({"prod"}), _long_product),
         Rule("sum of what a broadcast repeats", frozenset({"sum"}), _of_broadcast_axes),
         Rule("chosen last", frozenset({"where"}), _chosen_last),
         Rule("numbers of a product together", frozenset({"multiply"}), _numbers_together),

@@ -91,7 +91,7 @@ def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Table | None = No
     """Return tensors of one shape along a new first axis. Raises ShapeError."""
     if any(x.node is not None for x in batch):
         return stack(batch)
-    return tensor_over(stacked([x._data for x in batch]))
+    return tensor_over(stacked([x._array for x in batch]))
 
 
 def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Table | None = None) -> Any:

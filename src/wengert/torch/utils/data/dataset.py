@@ -90,7 +90,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         """Return the rows at indices of all tensors; None where one of them has a history."""
         if any(t.node is not None for t in self.tensors):
             return None
-        return tuple(rows_of(t._data, indices) for t in self.tensors)
+        return tuple(rows_of(t._array, indices) for t in self.tensors)
 
 
 class StackDataset(Dataset[Any]):

@@ -198,7 +198,8 @@ def over_queries(
         factors = Factors(rows_of(b, tile, weights, b.sub(keys.index, start), b.index(width), None), step)
         vectors = group_rows(b, tile, b.offset(rows, columns.index, f.type), row_width)
         places = rows_of(b, tile, b.offset(sums, columns.index, f.type), b.sub(keys.index, start), row_width, None)
-        acc = load_tile(b, tile, places)
+        # The block's sums begin anew: over many queries a sum that goes on loses digits.
+        acc = zeros(b, tile)
         begin = b.index(0)
         if f.form.causal:
             # A block of queries is a whole number of tiles, so the diagonal goes through a tile from corner to corner.
@@ -212,4 +213,5 @@ def over_queries(
                 )
             )
             begin = b.select(meets, b.add(behind, b.index(tile.rows)), begin)
-        store_tile(b, tile, sum_products(b, tile, acc, begin, valid, factors, vectors), places)
+        added = sum_products(b, tile, acc, begin, valid, factors, vectors)
+        store_tile(b, tile, [b.fadd(x, y) for x, y in zip(load_tile(b, tile, places), added, strict=True)], places)

@@ -9,7 +9,7 @@ channels lie together vectors run over them; elsewhere every image is taken by i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from .....core.node import Node
+from .....ops.long_sums import LONGEST
 from ...codegen.builder import Builder, Value
-from ...codegen.types import F32, I32, I64, Type, storage_type
+from ...codegen.types import F32, F64, I32, I64, Type, storage_type
 from ...plan.lowering import Lowering, lowers
 from ...plan.plan import View
 from ...plan.record import Record
@@ -55,6 +56,7 @@ class Fold:
     result: np.dtype[Any]
     winners: str = "none"
     winner: np.dtype[Any] = np.dtype(np.uint8)  # noqa: RUF009
+    is_long: bool = False
 
     @property
     def memory(self) -> Type:
@@ -62,12 +64,16 @@ class Fold:
 
     @property
     def compute(self) -> Type:
-        """The type of sums and maxima: half precision is computed in float32."""
+        """The type of sums and maxima: half precision is computed in float32, long sums in float64."""
+        if self.is_long and self.memory.is_float:
+            return F64
         return F32 if self.memory.is_float and self.memory.bits == 16 else self.memory
 
     @property
     def key(self) -> str:
-        return f"pool {self.name} {self.dtype} {self.result} {self.winners} {self.winner}"
+        return (
+            f"pool {self.name} {self.dtype} {self.result} {self.winners} {self.winner}{' long' if self.is_long else ''}"
+        )
 
     @property
     def finds_winners(self) -> bool:
@@ -311,6 +317,7 @@ def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transpos
     attrs = node.attrs
     kernel, shape = attrs["kernel"], node.spec.shape
     spatial = len(kernel)
+    fold = replace(fold, is_long=fold.name == "sum" and prod(kernel) > LONGEST)
     if spatial > SPATIAL or not all(v.size for v in given) or not node.spec.size:
         return None
     geometry = (attrs["stride"], attrs["padding"], attrs.get("dilation", (1,) * spatial))

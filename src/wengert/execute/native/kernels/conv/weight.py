@@ -37,6 +37,8 @@ REGION_BYTES = 128 << 10
 FEW_TILES = 4
 # The least pixels of a piece, where there are so many: its sums are read and written once for it.
 PIXELS = 256
+# The most pixels of a piece of several rows: its sums run through them one after the other, and lose digits.
+MOST_PIXELS = 4096
 # The number of independent pieces of work.
 UNITS = 16
 
@@ -285,7 +287,7 @@ def _pieces(axes: Axes, count: int, pixel: int, least: int) -> _Pieces:
     """
     rows = axes.y.outputs
     line = axes.z.span(1) * axes.x.span(axes.x.outputs) * pixel
-    while rows > 1 and axes.y.span(rows) * line > REGION_BYTES:
+    while rows > 1 and (axes.y.span(rows) * line > REGION_BYTES or rows * axes.x.outputs > MOST_PIXELS):
         rows = -(-rows // 2)
     bands = -(-axes.y.outputs // rows)
     rows = -(-axes.y.outputs // bands)

@@ -34,6 +34,8 @@ COLUMNS = 4
 CHUNK = 1 << 15
 # A constant matrix of more bytes is in no second-level cache when it is wanted: it is asked for so many bytes ahead.
 FAR, AHEAD = 1 << 21, 1 << 13
+# A longer inner axis is cut into chunks of at most so many steps: sums that run on lose digits.
+LONGEST, LONGEST_CHUNK = 8192, 2048
 # It is cut where there are fewer units than this without; of a packed matrix units have fewer columns instead.
 UNITS = 16
 PACKED_UNITS, LEAST_BLOCK = 8, 4
@@ -90,15 +92,22 @@ def _matrix(low: Lowering, y: View, type: Type) -> _Matrix:
     return _Matrix(panels, inner, columns, width, 1, block, width * inner, True)
 
 
+def _is_along(matrix: _Matrix) -> bool:
+    """Return whether the inner axis lies in order, and vectors go along it."""
+    return matrix.step == 1 and matrix.inner > 1 and not (matrix.column == 1 and matrix.columns > 1)
+
+
 def row_product(low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue, nodes: Sequence[Node]) -> None:
     """Add the steps of x @ y, of shapes (batch..., 1, k) and (batch..., k, n)."""
     *batch, _, inner = x.shape
     matrix = _matrix(low, y, type)
     columns, width = matrix.columns, matrix.block * low.target.lanes(type)
-    per = CHUNK // max(1, min(columns, width))
+    # Along an inner axis that lies in order there is a sum in each lane.
+    longest, most = (n * width // matrix.block if _is_along(matrix) else n for n in (LONGEST, LONGEST_CHUNK))
     units = math.prod(batch) * -(-columns // width)
-    enough = PACKED_UNITS if matrix.is_packed else UNITS
-    chunks = -(-inner // per) if inner >= 2 * per and units < enough else 1
+    is_few = units < (PACKED_UNITS if matrix.is_packed else UNITS)
+    per = min(most, CHUNK // max(1, min(columns, width))) if is_few else most
+    chunks = -(-inner // per) if inner > longest or (is_few and inner >= 2 * per) else 1
     if chunks == 1:
         _step(low, x, matrix, type, Finish(epilogue, len(batch)), inner, 1, nodes)
         return
@@ -108,7 +117,7 @@ def row_product(low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue,
     ones = low.constant(np.ones(chunks, numpy_dtype(type))).broadcast((*batch, 1, chunks))
     summed = parts.reshape((*batch, chunks, columns))
     assert summed is not None
-    _step(low, ones, _matrix(low, summed, type), type, Finish(epilogue, len(batch)), chunks, 1, nodes)
+    row_product(low, ones, summed, type, epilogue, nodes)
 
 
 def _step(
@@ -124,7 +133,7 @@ def _step(
     *batch, _, inner = x.shape
     columns, y = matrix.columns, matrix.view
     how = "columns" if matrix.column == 1 or columns == 1 else "any"
-    if matrix.step == 1 and inner > 1 and not (matrix.column == 1 and columns > 1):
+    if _is_along(matrix):
         how = "inner"
         if x.strides[-1] != 1:
             packed = pack(low, x, type, (1,), (1,)).view

@@ -312,12 +312,15 @@ class Product:
                 else:
                     waiting = b.offset(slab.sums, b.mul(b.sub(t.index, low), self._tile_size), self.type)
                     places_of_sums = [b.offset(waiting, i * self.lanes, self.type) for i in range(size)]
-                    starts = [b.load(self.type.vector(self.lanes), p) for p in places_of_sums]
                     if not self.widened:
                         rows = b.offset(rows, b.mul(slab.first, step), self.arithmetic.a)
-                    sums = self._sums(tile, slab.size, starts, rows, step, panel, ahead, masks)
-                    for p, x in zip(places_of_sums, sums, strict=True):
-                        b.store(x, p)
+                    # A slab's sums begin anew: none runs through the whole inner axis.
+                    added = self._sums(tile, slab.size, [self._zero()] * size, rows, step, panel, ahead, masks)
+                    sums = []
+                    for p, x in zip(places_of_sums, added, strict=True):
+                        old = b.load(self.type.vector(self.lanes), p)
+                        sums.append(b.fadd(old, x) if self.type.is_float else b.add(old, x))
+                        b.store(sums[-1], p)
                     with b.when(slab.is_last):
                         self._store(vectors, sums, here, masks, left)
             before, row = after, b.add(row, b.mul(count, b.index(height)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .....ops.special.normal import I0, I0_FAR, I1, I1_FAR
+from .....ops.special.bessel import I0, I0_FAR, I1, I1_FAR
 from ...codegen.builder import Builder, Value
 from .base import clamp_above, copysign, fabs, in_float64, polynomial, sqrt
 from .exp import exp_normal
