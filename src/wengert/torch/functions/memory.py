@@ -113,8 +113,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         join(out, x)
         return out
     if not _fills_memory(x, storage_offset is None):
+        # Outside of a compiled function it has a value, and gives the elements.
         fail(
-            ShapeError,
+            GraphError if window_of(x) is None else ShapeError,
             f"as_strided of {show(x.shape, x.dtype)}, which is part of a tensor or lies in another order",
             "Strides would be those of that tensor's memory. Take them from the tensor itself, or of x.contiguous().",
         )
