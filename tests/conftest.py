@@ -346,6 +346,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_numbers_and_gradients_are_pytorchs[rnn.invert_permutation(torch.tensor([2, 0, 1])), str(rnn.invert_permutation(None))]",  # noqa: E501
     ),
     "torch/test_serialization": (),
+    "torch/test_sharing": ("test_set", "test_resize_stays_in_the_memory"),
     "torch/test_sparse": ("test_a_product_is_that_of_the_whole[matmul]",),
     "torch/test_special": (
         "test_numbers_and_derivatives_are_pytorchs[torch.special.hermite_polynomial_h(u.detach(), 1)]",

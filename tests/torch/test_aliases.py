@@ -466,8 +466,8 @@ def test_strides_of_what_a_compiled_function_is_given_are_not_guessed() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     for _ in range(CALLS):
         equal(compiled(x), [[0.0, 2.0], [1.0, 3.0]])
-    for given, kind in ((x, wg.GraphError), (x.t(), wg.ShapeError)):
-        with pytest.raises(kind, match="as_strided of"):
+    for given in (x, x.t()):
+        with pytest.raises(wg.GraphError, match="as_strided of"):
             torch.compile(lambda x: x.as_strided((2, 2), (1, 2)), fullgraph=True)(given)
     with pytest.warns(UserWarning, match="runs eagerly"):
         equal(torch.compile(lambda x: x.as_strided((2, 2), (1, 2)))(x), [[0.0, 2.0], [1.0, 3.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,46 @@ def _array_always() -> Any:
 # The `out` with which NumPy's ufuncs, and their reductions, give an array also where there are no axes, instead of a
 # scalar: the Ellipsis from NumPy 2.3 on; before that there is none.
 ARRAY_ALWAYS: Any = _array_always()
+
+
+def in_order_of(out: Array, arrays: Sequence[Any]) -> Array:
+    """Return a new array as elementwise results lie in memory: in the order of the arrays' axes, without gaps.
+
+    The first array decides in which two axes have different strides; one that is repeated along either does not.
+    """
+    ndim = out.ndim
+    given = [x for x in arrays if type(x) is np.ndarray and x.ndim and _broadcasts(x.shape, out.shape)]
+    if ndim < 2 or (out.flags.c_contiguous and all(x.flags.c_contiguous for x in given)):
+        return out
+    steps = []
+    for x in given:
+        known = [abs(step) if n > 1 or out.ndim == 1 else 0 for n, step in zip(x.shape, x.strides)]
+        steps.append([0] * (ndim - x.ndim) + known)
+    axes = list(range(ndim))  # the outermost in memory first
+
+    def is_inside(first: int, second: int) -> int:
+        for known in steps:
+            if known[first] and known[second] and known[first] != known[second]:
+                return 1 if known[first] < known[second] else -1
+        return 0
+
+    for i in range(ndim - 2, -1, -1):
+        at = i
+        for k in range(i + 1, ndim):
+            found = is_inside(axes[at], axes[k])
+            if found > 0:
+                axes[at], axes[k] = axes[k], axes[at]
+                at = k
+            elif found < 0:
+                break
+    turned = out.transpose(axes)
+    if turned.flags.c_contiguous:
+        return out
+    return turned.copy(order="C").transpose(sorted(range(ndim), key=axes.__getitem__))
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(to)))
 
 
 def to_numpy(data: Any) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .errors import GraphError, WengertError, error, fail
 from .spec import DType, Shape, Spec, spec_of
-from .storage import leave
+from .storage import laid_like, leave
 
 # What a value is asked for by who writes it to a file.
 SAVING = "saving"
@@ -157,6 +157,8 @@ def in_place_of(old: Any, new: Any) -> Any:
     if isinstance(new, Elsewhere) and (new.place is None or new.place == getattr(old, "place", None)):
         return new
     new = here(new, "a value")
+    if type(old) is type(new) is np.ndarray and not old.flags.c_contiguous and old.shape == new.shape:
+        return laid_like(new, old)
     return old.taken(new) if isinstance(old, Elsewhere) else new
 
 

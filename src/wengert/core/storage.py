@@ -124,6 +124,16 @@ def laid_in(s: Storage, dtype: Any, shape: Any, strides: Any, offset: int) -> Ar
     return np.ndarray(shape, dtype, memory, address(s.whole) - low + offset, strides)
 
 
+def laid_like(new: Array, old: Array) -> Array:
+    """Return an array with the strides of another one of its shape, in memory of its own where it has others."""
+    if new.strides == old.strides or 0 in old.strides or new.itemsize != old.itemsize:
+        return new
+    low, high = bounds(old)
+    made: Array = np.ndarray(old.shape, new.dtype, np.empty(high - low, np.uint8), address(old) - low, old.strides)
+    made[...] = new
+    return made
+
+
 class _Bytes:
     """The bytes between two addresses in memory that an array keeps alive."""
 
@@ -274,6 +284,18 @@ def leave(x: Any) -> None:
         x._data, x._base = data, None
 
 
+def move(x: Any, array: Array, source: Any) -> None:
+    """Give a tensor without gradients an array in the memory of another one (None: of its own) in place of its own."""
+    s = storage_of(x)
+    if s is not None:
+        leave(x)
+        first, *others = s.members
+        s.members[:] = [_GONE if first() is x else first, *(m for m in others if m() is not x)]
+    x._data, x._base, x.node = array, None, None
+    if source is not None:
+        join(x, source, keeps_gradients=False)
+
+
 # -- reading and writing
 
 
@@ -362,6 +384,19 @@ def alone(x: Any) -> Array:
     return window
 
 
+def placed_alone(x: Any) -> Array:
+    """Return the array of a tensor with a value, in memory that only what shares it with the tensor has.
+
+    It stays there until it is written to after the value was read.
+    """
+    base = share(x)
+    s: Storage = base if type(base) is Storage else base.storage
+    if s.memory is None:
+        own(s)
+    window: Array = x._window
+    return window
+
+
 def assign_data(x: Any, data: Any) -> None:
     """Give a tensor with a value another one of its shape and dtype, and all that shares its memory, past any graph.
 
@@ -412,6 +447,20 @@ def borrow(x: Any, array: Array) -> None:
 def address(x: Array) -> int:
     """Return the address of an array's first element."""
     return int(x.__array_interface__["data"][0])
+
+
+def laid_as(x: Array) -> tuple[int, ...]:
+    """Return the strides in bytes of an array; an axis of size 1 that NumPy added has that of what follows it.
+
+    NumPy gives such an axis the stride 0.
+    """
+    if 0 not in x.strides:
+        return x.strides
+    found, following = [], x.itemsize
+    for n, step in zip(reversed(x.shape), reversed(x.strides)):
+        found.append(following if n == 1 and not step else step)
+        following = max(n, 1) * found[-1]
+    return tuple(reversed(found))
 
 
 def overlaps_itself(x: Array) -> bool:

@@ -64,12 +64,17 @@ class DTypeName(str):
 
 
 class Storage:
-    """The elements of tensors: where they stand in a file, and of which dtype they are (None: untyped bytes)."""
+    """The elements of tensors: where they stand in a file, and of which dtype they are (None: untyped bytes).
 
-    __slots__ = ("dtype", "count", "read")
+    `read` gives the bytes of the memory called `key`, in which the elements begin at `start`.
+    """
 
-    def __init__(self, dtype: DTypeName | None, count: int, read: Callable[[], Array]) -> None:
-        self.dtype, self.count, self.read = dtype, count, read
+    __slots__ = ("dtype", "count", "read", "key", "start")
+
+    def __init__(
+        self, dtype: DTypeName | None, count: int, read: Callable[[], Array], key: str, start: int = 0
+    ) -> None:
+        self.dtype, self.count, self.read, self.key, self.start = dtype, count, read, key, start
 
     @property
     def nbytes(self) -> int:
@@ -80,9 +85,9 @@ class Storage:
 class Makers:
     """The makers of the parts of a file: NumPy arrays here, tensors in a subclass."""
 
-    def tensor(self, array: Array, requires_grad: bool) -> Any:
-        """Return a tensor."""
-        return array
+    def tensor(self, array: Array, requires_grad: bool, memory: Array) -> Any:
+        """Return a tensor of an array. It lies in `memory`, one object for all tensors that share it; else a copy."""
+        return np.ascontiguousarray(array).reshape(array.shape)
 
     def parameter(self, tensor: Any, requires_grad: bool) -> Any:
         """Return a parameter."""
@@ -106,6 +111,8 @@ class _Builder:
 
     def __init__(self, name: str, makers: Makers, budget: Budget, big_endian: bool = False, dry: bool = False) -> None:
         self.name, self.makers, self.budget, self.big_endian, self.dry = name, makers, budget, big_endian, dry
+        # By key and dtype, the elements of memories.
+        self.memories: dict[tuple[str, DTypeName], Array] = {}
         self.known: dict[str, Any] = dict(PLAIN)
         for dtype in (*STORAGES, *UNTYPED, *_SMALL):
             self.known[f"torch.{dtype}"] = Value(partial(makers.dtype, DTypeName(dtype)))
@@ -151,12 +158,12 @@ class _Builder:
         """Return a tensor of a storage that knows its dtype."""
         if not isinstance(storage, Storage) or storage.dtype is None:
             fail(DataError, f"{self.name} is damaged: a tensor has no storage")
-        array = self.array(storage, storage.dtype, offset, size, stride)
+        array, memory = self.array(storage, storage.dtype, offset, size, stride)
         if isinstance(metadata, dict) and metadata.get("conj"):
             array = np.conj(array)
         if isinstance(metadata, dict) and metadata.get("neg"):
             array = np.negative(array)
-        return self.makers.tensor(array, bool(requires_grad))
+        return self.makers.tensor(array, bool(requires_grad), memory)
 
     def tensor_of_dtype(
         self,
@@ -173,7 +180,8 @@ class _Builder:
         plain = getattr(dtype, "dtype", dtype)  # a namespace has dtypes of its own, by `makers`
         if not isinstance(storage, Storage) or not isinstance(plain, np.dtype) or plain.kind not in "biufcV":
             fail(DataError, f"{self.name} is damaged: a tensor has no storage or no dtype")
-        return self.makers.tensor(self.array(storage, DTypeName(plain.name), offset, size, stride), bool(requires_grad))
+        array, memory = self.array(storage, DTypeName(plain.name), offset, size, stride)
+        return self.makers.tensor(array, bool(requires_grad), memory)
 
     def parameter(self, data: Any = None, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Any:
         """Return a parameter."""
@@ -189,8 +197,8 @@ class _Builder:
         found = make.make(*args)
         return self.makers.parameter(found, True) if getattr(cls, "kind", None) == "parameter" else found
 
-    def array(self, storage: Storage, dtype: DTypeName, offset: Any, size: Any, stride: Any) -> Array:
-        """Return the elements that a storage has at an offset, with sizes and strides, all in elements."""
+    def array(self, storage: Storage, dtype: DTypeName, offset: Any, size: Any, stride: Any) -> tuple[Array, Array]:
+        """Return the elements that a storage has at an offset, with sizes and strides in elements, and its memory."""
         shape, width = self.sizes(size), dtype.itemsize
         strides = tuple(stride) if isinstance(stride, (tuple, list)) else None
         if strides is None or len(strides) != len(shape):
@@ -205,28 +213,37 @@ class _Builder:
                 f"{self.name} has a tensor of shape {shape}, strides {strides}, offset {offset} that goes beyond "
                 f"its storage of {storage.nbytes:,} bytes",
             )
-        order = "big" if self.big_endian else "little"
-        kind = dtype.dtype()
         if count == 0:
-            return np.zeros(shape, kind)
-        data = storage.read()
-        if len(data) < storage.nbytes:
-            fail(DataError, f"{self.name} is truncated: a storage of {storage.nbytes:,} bytes has {len(data):,}")
-        start = offset * width
-        if kind.kind != "V" and kind.kind != "b":
-            kind = kind.newbyteorder(">" if order == "big" else "<")
-        elif order == "big" and width > 1:
-            fail(DataError, f"{self.name} has {dtype} in big-endian order, which is not read")
-        flat = data[start : start + (last - offset + 1) * width].view(np.ndarray).view(kind)
+            empty = np.zeros(shape, dtype.dtype())
+            return empty, empty
+        memory = self.memory(storage, dtype)
+        first = storage.start // width + offset
+        if storage.start % width:
+            fail(DataError, f"{self.name} has a part of a storage that begins inside of an element")
         if _is_packed(shape, strides):
-            found = flat.reshape(shape)
-        else:
-            self.budget.take(count * width, f"a tensor of shape {shape} in {self.name}")
-            steps = [s * width for s in strides]
-            found = np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, shape, steps)).reshape(shape)
-        if not found.dtype.isnative:
-            self.budget.take(count * width, f"a tensor of shape {shape} in {self.name}")
-        return native(found)
+            return memory[first : first + last - offset + 1].reshape(shape), memory
+        # Elements may be repeated without end: what is computed with them takes the memory of all of them.
+        self.budget.take(count * width, f"a tensor of shape {shape} in {self.name}")
+        part = memory[first : first + last - offset + 1]
+        return np.lib.stride_tricks.as_strided(part, shape, [s * width for s in strides]), memory
+
+    def memory(self, storage: Storage, dtype: DTypeName) -> Array:
+        """Return all elements of the memory that a storage lies in, the same array each time."""
+        found = self.memories.get((storage.key, dtype))
+        if found is not None:
+            return found
+        data, kind, width = storage.read(), dtype.dtype(), dtype.itemsize
+        if len(data) < storage.start + storage.nbytes:
+            fail(DataError, f"{self.name} is truncated: a storage of {storage.nbytes:,} bytes has {len(data):,}")
+        if kind.kind != "V" and kind.kind != "b":
+            kind = kind.newbyteorder(">" if self.big_endian else "<")
+        elif self.big_endian and width > 1:
+            fail(DataError, f"{self.name} has {dtype} in big-endian order, which is not read")
+        whole = data[: len(data) // width * width].view(np.ndarray).view(kind)
+        if not whole.dtype.isnative:
+            self.budget.take(whole.nbytes, f"a storage in {self.name}")
+        found = self.memories[storage.key, dtype] = native(whole)
+        return found
 
 
 def _is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -373,7 +390,7 @@ class _Zip:
         """Return the storage of a persistent id."""
         dtype, key, count = _storage_id(pid, self.name)
         info = self.members.get(f"{self.folder}data/{key}")
-        found = Storage(dtype, count, lambda: self.elements(key))
+        found = Storage(dtype, count, lambda: self.elements(key), key)
         if info is None or info.file_size < found.nbytes:
             has = "is missing" if info is None else f"has {info.file_size:,}"
             fail(DataError, f"{self.name} is truncated: the storage {key[:40]} of {found.nbytes:,} bytes {has}")
@@ -435,7 +452,7 @@ def _legacy(
         dtype, key, count = _storage_id(pid, name)
         if sizes.setdefault(key, (dtype, count)) != (dtype, count):
             fail(DataError, f"{name} is damaged: the storage {key} has two sizes")
-        return Storage(dtype, count, lambda: data)
+        return Storage(dtype, count, lambda: data, key)
 
     first = position
     inert = dict.fromkeys(trusted, Inert) if trusted is not None else _Any()
@@ -471,7 +488,7 @@ def _legacy(
             if not 0 <= at <= at + part <= count:
                 fail(DataError, f"{name} has a part of a storage that goes beyond it")
             offset, count = at * (dtype.itemsize if dtype is not None else 1), part
-        return Storage(dtype, count, lambda: places[key][offset:])
+        return Storage(dtype, count, lambda: places[key], key, offset)
 
     builder = _Builder(name, makers, budget, big)
     found = machine(raw, builder.known, name, storage, first, trusted).load()

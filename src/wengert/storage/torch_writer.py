@@ -17,6 +17,7 @@ import numpy as np
 from ..core.elsewhere import SAVING
 from ..core.errors import DataError, fail
 from ..core.spec import is_bfloat16
+from ..core.storage import address, bounds, is_shared, laid_as, laid_in, storage_of, window_of
 from ..core.tensor import Tensor
 from .files import Array, little_endian
 from .torch_files import MAGIC, STORAGES, UNTYPED, VERSION
@@ -97,7 +98,8 @@ class Pickler(_Base):  # type: ignore[misc]
         self.arrays: dict[str, Array] = {}
         self._reducers, self._names = reducers, names
         self._kinds = {type(known) for known in names}
-        self._storages: dict[int, _Storage] = {}
+        # By identity, what holds memory: it has to live as long as its number stands here.
+        self._storages: dict[int, tuple[Any, _Storage, str]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
         return (*obj.pid, *self._more) if isinstance(obj, _Storage) else None
@@ -141,42 +143,57 @@ class Pickler(_Base):  # type: ignore[misc]
         return self._names.get(obj) if type(obj) in self._kinds else None
 
     def tensor(self, x: Tensor) -> Any:
-        """Return how a tensor is rebuilt."""
-        array = np.asarray(x.detach()._value(SAVING))
-        name = dtype_name(array.dtype)
-        shape = tuple(array.shape)
-        strides, step = [], 1
-        for n in reversed(shape):
-            strides.append(step)
-            step *= max(n, 1)
-        args: Any = (
-            self.storage(array, name),
-            0,
-            shape,
-            tuple(reversed(strides)),
-            bool(x.requires_grad),
-            OrderedDict(),
-        )
+        """Return how a tensor is rebuilt: tensors that share memory are parts of one storage."""
+        owner = x.owner if x.is_name else x  # type: ignore[attr-defined]
+        window = window_of(owner)
+        shared = storage_of(owner) if type(window) is np.ndarray and is_shared(owner) else None
+        array = np.asarray(x.detach()._value(SAVING)) if shared is None else window
+        name, width = dtype_name(array.dtype), array.itemsize
+        if shared is None:
+            memory, steps = _packed(array)
+            held, start = self.storage(owner, memory, name), 0
+        else:
+            low, high = bounds(shared.whole)
+            place = low - address(shared.whole)
+            memory = laid_in(shared, array.dtype, ((high - low) // width,), (width,), place)
+            held = self.storage(shared, memory, name)
+            start, steps = address(array) - low if array.size else 0, array.strides
+        if start % width or any(step < 0 or step % width for step in steps):
+            fail(DataError, f"a tensor of dtype {name} begins inside of an element", "Save a copy of it, x.clone().")
+        strides = tuple(step // width for step in steps)
+        args: Any = (held, start // width, tuple(array.shape), strides, bool(x.requires_grad), OrderedDict())
         if name in UNTYPED:
             return torch_name("torch._utils", "_rebuild_tensor_v3"), (*args, torch_name("torch", name))
         return torch_name("torch._utils", "_rebuild_tensor_v2"), args
 
-    def storage(self, array: Array, name: str) -> _Storage:
-        """Return the storage of an array's elements: one for all tensors that share them."""
-        place = array.__array_interface__["data"][0]
-        found = self._storages.get(place) if array.size else None
+    def storage(self, holder: Any, memory: Array, name: str) -> _Storage:
+        """Return the storage in the file of the memory that an object holds: one for all that lies in it."""
+        found = self._storages.get(id(holder))
         if found is not None:
-            same = self.arrays[found.pid[2]]
-            packed = same.flags.c_contiguous and array.flags.c_contiguous and same.size == array.size
-            if same.dtype == array.dtype and (packed or (same.shape, same.strides) == (array.shape, array.strides)):
-                return found
+            if found[2] != name:
+                fail(
+                    DataError,
+                    f"tensors of dtypes {found[2]} and {name} share memory",
+                    "A file of PyTorch's has one dtype for a memory. Save one of them, or a copy, x.clone().",
+                )
+            return found[1]
         key = str(len(self.arrays))
         untyped = name in UNTYPED
         kind = torch_name("torch.storage", "UntypedStorage") if untyped else torch_name("torch", STORAGES[name])
-        made = _Storage(kind, key, array.nbytes if untyped else array.size)
-        self.arrays[key] = array
-        self._storages[place] = made
+        made = _Storage(kind, key, memory.nbytes if untyped else memory.size)
+        self.arrays[key] = memory
+        self._storages[id(holder)] = holder, made, name
         return made
+
+
+def _packed(array: Array) -> tuple[Array, tuple[int, ...]]:
+    """Return a tensor's elements without gaps, and the strides in bytes that it has in them."""
+    order = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
+    turned = array.transpose(order)
+    if turned.flags.c_contiguous:
+        return turned, laid_as(array)
+    packed = np.ascontiguousarray(array).reshape(array.shape)
+    return packed, laid_as(packed)
 
 
 def _elements(array: Array) -> memoryview:

@@ -149,7 +149,6 @@ from ..torch.autograd.grad_mode import no_grad as no_grad
 from ..torch.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from ..torch.compat import finfo as finfo
 from ..torch.compat import iinfo as iinfo
-from ..torch.compat import memory_format as memory_format
 from ..torch.dtypes import dtype as dtype
 from ..torch.random import Generator as Generator
 from ..torch.storage import TypedStorage as TypedStorage
@@ -158,6 +157,7 @@ from ..torch.tensor import Size as Size
 from ..torch.tensor import Tensor as Tensor
 from ..torch.tensor import device as device
 from ..torch.tensor import layout as layout
+from ..torch.tensor import memory_format as memory_format
 from ..torch.version import TorchVersion as TorchVersion
 
 def BFloat16Tensor(*data: TensorLike) -> Tensor:
@@ -255,7 +255,7 @@ def argsort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, *, sta
 def argwhere(input: TensorLike) -> Any:
     """Return the places of the elements that are not 0, a row each. Raises TraceError for an abstract tensor."""
 def as_strided(input: TensorLike, size: Any, stride: Any, storage_offset: _Int | None = None) -> Any:
-    """Return the elements at steps in memory, the tensor's own in row-major order."""
+    """Return the elements at steps in the memory that the tensor lies in."""
 def as_strided_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `as_strided` gives."""
 def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
@@ -363,7 +363,7 @@ def clear_autocast_cache() -> None:
 def clip(input: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Any = None) -> Tensor:
     """Return `input`, but at least `min` and at most `max`: numbers, tensors, or None for no bound."""
 def clone(input: TensorLike, *, memory_format: Any = None) -> Any:
-    """Return a copy, to which gradients flow through."""
+    """Return a copy, to which gradients flow through. It lies in memory as the tensor does, unless a format is given."""
 def column_stack(tensors: Any, *, out: Any = None) -> Any:
     """Return tensors joined along axis 1, vectors and numbers as columns. Raises ShapeError."""
 def combinations(input: TensorLike, r: _Int = 2, with_replacement: _Bool = False) -> Any:
@@ -475,6 +475,8 @@ def empty(*size: Any, out: Any = None, dtype: DTypeLike | None = None, layout: A
     """Return an uninitialised tensor; parameters as in :func:`wengert."""
 def empty_like(input: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, memory_format: Any = None, generator: Any = None) -> Tensor:
     """Return `empty` in the shape and, unless `dtype` is given, the dtype of `input`."""
+def empty_strided(size: Any, stride: Any, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False) -> Tensor:
+    """Return a tensor of zeros that lies in memory at strides, given in elements. Raises ShapeError for negative ones."""
 def eq(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `eq` of each element. Parameters are `input, other` and `out`."""
 def equal(input: TensorLike, other: TensorLike) -> _Bool:
@@ -872,8 +874,8 @@ def polar(abs: Any, angle: Any) -> Tensor:
     """Return the complex numbers of these magnitudes and angles."""
 def polygamma(n: _Int, input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the derivative of order `n` of the digamma function."""
-def positive(input: TensorLike, *, out: Any = None) -> Any:
-    """Return `positive` of each element. Parameters are `input` and `out`."""
+def positive(input: TensorLike) -> Tensor:
+    """Return the tensor itself. Raises DTypeError for booleans, as `+x` does."""
 def pow(input: TensorLike, exponent: Any, *, out: Any = None) -> Tensor:
     """Return `input ** exponent`; one of them may be a number."""
 def prelu(input: TensorLike, weight: TensorLike) -> Tensor:
@@ -910,7 +912,7 @@ def range(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, d
 def range_(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, dtype: DTypeLike | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
 def ravel(input: TensorLike) -> Any:
-    """Return the elements as one axis."""
+    """Return the elements as one axis without gaps."""
 def real(input: TensorLike, *, out: Any = None) -> Any:
     """Return `real` of each element. Parameters are `input` and `out`."""
 def reciprocal(input: TensorLike, *, out: Any = None) -> Any:
@@ -925,10 +927,10 @@ def repeat_interleave(input: TensorLike, repeats: Any = None, dim: _Int | None =
     """Return each element several times in a row: `repeats` times, or as often as each of its numbers says."""
 def reshape(input: TensorLike, shape: Axes) -> Any:
     """Return the elements in another shape, one size of which may be -1. Raises ShapeError."""
-def resolve_conj(input: TensorLike) -> Any:
-    """Return the tensor: conjugates are values, not promises."""
-def resolve_neg(input: TensorLike) -> Any:
-    """Return the tensor: negatives are values, not promises."""
+def resolve_conj(input: TensorLike) -> Tensor:
+    """Return the tensor itself: conjugates are computed, not marked."""
+def resolve_neg(input: TensorLike) -> Tensor:
+    """Return the tensor itself: negatives are computed."""
 def result_type(tensor1: Any, tensor2: Any) -> Any:
     """Return the dtype that an operation on two tensors, or a tensor and a number, computes in."""
 def rms_norm(input: TensorLike, normalized_shape: _Int | Sequence[_Int], weight: TensorLike | None = None, eps: _Float | None = None) -> Tensor:

@@ -35,7 +35,20 @@ from .random import (
     set_rng_state,
 )
 from .storage import TypedStorage, UntypedStorage, is_storage
-from .tensor import CPU, Tensor, device, dtype_of, layout, on_cpu, strided
+from .tensor import (
+    CPU,
+    Tensor,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    dtype_of,
+    layout,
+    memory_format,
+    on_cpu,
+    preserve_format,
+    strided,
+)
 from .version import TorchVersion, __version__
 
 # -- dtypes and layouts
@@ -52,21 +65,6 @@ DTYPES: dict[str, Any] = {
     "cfloat": dtypes.by_name("complex64"),
     "cdouble": dtypes.by_name("complex128"),
 }
-
-
-class memory_format(str):
-    """An order of axes in memory, `torch.channels_last` and so on: taken, and not seen in a tensor."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-contiguous_format = memory_format("torch.contiguous_format")
-preserve_format = memory_format("torch.preserve_format")
-channels_last = memory_format("torch.channels_last")
-channels_last_3d = memory_format("torch.channels_last_3d")
 
 
 class finfo:

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from ..core.errors import DataError, fail
 from ..core.state.locks import lock
+from ..core.storage import Storage, lies_in, over, place
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, of_class
 from ..nn.parameter import Parameter as PlainParameter
@@ -77,7 +78,8 @@ def save(
 
     Parameters
     ----------
-    obj: what is saved, as pickle does it; tensors that occur several times, or share their values, are written once.
+    obj: what is saved, as pickle does it. Tensors that share memory are written with all of that memory, once, and
+        share it when they are read.
     f: a path, or a file that is open for writing bytes. A file at the path is replaced when the new one is complete.
     pickle_module: taken for compatibility; pickles are written here.
     pickle_protocol: of the pickle inside.
@@ -108,8 +110,15 @@ def save(
 class _Tensors(Makers):
     """The parts of a file as tensors of this namespace."""
 
-    def tensor(self, array: Array, requires_grad: bool) -> Any:
+    def __init__(self) -> None:
+        # By identity, memories and what tensors in them share.
+        self._storages: dict[int, tuple[Array, Storage]] = {}
+
+    def tensor(self, array: Array, requires_grad: bool, memory: Array) -> Any:
         made: Any = of_class(Tensor, asarray(array, copy=False))
+        if array.size and lies_in(made._array, memory):
+            _, shared = self._storages.setdefault(id(memory), (memory, over(memory)))
+            place(made, shared)
         return made.requires_grad_() if requires_grad else made
 
     def parameter(self, tensor: Any, requires_grad: bool) -> Any:

@@ -1,41 +1,69 @@
-"""`storage()` and `untyped_storage()`: what programs ask of the memory below a tensor, its bytes and its elements.
+"""`storage()` and `untyped_storage()`: the memory that tensors lie in, as bytes or elements.
 
-A tensor is a value, so that its storage is its own: what is taken from it has another one, of its own size. It can be
-read; what would write to it, or let tensors share it, is an error.
+Tensors that share memory have one storage: what is written to it is seen by all of them, and what is written to them
+is seen in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ..core.errors import WriteError, fail
-from ..core.tensor import Tensor as Plain
-from .tensor import CPU, Tensor, device
+from ..core.errors import GraphError, RangeError, WriteError, fail
+from ..core.mode import no_grad
+from ..core.spec import default_float
+from ..core.storage import address, bounds, join, laid_in, placed_alone, share, storage_of, window_of
+from ..core.tensor import of_class, wrap
+from .tensor import CPU, NOT_SHARED, Tensor, device, dtype_of
+
+# By the identity of the storage inside, the objects that programs have.
+_known: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
+
+
+def _elements(x: Any, dtype: Any) -> Tensor:
+    """Return all of the memory that a tensor lies in as a tensor of one axis, which shares it."""
+    x = x.owner if x.is_name else x
+    if not isinstance(window_of(x), np.ndarray):
+        x._value("a storage")
+        fail(GraphError, f"the storage of a tensor on {x.device}, {x.spec}", "Take that of a copy: x.cpu().")
+    s = share(x).storage
+    low, high = bounds(s.whole)
+    count = (high - low) // dtype.itemsize
+    out: Tensor = of_class(Tensor, wrap(laid_in(s, dtype, (count,), (dtype.itemsize,), low - address(s.whole))))
+    join(out, x, keeps_gradients=False)
+    return out
 
 
 class UntypedStorage:
-    """The bytes of a tensor's present value, in C order: `len(s)` of them, `s[i]` a number from 0 to 255.
+    """The bytes that a tensor, and whatever shares memory with it, lies in: `s[i]` is a number from 0 to 255.
 
-    It is made by `x.untyped_storage()`. A write raises WriteError.
+    `x.untyped_storage()` gives it: one object for all tensors in one memory. `UntypedStorage(n)` has n bytes of its
+    own, `UntypedStorage([1, 2])` those values; `x.set_(storage)` lets a tensor lie in it.
 
     >>> import wengert.torch as torch
-    >>> torch.ones(2, dtype=torch.int16).untyped_storage().tolist()
+    >>> x = torch.ones(2, dtype=torch.int16)
+    >>> storage = x[1:].untyped_storage()
+    >>> storage.tolist()
     [1, 0, 1, 0]
+    >>> storage[1] = 1
+    >>> x
+    tensor([257,   1], dtype=torch.int16)
     """
 
     is_cuda = is_hpu = is_sparse = is_sparse_csr = False
+    # The memory as a tensor of one axis.
+    elements: Tensor
 
-    def __init__(self, *args: Any) -> None:
-        if len(args) != 1 or not isinstance(args[0], Plain):
-            _refuse(f"{type(self).__name__}() of no tensor")
-        self._tensor = args[0]
-        self._elements = self._read(np.ascontiguousarray(args[0]._value("storage")).reshape(-1))
+    def __init__(self, size: Any = 0, *, dtype: Any = None, device: Any = None) -> None:
+        kind = self._dtype(dtype)
+        made = np.zeros(size, kind) if isinstance(size, int) else np.array(size, kind)
+        self.elements = of_class(Tensor, wrap(made))
 
-    def _read(self, values: Any) -> Any:
-        return values.view(np.uint8)
+    def _dtype(self, dtype: Any) -> Any:
+        return np.dtype(np.uint8)
 
     @property
     def device(self) -> device:
@@ -44,37 +72,50 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
-        return int(self._elements.nbytes)
+        return self.elements.nbytes
 
     def size(self) -> int:
         """Return the number of elements, which are bytes where the storage has no type."""
-        return len(self._elements)
+        return self.elements.numel()
 
     def __len__(self) -> int:
-        return len(self._elements)
+        return self.size()
 
     def element_size(self) -> int:
         """Return the number of bytes of an element."""
-        return int(self._elements.itemsize)
+        return self.elements.itemsize
 
     def data_ptr(self) -> int:
-        """Return the address of the tensor's first element, as long as the value stays."""
-        return int(self._tensor._value("data_ptr()").ctypes.data)
+        """Return the address of the first byte, as long as the values stay; 0 where there is none."""
+        return address(placed_alone(self.elements)) if self.size() else 0
 
     def tolist(self) -> list[Any]:
         """Return the elements as Python's numbers."""
-        found: list[Any] = self._elements.tolist()
+        found: list[Any] = window_of(self.elements).tolist()
         return found
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._elements[index]
+        found = window_of(self.elements)[index]
         return found.item() if isinstance(found, np.generic) else found.tolist()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        _refuse("a write to a tensor's storage")
+        if isinstance(index, int) and not -self.size() <= index < self.size():
+            fail(RangeError, f"element {index} of a storage of {self.size()}")
+        with no_grad():
+            self.elements[index] = value
+
+    def fill_(self, value: Any) -> UntypedStorage:
+        """Give all elements a value, and return the storage."""
+        self[:] = value
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Take over the elements of another storage of this size, or numbers, and return the storage."""
+        self[:] = source.elements.clone() if isinstance(source, UntypedStorage) else Tensor(source)
+        return self
 
     def is_shared(self) -> bool:
         """Return False: processes do not share memory that they write to."""
@@ -89,23 +130,21 @@ class UntypedStorage:
         return self
 
     def clone(self) -> UntypedStorage:
-        """Return a copy."""
-        return type(self)(self._tensor.clone())
+        """Return a storage with a copy of the elements."""
+        return _over(type(self), self.elements.clone())  # type: ignore[no-any-return]
 
     def resize_(self, size: int) -> None:
         """Raise WriteError, unless it has that size."""
         if size != self.size():
-            _refuse(f"resize_({size}) of a storage of {self.size()}")
+            fail(
+                WriteError,
+                f"resize_({size}) of a storage of {self.size()}",
+                "The tensors in it would have to move. Make a new tensor.",
+            )
 
     def share_memory_(self) -> None:
         """Raise WriteError: memory that several processes write to is not there."""
-        _refuse("share_memory_() of a storage")
-
-    def fill_(self, value: Any) -> None:
-        """Raise WriteError: write to the tensor."""
-        _refuse("fill_() of a storage")
-
-    copy_ = fill_
+        fail(WriteError, "share_memory_() of a storage", NOT_SHARED)
 
     def __repr__(self) -> str:
         shown = "".join(f" {x}\n" for x in self)
@@ -113,28 +152,35 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """The elements of a tensor's present value, in C order, in its dtype. It is made by `x.storage()`.
+    """The elements that a tensor, and whatever shares memory with it, lies in. It is made by `x.storage()`.
 
     >>> import wengert.torch as torch
-    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]]).storage().tolist()
+    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])[1].storage().tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
 
-    def _read(self, values: Any) -> Any:
-        return values
+    def _dtype(self, dtype: Any) -> Any:
+        return default_float() if dtype is None else dtype_of(dtype)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, TypedStorage):
+            return NotImplemented
+        return self.dtype == other.dtype and self.untyped() is other.untyped()
+
+    __hash__ = object.__hash__
 
     @property
     def dtype(self) -> Any:
         """The tensor's dtype."""
-        return self._tensor.dtype
+        return self.elements.dtype
 
     def untyped(self) -> UntypedStorage:
         """Return the same as bytes."""
-        return UntypedStorage(self._tensor)
+        return _untyped(self.elements)
 
     def pickle_storage_type(self) -> str:
         """Return the name of the legacy storage of the dtype, such as "FloatStorage"."""
-        return str(self._tensor.type()).rpartition(".")[2].replace("Tensor", "Storage")
+        return str(self.elements.type()).rpartition(".")[2].replace("Tensor", "Storage")
 
 
 def is_storage(obj: Any) -> bool:
@@ -142,18 +188,27 @@ def is_storage(obj: Any) -> bool:
     return isinstance(obj, UntypedStorage)
 
 
-def _refuse(what: str) -> Any:
-    fail(WriteError, what, "A tensor is a value of its own: write to the tensor, or make another of the data.")
+def _over(cls: type[UntypedStorage], elements: Any) -> Any:
+    made = object.__new__(cls)
+    made.elements = elements
+    return made
 
 
-def _typed(self: Tensor) -> TypedStorage:
-    """Return the elements in C order, to be read; see :class:`wengert.torch.storage.TypedStorage`."""
-    return TypedStorage(self)
+def _typed(self: Any) -> TypedStorage:
+    """Return the memory that the tensor lies in as elements; see :class:`wengert.torch.storage.TypedStorage`."""
+    return _over(TypedStorage, _elements(self, self.spec.dtype))  # type: ignore[no-any-return]
 
 
-def _untyped(self: Tensor) -> UntypedStorage:
-    """Return the bytes in C order, to be read; see :class:`wengert.torch.storage.UntypedStorage`."""
-    return UntypedStorage(self)
+def _untyped(self: Any) -> UntypedStorage:
+    """Return the memory that the tensor lies in as bytes; see :class:`wengert.torch.storage.UntypedStorage`."""
+    s = storage_of(self.owner if self.is_name else self)
+    found = None if s is None else _known.get(id(s))
+    if found is None or storage_of(found.elements) is not s:
+        found = _over(UntypedStorage, _elements(self, np.dtype(np.uint8)))
+        s = storage_of(found.elements)
+        if s is not None:
+            _known[id(s)] = found
+    return found
 
 
 for _name, _method in (("storage", _typed), ("untyped_storage", _untyped)):

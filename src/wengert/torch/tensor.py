@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from ..core.elsewhere import device_name, names_device, place_of
-from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fail
+from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
 from ..core.node import RemovableHandle
 from ..core.spec import Spec, as_dtype, default_float, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.standins import DataView
-from ..core.storage import lend, window_of
+from ..core.storage import address, bounds, laid_as, lend, placed_alone, storage_of, window_of
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
+from ..ops.index.memory import is_same
 from ..ops.index.views import THROUGH
+from ..ops.index.views import layout as layout_of
 from ..ops.pointwise.logic import ON_BOOLEANS
 from ..ops.structure.shapes import placed
 from .dtypes import DTYPES, dtype, dtype_named
@@ -66,6 +68,44 @@ class layout(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class memory_format(str):
+    """An order of axes in memory: `torch.contiguous_format`, `torch.channels_last`, `torch.preserve_format`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+contiguous_format = memory_format("torch.contiguous_format")
+preserve_format = memory_format("torch.preserve_format")
+channels_last = memory_format("torch.channels_last")
+channels_last_3d = memory_format("torch.channels_last_3d")
+_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def axes_in_memory(format: Any, ndim: int) -> tuple[int, ...] | None:
+    """Return the axes from the outermost in memory to the innermost; None for `preserve_format` or no format.
+
+    Raises ShapeError for a format of another number of axes.
+    """
+    if format is None or format == preserve_format:
+        return None
+    axes = _CHANNELS_LAST.get(format, tuple(range(ndim)))
+    if len(axes) != ndim:
+        fail(ShapeError, f"{format} of a tensor with {ndim} axes", f"It is an order of {len(axes)} axes.")
+    return axes
+
+
+def in_order(array: Array, axes: tuple[int, ...]) -> Array:
+    """Return an array whose elements lie so in memory, without gaps: itself, or a copy."""
+    turned = array.transpose(axes)
+    if turned.flags.c_contiguous:
+        return array
+    back = sorted(range(array.ndim), key=axes.__getitem__)
+    return turned.copy(order="C").transpose(back)
 
 
 # What is to be done where a program trains in several processes that write to the same parameters.
@@ -256,16 +296,26 @@ class Tensor(Plain):
         return self.dtype.kind not in "bu"
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Return True: the layout in memory cannot be seen."""
-        return True
+        """Return whether the elements lie in memory in C order, or in that of a memory format, without gaps."""
+        array = _array_of(self)
+        if memory_format in _CHANNELS_LAST:
+            axes = _CHANNELS_LAST[memory_format]
+            return array is not None and array.ndim == len(axes) and array.transpose(axes).flags.c_contiguous
+        return array is None or array.flags.c_contiguous
 
     def is_same_size(self, other: Plain) -> bool:
         """Return whether both have one shape."""
         return tuple(self.shape) == tuple(other.shape)
 
     def is_set_to(self, other: Plain) -> bool:
-        """Return whether both are one tensor."""
-        return self is other
+        """Return whether both have the same elements of one memory, in the same shape."""
+        if self is other:
+            return True
+        mine, theirs = window_of(self), window_of(other)
+        s = storage_of(self.owner if self.is_name else self)  # type: ignore[attr-defined]
+        if s is None or s is not storage_of(other.owner if other.is_name else other):  # type: ignore[attr-defined]
+            return False
+        return type(mine) is type(theirs) is np.ndarray and is_same(mine, theirs)
 
     def is_inference(self) -> bool:
         """Return False: tensors made under `inference_mode` are ordinary ones."""
@@ -310,22 +360,28 @@ class Tensor(Plain):
         return int(self.node.attrs.get("index", 0)) if self.node is not None and self.node.op.name == "output" else 0
 
     def stride(self, dim: int | None = None) -> Any:
-        """Return the strides, in elements, of an array in C order; or the one along an axis."""
-        found, step = [], 1
-        for n in reversed(self.shape):
-            found.append(step)
-            step *= max(n, 1)
-        strides = tuple(reversed(found))
+        """Return the strides, in elements; or the one along an axis."""
+        array = _array_of(self)
+        if array is None:
+            array = np.empty(self.shape, np.uint8)
+        strides = tuple(step // array.itemsize for step in laid_as(array))
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """Return 0: a tensor is a value of its own."""
-        return 0
+        """Return how many elements of its memory lie before the tensor's first."""
+        x = self.owner if self.is_name else self  # type: ignore[attr-defined]
+        s, array = storage_of(x), window_of(x)
+        if s is None or not isinstance(array, np.ndarray) or not array.size:
+            return 0
+        return (address(array) - bounds(s.whole)[0]) // array.itemsize
 
     def data_ptr(self) -> int:
-        """Return the address of the first element, as long as the value stays."""
-        found: int = self._value("data_ptr()").ctypes.data
-        return found
+        """Return the address of the first element, as long as the value stays; 0 where there is none."""
+        x = self.owner if self.is_name else self  # type: ignore[attr-defined]
+        if not isinstance(window_of(x), np.ndarray):
+            found: int = self._value("data_ptr()").ctypes.data
+            return found
+        return address(placed_alone(x)) if x.numel() else 0
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the name of the type, such as "torch.FloatTensor"; with `dtype` the tensor in that dtype."""
@@ -339,12 +395,13 @@ class Tensor(Plain):
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the tensor in another dtype, given as such or by another tensor, on another device, or both.
 
-        `non_blocking`, `copy` and `memory_format` are taken; a copy is made where `copy` asks. What is placed on a
-        device computes in compiled functions. Raises DTypeError for a device that there is not.
+        A copy is made where `copy` asks, and where the elements do not lie as `memory_format` says. `non_blocking` is
+        taken. What is placed on a device computes in compiled functions. Raises DTypeError for a device that there is
+        not.
         """
         dtype, copy, to = kwargs.pop("dtype", None), kwargs.pop("copy", False), kwargs.pop("device", None)
         kwargs.pop("non_blocking", None)
-        kwargs.pop("memory_format", None)
+        format = kwargs.pop("memory_format", None)
         if kwargs:
             fail(DTypeError, f"to() has no parameter {', '.join(kwargs)}")
         for i, a in enumerate(args):
@@ -361,7 +418,8 @@ class Tensor(Plain):
             out: Any = placed(self, there)
         else:
             out = placed(placed(self, "cpu")._converted(as_dtype(dtype)), there)  # type: ignore[attr-defined]
-        return out.clone() if copy and out is self else out  # type: ignore[return-value]
+        out = out.clone() if copy and out is self else out
+        return out if format is None else formatted(out, format)
 
     def _converted(self, dtype: Any) -> Any:
         source = self.spec.dtype
@@ -403,6 +461,8 @@ class Tensor(Plain):
 
     def new(self, *data: Any) -> Tensor:
         """Return a tensor of this one's dtype, of a shape or of values, as the legacy constructors do."""
+        if len(data) == 1 and isinstance(data[0], Tensor):
+            return data[0].view_as(data[0])  # type: ignore[return-value]
         return of_class(Tensor, legacy(self.dtype, data))  # type: ignore[no-any-return]
 
     # -- gradients
@@ -430,6 +490,24 @@ class Tensor(Plain):
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Raise GradientError: hooks see gradients before they are added to `.grad`."""
         fail(GradientError, "register_post_accumulate_grad_hook()", "Use register_hook, which is given the gradient.")
+
+
+def _array_of(x: Tensor) -> Array | None:
+    """Return an array that lies in memory as a tensor does; None where that is not known."""
+    window = window_of(x)
+    return layout_of(x) if window is None else window if type(window) is np.ndarray else None
+
+
+def formatted(x: Any, format: Any) -> Tensor:
+    """Return the tensor itself where its elements lie as a memory format says, else a copy in which they do."""
+    axes = axes_in_memory(format, x.ndim)
+    array = _array_of(x)
+    if axes is None or array is None or array.transpose(axes).flags.c_contiguous:
+        return x  # type: ignore[no-any-return]
+    out: Any = x.clone()
+    if out._array is not None:
+        out._data = in_order(out._array, axes)
+    return out  # type: ignore[no-any-return]
 
 
 def _told(hook: Any, gradient: Plain) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..arrays import in_order_of
 from ..dims import has_dims
 from ..elsewhere import Elsewhere, PlacedSpec, as_data
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
@@ -177,11 +178,29 @@ def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Map
             return _based(op, args, tuple(wrap(d, s) for d, s in zip(data, specs, strict=True)))
         node = _record(op, args, attrs, values, data, specs)
         return _based(op, args, tuple(pick(node, i, d) for i, d in enumerate(data)))
+    if type(data) is ndarray and data.ndim > 1 and (op.kind == "composite" or not data.flags.c_contiguous):
+        data = _packed(op, values, data)
     spec = spec_of(data.shape, data.dtype)
     out = wrap(data, spec)
     if tracked and spec.inexact:
         out.node = _record(op, args, attrs, values, data, spec)
     return out
+
+
+def _packed(op: Op, values: Sequence[Any], data: Any) -> Any:
+    """Return a result as it is to lie in memory: in C order, but for views and for elements in their own places.
+
+    What is costly to compute stays as it is made.
+    """
+    if op.kind == "composite" and not op.layout.strip("(),->"):
+        return in_order_of(data, values)
+    if op.view or op.by_kernel or op.role in _IN_PLACE or any(data is v for v in values):
+        return data
+    return np.ascontiguousarray(data)
+
+
+# The roles of ops whose results' elements lie as those of their arguments do.
+_IN_PLACE = frozenset({Role.BY_ELEMENT, Role.PASS})
 
 
 def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -221,6 +240,8 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
         data = as_data(data)
         if type(data) is not ndarray:  # what a compiled function gave on a device
             known = data.spec
+    elif data.ndim > 1 and (op.kind == "composite" or not data.flags.c_contiguous):
+        data = _packed(op, (viewed(x),), data)
     out = new(Tensor if type(x) is Tensor else x.result_class)
     out._data = data
     near, shape = x._spec, data.shape

@@ -20,6 +20,16 @@ def shares(x: Array, whole: Array) -> bool:
     return x.size == 0 or np.may_share_memory(x, whole)
 
 
+def is_same(part: Array, whole: Array) -> bool:
+    """Return whether two arrays show the same elements in the same order."""
+    return part is whole or (
+        part.shape == whole.shape
+        and part.strides == whole.strides
+        and part.dtype == whole.dtype
+        and address(part) == address(whole)
+    )
+
+
 class Occupied:
     """The memory that arrays lie in: ranges of addresses that do not overlap, in order."""
 

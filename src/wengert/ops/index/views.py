@@ -53,7 +53,7 @@ from ..structure.axes import permute_op
 from ..structure.shapes import cast, reshape_op, reshaped
 from .indices import index_op, index_update
 from .inplace import give, keep_grad, recast_
-from .memory import Array, positions, shares, slices
+from .memory import Array, is_same, positions, shares, slices
 from .slices import slice_op
 
 # An op with its attributes, the number of the result that was taken, if it has several, and its other arguments.
@@ -405,7 +405,7 @@ class Through:
         whole, part = s.whole, window_of(x)
         before = of_class(x.result_class, wrap(whole if s.memory is None else whole.copy()))
         before.node = node
-        is_whole = _is_same(part, whole)
+        is_whole = is_same(part, whole)
         made = None
         if is_whole:
             made = new
@@ -418,7 +418,7 @@ class Through:
             return
         base.node = made.node if _tracked(made) else None
         for t, window in windows:
-            if _is_same(window, whole):
+            if is_same(window, whole):
                 if t.node is None or t.node.op is not LEAF or root_of(s) is t:
                     _renew(t, base.node)
             elif window.dtype == whole.dtype and (_carries(t) or not is_tracked) and shares(window, part):
@@ -433,16 +433,6 @@ def _is_detached(steps: Iterable[Step]) -> bool:
 def _renew(t: Tensor, node: Node | None) -> None:
     before, t.node = t.node, node
     keep_grad(t, before)
-
-
-def _is_same(part: Array, whole: Array) -> bool:
-    """Return whether two arrays show the same elements in the same order."""
-    return part is whole or (
-        part.shape == whole.shape
-        and part.strides == whole.strides
-        and part.dtype == whole.dtype
-        and address(part) == address(whole)
-    )
 
 
 def _retaken(view: Tensor, steps: Iterable[Step], whole: Tensor) -> Any:
@@ -494,7 +484,7 @@ def _laid(part: Any, whole: Any) -> list[Step] | None:
 
 def _steps(part: Array, whole: Array) -> list[Step]:
     """Return ops that take a window from an array: slices, in another order perhaps, else positions."""
-    if _is_same(part, whole):
+    if is_same(part, whole):
         return []
     order = sorted(range(part.ndim), key=lambda i: -abs(part.strides[i]))
     entries = slices(part.transpose(order), whole) if part.size else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import in_order_of
 from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, fail
 from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
@@ -680,7 +681,10 @@ METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
 
 
 def _copied(x: Any) -> Any:
-    return x.copy() if isinstance(x, Elsewhere) else np.array(x)
+    if isinstance(x, Elsewhere):
+        return x.copy()
+    out = np.array(x)
+    return out if out.ndim < 2 or x.flags.c_contiguous else in_order_of(out, (x,))
 
 
 copy = elementwise(

@@ -18,7 +18,7 @@ _VIEW = Missing("the same memory by another name")
 
 
 def _pairs(x: Any) -> Any:
-    return np.asarray(x, order="C")[..., None].view(real_dtype(x.dtype))
+    return np.asarray(x)[..., None].view(real_dtype(x.dtype))
 
 
 def _infer_pairs(x: Spec) -> Spec:
@@ -29,7 +29,8 @@ def _infer_pairs(x: Spec) -> Spec:
 
 def _complex(x: Any) -> Any:
     wide = np.asarray(x, float32) if x.dtype.itemsize == 2 else x
-    return np.ascontiguousarray(wide).view(complex128 if wide.dtype == float64 else complex64)[..., 0]
+    pairs = wide if wide.strides[-1] == wide.itemsize else np.ascontiguousarray(wide)
+    return pairs.view(complex128 if wide.dtype == float64 else complex64)[..., 0]
 
 
 def _infer_complex(x: Spec) -> Spec:

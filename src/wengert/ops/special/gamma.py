@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import in_order_of
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import elementwise, op, public
@@ -47,7 +48,7 @@ def _in_float64(fn: Callable[[Array], Array], narrow: Callable[[Array], Array] |
         with np.errstate(all="ignore"):
             for start in range(0, flat.size, _BLOCK):
                 out[start : start + _BLOCK] = fn(flat[start : start + _BLOCK].astype(np.float64))
-        return out.reshape(x.shape)
+        return in_order_of(out.reshape(x.shape), (x,))
 
     return forward
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import in_order_of
+
 Array = np.ndarray[Any, Any]
 
 _BLOCK = 4096
@@ -30,7 +32,7 @@ def in_float64(fn: Callable[..., Array], block: int = _BLOCK) -> Callable[..., A
             for start in range(0, out.size, block):
                 parts = [a[start : start + block].astype(np.float64) for a in flat]
                 out[start : start + block] = fn(*parts, **attrs)
-        return out.reshape(shape)
+        return in_order_of(out.reshape(shape), args)
 
     return forward
 

@@ -11,7 +11,7 @@ from weakref import ref
 
 import numpy as np
 
-from ...core.arrays import refuse_subclass, to_integers
+from ...core.arrays import in_order_of, refuse_subclass, to_integers
 from ...core.dims import Dim, is_undecided
 from ...core.elsewhere import CPU, Elsewhere, device_name, moved, names_device, place_of
 from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
@@ -449,12 +449,12 @@ def _cast(x: Any, dtype: DType) -> Any:
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         _infer_cast(spec_of(x.shape, x.dtype), dtype)
     if category(dtype) >= category(x.dtype) and dtype.itemsize >= x.dtype.itemsize:
-        return x.astype(dtype)
+        return x.astype(dtype) if x.flags.c_contiguous else in_order_of(x.astype(dtype), (x,))
     if dtype.kind in "iu" and category(x.dtype) == 2:
         return to_integers(x, dtype)
     # A number that does not fit becomes an infinity: a value, not a warning.
     with np.errstate(invalid="ignore", over="ignore"):
-        return x.astype(dtype)
+        return x.astype(dtype) if x.flags.c_contiguous else in_order_of(x.astype(dtype), (x,))
 
 
 def _infer_cast(x: Spec, dtype: DType) -> Spec:

@@ -1,3 +1,15 @@
 """PyTorch's functions of tensors, by kind; importing this declares them all."""
 
-from . import creation, decompositions, elementwise, indexing, joining, neural, products, reductions, shaping, spectra
+from . import (
+    creation,
+    decompositions,
+    elementwise,
+    indexing,
+    joining,
+    memory,
+    neural,
+    products,
+    reductions,
+    shaping,
+    spectra,
+)

@@ -9,17 +9,19 @@ import numpy as np
 
 import wengert as wg
 
+from ...core.arrays import in_order_of
 from ...core.dims import Dim, has_dims
 from ...core.elsewhere import place_of
 from ...core.errors import DTypeError, fail
 from ...core.spec import default_float, default_int
 from ...core.standins import over_array
+from ...core.storage import window_of
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class
 from ...core.tensor import tensor as plain_tensor
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, function, method, tensor_of
-from ..tensor import TYPES, Tensor, dtype_of, legacy, where
+from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, in_order, legacy, where
 
 
 def finished(out: Any, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -110,6 +112,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 @function(method=False)
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """Return a tensor of any array on the processor that speaks DLPack, in its memory: writes to either reach both."""
+    if isinstance(ext_tensor, Tensor):
+        return ext_tensor.view_as(ext_tensor)  # type: ignore[return-value]
     if isinstance(ext_tensor, Plain) or not hasattr(ext_tensor, "__dlpack__"):
         return finished(wg.from_dlpack(ext_tensor))
     try:
@@ -135,11 +139,13 @@ def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Tensor:
         if "size" in more:
             size = (more.pop("size"),)
-        more.pop("memory_format", None)
+        format = more.pop("memory_format", None)
         if more:
             fail(DTypeError, f"{fn.__name__}() has no parameter {', '.join(more)}")
         given = {"generator": generator} if generator is not None else {}
-        made = finished(fn(int_args(size), dtype=wanted(dtype), **given), requires_grad, device)
+        made = finished(fn(int_args(size), dtype=wanted(dtype), **given), False, device)
+        made = made if format is None else formatted(made, format)
+        made.requires_grad_(requires_grad)
         if out is not None:
             out.assign_(made)
         return made if out is None else out
@@ -151,6 +157,19 @@ def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 for _fn in (wg.zeros, wg.ones, wg.empty, wg.rand, wg.randn):
     function(method=False)(_of_shape(_fn))
+
+
+def lying_as(made: Tensor, x: Any, format: Any = None) -> Tensor:
+    """Return a new tensor of the shape of `x` that lies in memory as `x` does, or in a memory format."""
+    axes = axes_in_memory(format, made.ndim)
+    data = made._array
+    if type(data) is np.ndarray and data.ndim > 1:
+        given = window_of(x) if isinstance(x, Plain) else None
+        if axes is not None:
+            made._data = in_order(data, axes)
+        elif type(given) is np.ndarray and not given.flags.c_contiguous:
+            made._data = in_order_of(data, (given,))
+    return made
 
 
 def _like(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,7 +185,8 @@ def _like(fn: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Tensor:
         given = {"generator": generator} if generator is not None else {}
         want = wanted(dtype, input.dtype)
-        return finished(fn(tuple(input.shape), dtype=want, **given), requires_grad, beside(input, device))
+        made = finished(fn(tuple(input.shape), dtype=want, **given), requires_grad, beside(input, device))
+        return lying_as(made, input, memory_format)
 
     make.__name__ = make.__qualname__ = f"{fn.__name__}_like"
     make.__doc__ = f"Return `{fn.__name__}` in the shape and, unless `dtype` is given, the dtype of `input`."
@@ -206,7 +226,7 @@ def full_like(
 ) -> Tensor:
     """Return one number in the shape and, unless `dtype` is given, the dtype of `input`."""
     made = wg.full(tuple(input.shape), fill_value, dtype=wanted(dtype, input.dtype))
-    return finished(made, requires_grad, beside(input, device))
+    return lying_as(finished(made, requires_grad, beside(input, device)), input, memory_format)
 
 
 @function(method=False)
@@ -349,7 +369,9 @@ def randint(
 def randint_like(input: Any, low: Any, high: Any = None, *, dtype: Any = None, **more: Any) -> Tensor:
     """Return `randint` in the shape and, unless `dtype` is given, the dtype of `input`."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, tuple(input.shape), dtype=wanted(dtype, input.dtype), **more)
+    format = more.pop("memory_format", None)
+    made = randint(low, high, tuple(input.shape), dtype=wanted(dtype, input.dtype), **more)
+    return lying_as(made, input, format)
 
 
 @function(method=False)

@@ -14,6 +14,7 @@ from .. import return_types
 from ..linalg import functions as linalg
 from ..namespace import as_torch, function
 from ..tensor import Tensor
+from .shaping import own
 
 
 @function(out=True, autocast="float32")
@@ -167,7 +168,7 @@ def triangular_solve(
     """Return the solution x of a x = input for a triangular a, or of its transpose; and a."""
     factor = A.mT if transpose else A
     found = wg.linalg.solve_triangular(factor, input, upper=upper != transpose, unitriangular=unitriangular)
-    return return_types.triangular_solve(as_torch(found), A)
+    return return_types.triangular_solve(as_torch(found), A.clone())
 
 
 @function(out=True, autocast="float32")
@@ -203,4 +204,4 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """Return the matrix of powers of a vector's elements: N of them (as many as there are elements), falling."""
     found = linalg.powers(x, len(x) if N is None else N)
-    return found if increasing else wg.flip(found, axis=-1)  # type: ignore[return-value]
+    return found if increasing else own(wg.flip(found, axis=-1))

@@ -66,7 +66,7 @@ def declare(made: Callable[..., Any], table: dict[str, Callable[..., Any]], para
 def _sign(x: Any) -> Any:
     x = tensor_of(x)
     if x.dtype.kind == "b":
-        return x
+        return x.clone()
     return wg.sign(wg.where(wg.isnan(x), 0, x) if category(x.dtype) == 2 else x)  # of NaN it is 0
 
 
@@ -212,6 +212,18 @@ def resolve_conj(input: Any) -> Tensor:
 
 
 function()(named(lambda input: tensor_of(input), "resolve_neg", "Return the tensor itself: negatives are computed."))
+
+
+@function()
+def positive(input: Any) -> Tensor:
+    """Return the tensor itself. Raises DTypeError for booleans, as `+x` does."""
+    x = tensor_of(input)
+    if x.spec.dtype.kind == "b":
+        fail(DTypeError, f"positive of {x.spec}", "Booleans have no sign.")
+    return x
+
+
+Tensor.__pos__ = positive  # type: ignore[method-assign]
 
 
 # -- of two tensors, or a tensor and a number

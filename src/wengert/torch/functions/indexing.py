@@ -23,7 +23,7 @@ from ...ops.index.inplace import update, value_for
 from ...ops.index.views import layout, lie_in
 from ...ops.structure.shapes import broadcast, reshaped
 from ..namespace import FUNCTIONS, as_torch, function, in_place, method, tensor_of
-from ..tensor import Tensor
+from ..tensor import Tensor, contiguous_format, formatted
 from .joining import diagonal
 from .shaping import axis_of, copies, sizes_of
 
@@ -410,7 +410,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     >>> torch.masked_fill(torch.tensor([1.0, 2.0]), torch.tensor([True, False]), 0.0)
     tensor([0., 2.])
     """
-    return as_torch(PUBLIC["masked_fill"](tensor_of(input), tensor_of(mask), value))
+    return formatted(as_torch(PUBLIC["masked_fill"](tensor_of(input), tensor_of(mask), value)), contiguous_format)
 
 
 @function(out=True)
@@ -582,7 +582,9 @@ copies(_slice, "slice_copy")
 method()(FUNCTIONS["narrow_copy"])
 
 
-def _scatters(name: str, at: Callable[..., Any], says: str) -> None:
+def window_scatter(name: str, at: Callable[..., Any], says: str) -> None:
+    """Declare PyTorch's `name`: a tensor of which the elements that `at` picks are replaced."""
+
     def scatters(input: Any, src: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         x = tensor_of(input)
         places = at(positions(x.shape), *args, **kwargs)
@@ -596,91 +598,12 @@ def _scatters(name: str, at: Callable[..., Any], says: str) -> None:
     function()(scatters)
 
 
-_scatters("select_scatter", select, "one slice along an axis")
-_scatters("slice_scatter", _slice, "the slices from `start` to `end` along an axis")
-_scatters("diagonal_scatter", diagonal, "a diagonal")
+window_scatter("select_scatter", select, "one slice along an axis")
+window_scatter("slice_scatter", _slice, "the slices from `start` to `end` along an axis")
+window_scatter("diagonal_scatter", diagonal, "a diagonal")
 
 
-# -- other views of the memory
-
-
-def _strided(shape: tuple[int, ...], size: Any, stride: Any, storage_offset: Any) -> Any:
-    sizes, steps = sizes_of((size,)), sizes_of((stride,))
-    at = np.full((1,) * len(sizes), int(storage_offset or 0))
-    for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
-        at = at + np.arange(n).reshape([-1 if i == axis else 1 for i in range(len(sizes))]) * step
-    if at.size and (at.min() < 0 or at.max() >= math.prod(shape)):
-        fail(
-            RangeError,
-            f"as_strided with sizes {sizes}, strides {steps}, offset {storage_offset or 0} of a tensor of {shape}",
-            "It reaches beyond the tensor's own elements, which are all that there are.",
-        )
-    return tensor_of(asarray(at, copy=False))
-
-
-def _fills_memory(x: Any, in_part: bool) -> bool:
-    """Return whether the elements lie in row-major order, and, but for `in_part`, are all that the memory has."""
-    lies = x._array if x._array is not None else layout(x)
-    if lies is None or not lies.flags.c_contiguous:
-        return False
-    if in_part:
-        return True
-    whole = lies
-    while isinstance(whole.base, np.ndarray):
-        whole = whole.base
-    return x._base is None or whole.nbytes == lies.nbytes
-
-
-def _is_given(x: Any) -> bool:
-    """Return whether elements without a value yet lie in the memory of an input of a trace."""
-    if x._array is not None:
-        return False
-    node = x.writes_through.source(x)
-    return node is None or node.op in LEAVES
-
-
-@function()
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """Return the elements at steps in memory, the tensor's own in row-major order.
-
-    `storage_offset` is counted from the beginning of the memory; where it is left out, from the tensor's own.
-
-    A write to the result reaches the tensor, and the other way round. Raises RangeError beyond the tensor's elements,
-    ShapeError for a part of another tensor that lies in another order, or with an offset, GraphError in a compiled
-    function for the memory of what that is given: `torch.compile` runs it eagerly then.
-    """
-    x = tensor_of(input)
-    if not _fills_memory(x, storage_offset is None):
-        fail(
-            ShapeError,
-            f"as_strided of {show(x.shape, x.dtype)}, which is part of a tensor or lies in another order",
-            "Strides would be those of that tensor's memory. Take them from the tensor itself, or of x.contiguous().",
-        )
-    if _is_given(x):
-        fail(
-            GraphError,
-            f"as_strided of {show(x.shape, x.dtype)}, in the memory of what a compiled function is given",
-            "How that lies may differ from call to call. Take the strides outside, or of x.clone().",
-        )
-    at = _strided(tuple(x.shape), size, stride, storage_offset)
-    out = as_torch(bind(index_op, (reshaped(x, (x.numel(),)), at), {"axis": -1}))
-    steps = [n * x.dtype.itemsize for n in (stride if isinstance(stride, (tuple, list)) else (stride,))]
-    return lie_in(out, x, lambda whole: _window(whole, out.shape, steps, (storage_offset or 0) * x.dtype.itemsize))
-
-
-def _window(whole: Any, shape: Any, steps: Any, offset: int) -> Any:
-    """Return the window of an array in row-major order that begins so many bytes after it."""
-    if not math.prod(shape):
-        return np.empty(tuple(shape), whole.dtype)
-    return np.ndarray(tuple(shape), whole.dtype, whole.reshape((-1,)).view(np.uint8), offset, steps)
-
-
-copies(as_strided, "as_strided_copy")
-_scatters(
-    "as_strided_scatter",
-    lambda x, size, stride, storage_offset=None: _strided(tuple(x.shape), size, stride, storage_offset),
-    "the elements at steps in memory",
-)
+# -- windows
 
 
 @method()

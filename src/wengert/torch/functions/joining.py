@@ -18,7 +18,7 @@ from ...core.tensor import asarray, wrap
 from ...ops.aliases import alias
 from ...ops.structure.diagonals import embed_diagonal
 from ..namespace import FUNCTIONS, as_torch, function, tensor_of
-from ..tensor import Tensor
+from ..tensor import Tensor, contiguous_format, formatted
 from .shaping import axis_of, copies, own, sizes_of
 
 
@@ -43,7 +43,8 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     """
     found = _several(tensors, "cat")
     kept = [t for t in found if tuple(t.shape) != (0,)] or found[:1]
-    out = kept[0].clone() if len(kept) == 1 and kept[0].ndim else as_torch(PUBLIC["concat"](kept, dim))
+    is_one = len(kept) == 1 and kept[0].ndim
+    out = formatted(kept[0].clone(), contiguous_format) if is_one else as_torch(PUBLIC["concat"](kept, dim))
     if len(kept) < len(found):  # what is left out promotes all the same
         out = out.to(wg.result_type(*found))
     return out

@@ -12,7 +12,7 @@ import wengert as wg
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.spec import show
 from ...core.tensor import Tensor as Plain
-from ..namespace import function, in_place
+from ..namespace import function, in_place, tensor_of
 from ..sparse import SparseTensor
 from ..sparse import mm as sparse_product
 from ..tensor import Tensor
@@ -211,7 +211,33 @@ def einsum(*args: Any) -> Tensor:
         equation, operands = _subscripts(args)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = list(operands[0])
+    if len(operands) == 1 and (view := _view_of(equation, tensor_of(operands[0]))) is not None:
+        return view  # type: ignore[no-any-return]
     return wg.einsum(equation, *operands)  # type: ignore[return-value]
+
+
+def _view_of(equation: str, x: Any) -> Any:
+    """Return what an equation of one operand gives, if it only picks and exchanges axes: a view; else None."""
+    letters, arrow, result = equation.replace(" ", "").partition("->")
+    unnamed = x.ndim - len(letters.replace("...", ""))
+    if letters.count("...") > 1 or unnamed < 0 or (unnamed and "..." not in letters):
+        return None
+    names = "".join(c for c in string.ascii_letters if c not in letters)[:unnamed]
+    if not arrow:
+        result = "..." + "".join(sorted(c for c in letters if c.isalpha() and letters.count(c) == 1))
+    letters, result = letters.replace("...", names), result.replace("...", names)
+    if set(result) != set(letters) or len(set(result)) != len(result):
+        return None
+    taken = list(letters)
+    for one in result:
+        while taken.count(one) > 1:
+            first = taken.index(one)
+            second = taken.index(one, first + 1)
+            if x.shape[first] != x.shape[second]:
+                return None
+            x = x.diagonal(dim1=first, dim2=second)
+            taken = [c for i, c in enumerate(taken) if i not in (first, second)] + [one]
+    return x.permute([taken.index(one) for one in result])
 
 
 @function(method=False)

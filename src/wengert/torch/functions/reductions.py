@@ -14,8 +14,10 @@ from ...core.tensor import Tensor as Plain
 from ...ops.index.gather import gather_op
 from ...ops.structure.assemble import along
 from .. import return_types
-from ..namespace import NO_AXES, all_placed, function, in_place, placed, tensor_of
+from ..namespace import NO_AXES, all_placed, as_torch, function, in_place, placed, tensor_of
 from ..tensor import Tensor, dtype_of
+from .creation import lying_as
+from .shaping import own
 
 _upto = range  # a parameter of that name hides it
 
@@ -426,7 +428,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool | Non
     """
     x, axis, added = row(tensor_of(input), dim)
     order = wg.argsort(x, axis, bool(descending), True)
-    return all_placed(return_types.sort(*picked(x, order, axis, True, added)))
+    return all_placed(return_types.sort(*(lying_as(as_torch(p), x) for p in picked(x, order, axis, True, added))))
 
 
 @function()
@@ -434,7 +436,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     """Return the indices that put the elements in order along an axis."""
     x, axis, added = row(tensor_of(input), dim)
     order = wg.argsort(x, axis, bool(descending), True)
-    return placed(order.reshape(()) if added else order)
+    return placed(order.reshape(()) if added else lying_as(as_torch(order), x))
 
 
 @function(out=True)
@@ -447,7 +449,7 @@ def msort(input: Any) -> Tensor:
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the `k` largest (or smallest) elements along an axis, in order, and their indices."""
     x, axis, added = row(tensor_of(input), dim)
-    values, indices = wg.top_k(x, int(k), axis, bool(largest))
+    values, indices = (own(as_torch(part)) for part in wg.top_k(x, int(k), axis, bool(largest)))
     if added and k == 1:
         values, indices = values.reshape(()), indices.reshape(())
     return all_placed(return_types.topk(values, indices))
@@ -460,7 +462,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     if not 1 <= k <= x.shape[axis]:
         fail(RangeError, f"kthvalue: k={k} of {x.shape[axis]} elements", "k counts from 1 to the size of the axis.")
     order = wg.argsort(x, axis)[along(axis, slice(k - 1, k))]
-    return all_placed(return_types.kthvalue(*picked(x, order, axis, keepdim, added)))
+    return all_placed(return_types.kthvalue(*(own(as_torch(p)) for p in picked(x, order, axis, keepdim, added))))
 
 
 def _middle(x: Any, axis: int, skip: bool) -> Any:

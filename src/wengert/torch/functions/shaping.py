@@ -10,6 +10,7 @@ import numpy as np
 
 import wengert as wg
 
+from ...core.arrays import in_order_of
 from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import METHODS, PUBLIC
@@ -28,7 +29,7 @@ from ...ops.index.views import THROUGH, layout
 from ...ops.structure.shapes import int_args, reshaped
 from ..dtypes import dtype
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
-from ..tensor import TYPES, Size, Tensor, dtype_of
+from ..tensor import TYPES, Size, Tensor, contiguous_format, dtype_of, formatted
 
 
 def axis_of(dim: Any, ndim: int) -> int:
@@ -46,10 +47,11 @@ def detach(input: Any) -> Tensor:
 def own(out: Any, source: Any = None) -> Any:
     """Return a result that shares nothing with what it was made from: a write to it stays its own."""
     if out is source:
-        return out.clone()
+        return formatted(out.clone(), contiguous_format)
     leave(out)
-    if out._array is not None and not out._array.flags.c_contiguous:
-        out._data = np.ascontiguousarray(out._array)  # NumPy gives a view with other strides
+    data = out._array
+    if type(data) is np.ndarray and not data.flags.c_contiguous:
+        out._data = np.ascontiguousarray(data)
     return out
 
 
@@ -99,10 +101,13 @@ def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
     return _taken(METHODS["reshape"](self, sizes_of((named["shape"],) if named else shape)), self)
 
 
-def laid_out(x: Any) -> Any:
-    """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it is one."""
+def laid_out(x: Any, shape: Any = None) -> Any:
+    """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it (of that shape) is one."""
     data = window_of(x)
-    if data is not None and not data.flags.c_contiguous and not isinstance(x, DataView) and not is_shared(x):
+    if type(data) is np.ndarray and not data.flags.c_contiguous and not isinstance(x, DataView) and not is_shared(x):
+        fits = shape is not None and data.size and math.prod(shape) == data.size and -1 not in shape
+        if fits and shares(data.reshape(shape), data):
+            return x
         x._data = np.ascontiguousarray(data)
     return x
 
@@ -117,7 +122,8 @@ def view(self: Any, *shape: Any, **named: Any) -> Any:
     given = named.get("dtype", named.get("size", shape[0] if len(shape) == 1 else shape))
     if isinstance(given, (dtype, np.dtype, str, type)):
         return _read_as(self, dtype_of(given))
-    return METHODS["reshape"](laid_out(self), sizes_of((given,) if type(given) is int else tuple(given)))
+    sizes = sizes_of((given,) if type(given) is int else tuple(given))
+    return METHODS["reshape"](self if sizes == tuple(self.shape) else laid_out(self, sizes), sizes)
 
 
 def _read_as(x: Any, dtype: Any) -> Any:
@@ -134,7 +140,8 @@ def _read_as(x: Any, dtype: Any) -> Any:
             x,
         )
     try:
-        bits = window_of(laid_out(x)).view(dtype)
+        same = dtype.itemsize == x.spec.dtype.itemsize
+        bits = window_of(x if same else laid_out(x)).view(dtype)
     except (ValueError, TypeError) as e:
         fail(DTypeError, f"view() of {show(x.shape, x.dtype)} as {dtype}: {e}")
     out: Any = as_torch(wrap(bits))
@@ -165,8 +172,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @function()
 def ravel(input: Any) -> Any:
-    """Return the elements as one axis."""
-    return flatten(input)
+    """Return the elements as one axis without gaps."""
+    x = contiguous(flatten(input))
+    return METHODS["reshape"](x, x.shape) if x is input else x
 
 
 @function()
@@ -177,35 +185,37 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 
 @as_method("contiguous")
-def contiguous(self: Any, memory_format: Any = None) -> Any:
-    """Return the tensor itself where its elements lie in order, else a copy."""
-    data = window_of(self)
-    if data is None:
-        lies = layout(self)
-        if lies is None:
-            return METHODS["reshape"](self, self.shape)
-        return self if lies.flags.c_contiguous else PUBLIC["clone"](self)
-    if data.flags.c_contiguous:
+def contiguous(self: Any, memory_format: Any = contiguous_format) -> Any:
+    """Return the tensor itself where its elements lie in C order, or in that of a memory format, else a copy."""
+    window = window_of(self)
+    if type(window) is np.ndarray and memory_format is contiguous_format and window.flags.c_contiguous:
         return self
-    out = as_torch(PUBLIC["clone"](self))
-    out._data = np.ascontiguousarray(data).reshape(self.shape)
-    return out
+    if window is None and layout(self) is None:
+        return METHODS["reshape"](self, self.shape)
+    return formatted(self, memory_format)
 
 
 @function()
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """Return a copy, to which gradients flow through."""
-    return PUBLIC["clone"](tensor_of(input))
+    """Return a copy, to which gradients flow through. It lies in memory as the tensor does, unless a format is given.
+
+    What is expanded, or a part of another tensor, keeps the order of its axes and loses its gaps.
+    """
+    out = PUBLIC["clone"](tensor_of(input))
+    return out if memory_format is None else formatted(out, memory_format)
 
 
 def view_as_real(input: Any) -> Any:
     """Return complex numbers as pairs of real ones along a new last axis. Raises DTypeError."""
-    return as_torch(wg.view_as_real(laid_out(tensor_of(input))))
+    return as_torch(wg.view_as_real(tensor_of(input)))
 
 
 def view_as_complex(input: Any) -> Any:
     """Return pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError."""
-    return as_torch(wg.view_as_complex(laid_out(tensor_of(input))))
+    x = tensor_of(input)
+    window = window_of(x)
+    is_packed = type(window) is not np.ndarray or not window.ndim or window.strides[-1] == window.itemsize
+    return as_torch(wg.view_as_complex(x if is_packed else laid_out(x)))
 
 
 function(method=False)(view_as_real)
@@ -351,7 +361,11 @@ def flip(input: Any, *dims: Any, **named: Any) -> Any:
     """Return the elements in reverse order along axes, given one by one or as a sequence. Raises ShapeError."""
     x = tensor_of(input)
     axes = tuple({axis_of(d, x.ndim) for d in sizes_of(tuple(named.values()) or dims, "dims")})
-    return own(as_torch(PUBLIC["flip"](x, axes if x.ndim else ())), x)
+    out = own(as_torch(PUBLIC["flip"](x, axes if x.ndim else ())), x)
+    given = window_of(x)
+    if type(given) is np.ndarray and not given.flags.c_contiguous:
+        out._data = in_order_of(out._array, (given,))
+    return out
 
 
 def _flips(name: str, axis: int) -> None:
@@ -391,10 +405,12 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
         fail(ShapeError, f"rot90 in the axes {tuple(dims)}", "They are two.")
     turns = k % 4
     if turns == 0:
-        return x.clone()
+        return formatted(x.clone(), contiguous_format)
     if turns == 2:
         return flip(x, first, second)
-    return own(flip(x, second).swapaxes(first, second) if turns == 1 else flip(x.swapaxes(first, second), second))
+    out = flip(x, second).swapaxes(first, second) if turns == 1 else flip(x.swapaxes(first, second), second)
+    leave(out)
+    return out
 
 
 # -- repetition
@@ -403,7 +419,8 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 @as_method("expand")
 def expand(self: Any, *sizes: Any, implicit: bool = False, **named: Any) -> Any:
     """Return the tensor repeated along axes of size 1 and new ones; -1 keeps the size of an axis. Raises ShapeError."""
-    return as_torch(METHODS["expand"](self, *((named["size"],) if named else sizes)))
+    out = as_torch(METHODS["expand"](self, *((named["size"],) if named else sizes)))
+    return METHODS["reshape"](self, self.shape) if out is self else out
 
 
 @as_method("expand_as")
@@ -431,7 +448,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     found = [tensor_of(t) for t in given]
     shape = broadcast_shapes(*(tuple(t.shape) for t in found))
-    return tuple(t.expand(shape) for t in found)
+    return tuple(as_torch(METHODS["expand"](t, *shape)) for t in found)
 
 
 @as_method("sum_to_size")
@@ -494,8 +511,10 @@ def repeat_interleave(
 
 def _conversion(name: str, dtype: str) -> None:
     def convert(self: Any, memory_format: Any = None) -> Any:
-        wanted = dtype_of(dtype)
-        return (wg.real(self) if self.is_complex() and wanted.kind not in "bc" else self).to(wanted)
+        wanted, x = dtype_of(dtype), self
+        if x.is_complex() and wanted.kind not in "bc":
+            x = wg.real(x).clone()
+        return x.to(wanted, memory_format=memory_format)
 
     convert.__doc__ = f"Return the tensor in the dtype {dtype}; the tensor itself where it has it."
     as_method(name)(convert)
@@ -560,38 +579,14 @@ for _name in ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t"):
     _reshaping(_name)
 
 
-@as_method("resize_")
-def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
-    """Give the tensor another shape: its elements in order as far as they go, then zeros. Returns it.
-
-    PyTorch's elements beyond the old ones are any numbers. Raises GradientError for a tensor that requires gradients.
-    """
-    shape = sizes_of(sizes, "sizes")
-    if self.requires_grad:
-        fail(GradientError, "resize_ of a tensor that requires gradients", "Make a new tensor, such as x.reshape(...).")
-    if self._array is None:
-        refuse(f"resize_ of an abstract tensor {self.spec}", "Make a new tensor, such as x.reshape(...).", self)
-    flat, count = self._array.reshape(-1), math.prod(shape)
-    new = np.zeros(count, self.dtype)
-    new[: flat.size] = flat[:count]
-    made = asarray(new.reshape(shape), copy=False)
-    leave(self)
-    self._data, self._spec = made._array, made.spec
-    return self
-
-
-@as_method("resize_as_")
-def resize_as_(self: Any, other: Any, memory_format: Any = None) -> Any:
-    """Give the tensor the shape of `other` as `resize_` does. Returns it."""
-    return self.resize_(tuple(other.shape))
-
-
 def copies(fn: Callable[..., Any], name: str) -> None:
     """Declare PyTorch's `name`: what `fn` gives, as a tensor (or several) of its own."""
 
     def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found = fn(tensor_of(input), *args, **kwargs)
-        made = tuple(f.clone() for f in found) if isinstance(found, (tuple, list)) else found.clone()
+        several = isinstance(found, (tuple, list))
+        parts = tuple(formatted(f.clone(), contiguous_format) for f in (found if several else (found,)))
+        made = parts if several else parts[0]
         return made if out is None else give(out, made)
 
     copy.__name__ = copy.__qualname__ = name

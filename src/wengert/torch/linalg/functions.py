@@ -21,7 +21,7 @@ from ...ops.linalg.lu import lu as packed_lu
 from ...ops.linalg.lu import pivoted_rows
 from .. import return_types
 from ..namespace import as_torch, function, tensor_of
-from ..tensor import Tensor, dtype_of
+from ..tensor import Tensor, contiguous_format, dtype_of, formatted
 
 LINALG: dict[str, Callable[..., Any]] = {}
 
@@ -107,7 +107,8 @@ def slogdet(A: Any) -> Any:
 @_listed
 def matrix_power(A: Any, n: int) -> Tensor:
     """Return square matrices to an integer power; a negative one is of the inverse."""
-    return as_torch(wg.linalg.matrix_power(A, int(n)))  # type: ignore[no-any-return]
+    out: Tensor = as_torch(wg.linalg.matrix_power(A, int(n)))
+    return formatted(out.clone(), contiguous_format) if out is A else out
 
 
 @_listed

@@ -212,7 +212,7 @@ def _polynomial(made: _Polynomial, shifted: bool) -> Callable[[Any, Any], Any]:
             order = wg.trunc(order)
         most = int(wg.max(order)) if order.numel() else 0
         x = 2 * x - 1 if shifted else x
-        before, now = wg.ones_like(x), first(x)
+        before, now = 1.0, first(x)
         out = wg.where(order == 0, before, wg.where(order == 1, now, 0.0 * x))
         for k in range(1, most):
             before, now = now, step(k, x, before, now)

@@ -164,7 +164,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     >>> torch.nn.functional.hardshrink(torch.tensor([-1.0, 0.2, 2.0]))
     tensor([-1.,  0.,  2.])
     """
-    return wg.where((input >= -lambd) & (input <= lambd), wg.zeros_like(input), input)
+    return wg.where((input >= -lambd) & (input <= lambd), 0, input)
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Tensor:

@@ -9,6 +9,7 @@ from ....core.errors import ShapeError, fail
 from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
+from ...functions.shaping import own
 
 __all__ = ["pad"]
 
@@ -42,8 +43,10 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
                 "A width must be less than the axis' size (reflect), at most that size (circular).",
             )
     if mode == "replicate" or (mode == "reflect" and len(pairs) < 3):
-        return _at_the_border(input, widths, mode)
-    return _padded(input, widths, mode, value)
+        out = _at_the_border(input, widths, mode)
+    else:
+        out = _padded(input, widths, mode, value)
+    return own(out, input) if mode != "constant" else out
 
 
 @computed_in("float32", "torch")

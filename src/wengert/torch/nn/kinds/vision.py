@@ -18,6 +18,7 @@ import wengert as wg
 from ....core.errors import DTypeError, GraphError, ShapeError, fail
 from ....core.ops.autocast import computed_in
 from ....core.tensor import asarray
+from ...functions.shaping import own
 from ...namespace import tensor_of
 from ...tensor import Tensor
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -403,7 +404,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     split = x.reshape((*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return tensor_of(moved.reshape((*lead, channels // (r * r), height * r, width * r)))
+    out = tensor_of(moved.reshape((*lead, channels // (r * r), height * r, width * r)))
+    return own(out) if r == 1 else out
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -415,7 +417,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     split = x.reshape((*lead, channels, height // r, r, width // r, r))
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return tensor_of(moved.reshape((*lead, channels * r * r, height // r, width // r)))
+    out = tensor_of(moved.reshape((*lead, channels * r * r, height // r, width // r)))
+    return own(out) if r == 1 else out
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -428,7 +431,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     if g < 1 or channels % g:
         fail(ShapeError, f"channel_shuffle of {channels} channels in {g} groups", "The groups are equal.")
     split = wg.swapaxes(x.reshape((n, g, channels // g, *size)), 1, 2)
-    return tensor_of(split.reshape(tuple(x.shape)))
+    return own(tensor_of(split.reshape(tuple(x.shape))))  # type: ignore[no-any-return]
 
 
 native_channel_shuffle = channel_shuffle

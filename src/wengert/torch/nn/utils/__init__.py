@@ -43,7 +43,7 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Return the module: the layout in memory cannot be seen."""
+    """Return the module as it is: parameters keep their layout in memory."""
     return module
 
 

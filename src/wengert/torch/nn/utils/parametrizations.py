@@ -231,7 +231,7 @@ class _Orthogonal(Module):
             q = q if _is_orthogonal(q) else _orthogonalized(q)
             further = wg.randn((*q.shape[:-2], n, n - k), dtype=q.dtype)
             q = _orthogonalized(wg.concat([q, further], -1))
-        self.base = tensor_of(q)
+        self.base = tensor_of(q).clone()  # the weight itself is written to
         # With -1 on its diagonal every map gives the identity.
         return tensor_of(wg.broadcast_to(-wg.eye(*given.shape[-2:], dtype=given.dtype), tuple(given.shape)))
 
