@@ -356,8 +356,15 @@ def value_of(proto: Any) -> Value:
     dtype = numpy_dtype(inner.elem_type, f"value {shown(proto.name)!r}")
     shape: tuple[int | str | None, ...] | None = None
     if inner.HasField("shape") and name == "tensor":
-        shape = tuple(int(d.dim_value) if d.HasField("dim_value") else (d.dim_param or None) for d in inner.shape.dim)
+        shape = tuple(map(_size, inner.shape.dim))
     return Value(proto.name, dtype, shape, name.removesuffix("_tensor"))
+
+
+def _size(dim: Any) -> int | str | None:
+    """Return a size, its name, or None where it is open; some exporters write open sizes as negative numbers."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
 
 
 def _shape(shape: tuple[Any, ...]) -> str:

@@ -205,6 +205,8 @@ class Program:
     weights: list[tuple[int, str]]
     steps: list[Step]
     demands: Demands
+    # The nodes that a run goes through, those of functions for each call, those of bodies once.
+    nodes: int
     # The weights that have become constants, and a slot of each.
     fixed: dict[str, int] = field(default_factory=dict)
 
