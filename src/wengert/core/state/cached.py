@@ -11,7 +11,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """That of Python 3.12, without a lock: two threads may both compute the value.
+        """A property that is computed once, as Python 3.12 has it: without a lock, so two threads may both compute it.
 
         The one of Python 3.11 has a lock for all objects of a class. A child process that is forked while another
         thread computes any of their values finds it held for ever.
