@@ -257,15 +257,13 @@ class Tensor(Methods):
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
         value = self._value("__dlpack__")
-        # Consumers may write into what they get, so they get a copy. With copy=False they get the memory: as what is
-        # read-only, or, of a DLPack before 1.0, which cannot say so, as what both may write to.
-        if copy is False and (max_version is None or max_version[0] < 1) and not self.is_weak:
+        # Consumers may write into what they get, so they get a copy. With copy=False they get the memory: read-only,
+        # or, where a DLPack before 1.0 cannot say so, as what both may write to.
+        if copy is False and (max_version or (0,))[0] < 1 and not self.is_weak:
             value = lend(self)
-        elif copy is False:
-            value = value.view()
-            value.flags.writeable = False
         else:
-            value = value.copy()
+            value = value.view() if copy is False else value.copy()
+            value.flags.writeable = copy is not False
         return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:

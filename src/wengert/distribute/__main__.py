@@ -20,7 +20,7 @@ from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
 from .carrying import IMPORTED, read, result_of
 from .engines.jax_job import ProcessTransport
-from .engines.job import rank
+from .engines.job import end_with_launcher, rank
 from .engines.mpi import MPITransport
 from .mesh import Mesh, OnMesh
 
@@ -77,6 +77,7 @@ def _from_the_user_on(tb: TracebackType | None) -> TracebackType | None:
 
 def main(arguments: list[str]) -> None:
     """Run this rank's part of a job."""
+    end_with_launcher()
     engine = "mpi"
     if arguments[:1] == ["--engine"]:
         _, engine, *arguments = arguments
