@@ -40,10 +40,13 @@ def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: 
             transport.end()
             return
         status = e.code if isinstance(e.code, int) else 1
-        if not transport.is_first_to_fail():
+        if transport.is_first_to_fail():
+            ended = f"rank {transport.rank} ended by sys.exit({e.code!r})"
+            if told is not None and not told.exists():
+                told.write_text(ended)
+            transport.tell(f"{ended}, of {transport.size} ranks\n" if isinstance(e.code, int) else f"{e.code}\n")
+        else:
             time.sleep(5.0)  # the first one ends the job
-        elif not isinstance(e.code, int):
-            transport.tell(f"{e.code}\n")
     except BaseException as e:
         if transport.is_first_to_fail():
             shown = trimmed(e) if isinstance(e, WengertError) else e.with_traceback(_from_the_user_on(e.__traceback__))
