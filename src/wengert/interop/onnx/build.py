@@ -195,10 +195,10 @@ class _Scope:
         self.release(frozenset(ends))
         called = [s.function for s in self.steps if s.function is not None]
         called += [body.program for s in self.steps for body in s.bodies.values()]
-        nodes = len(self.steps) + sum(program.nodes for program in called)
-        if nodes > _MOST_NODES:
+        total = len(self.steps) + sum(program.nodes for program in called)
+        if total > _MOST_NODES:
             refuse(
-                f"{shown(self.name)} runs {nodes:,} nodes with those of the functions that it calls, more than "
+                f"{shown(self.name)} runs {total:,} nodes with those of the functions that it calls, more than "
                 f"{_MOST_NODES:,}",
                 "A function runs again for each of its calls.",
             )
@@ -214,7 +214,7 @@ class _Scope:
             weights,
             self.steps,
             asked,
-            nodes,
+            total,
         )
 
     def weight(self, name: str, array: Known) -> str:
