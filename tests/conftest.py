@@ -191,6 +191,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_a_case_of_every_family[quantizelinear]",
         "test_cases_of_files[simple]",
     ),
+    "interop/onnx/test_classifiers": ("test_a_regressor_without_vectors_is_linear",),
     "interop/onnx/test_check": ("test_the_first_node_is_named_with_its_line",),
     "interop/onnx/test_export": (
         "test_arguments_that_do_not_fit",

@@ -10,7 +10,6 @@ tensor(0.077)
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
 from importlib.machinery import PathFinder as _PathFinder
 from typing import Any as _Any
 
@@ -56,6 +55,7 @@ from .core.spec import (
     uint32,
     uint64,
 )
+from .core.state import locks as _locks
 from .core.tensor import Tensor, asarray, tensor
 from .execute import composites as _composites  # noqa: F401 (registers what compiles them)
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
@@ -175,7 +175,7 @@ _LAZY_METHODS = {
 
 def _lazy_method(name: str, module: str) -> _Any:
     def method(self: Graph, *args: _Any, **kwargs: _Any) -> _Any:
-        _import_module(module, __name__)
+        _locks.imported(module, __name__)
         return getattr(self, name)(*args, **kwargs)
 
     return method
@@ -194,7 +194,7 @@ def _explore(tensor: Tensor, compiled: _Any = None) -> _Any:
     >>> print((x * x).explore())
     result: 3 nodes, 1 operations, 1 steps back
     """
-    return _import_module(".explorer", __name__).explore(tensor, compiled=compiled)
+    return _locks.imported(".explorer", __name__).explore(tensor, compiled=compiled)
 
 
 Tensor.explore = _explore
@@ -208,9 +208,9 @@ def __getattr__(name: str) -> _Any:
     if name == "bfloat16":
         value: _Any = _spec.bfloat16()
     elif name in _LAZY_MODULES:
-        value = _import_module(f".{name}", __name__)
+        value = _locks.imported(f".{name}", __name__)
     elif name in _LAZY_NAMES:
-        value = getattr(_import_module(_LAZY_NAMES[name], __name__), name)
+        value = getattr(_locks.imported(_LAZY_NAMES[name], __name__), name)
     else:
         # A name that PyTorch or an older text has here may stand in a submodule: the error says which.
         home = _declare.HOMES.get(name)

@@ -227,7 +227,7 @@ def dot(x: TensorLike, y: TensorLike) -> Tensor:
     """Return the sum over the last axis of `x` and the last but one of `y` (NumPy)."""
 def einsum(subscripts: _Str, *operands: TensorLike) -> Tensor:
     """Return a sum of products over index letters, by Einstein's convention (NumPy)."""
-def empty(*sizes: Axes, shape: Axes | None = None, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
+def empty(shape: Axes = ..., *sizes: Axes, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return an uninitialised tensor; parameters as in :func:`wengert.zeros`."""
 def empty_like(x: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return an uninitialised tensor in the shape and, unless `dtype` is given, the dtype of `x`."""
@@ -345,7 +345,7 @@ def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy)."""
 def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x != y, element by element."""
-def ones(*sizes: Axes, shape: Axes | None = None, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
+def ones(shape: Axes = ..., *sizes: Axes, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return a tensor of ones; parameters as in :func:`wengert.zeros`."""
 def ones_like(x: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return ones in the shape and, unless `dtype` is given, the dtype of `x`."""
@@ -481,7 +481,7 @@ def view_as_real(x: TensorLike) -> Tensor:
     """Return complex numbers as pairs of real ones, real and imaginary part along a new last axis. Raises DTypeError."""
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     """Return the elements of `x` where `condition` holds and of `y` elsewhere."""
-def zeros(*sizes: Axes, shape: Axes | None = None, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
+def zeros(shape: Axes = ..., *sizes: Axes, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return a tensor of zeros."""
 def zeros_like(x: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return zeros in the shape and, unless `dtype` is given, the dtype of `x`."""

@@ -74,7 +74,7 @@ def test_equal_values_that_are_news_to_one_rank_alone() -> None:
         for _ in range(4):
             found.append(float(compiled(wg.ones(8, 8))))
             if dist.rank():
-                model.weight._array = model.weight._array.copy()
+                model.weight._data = model.weight._array.copy()
         return found
 
     first, second = dist.run(train, 2, engine="simulate")

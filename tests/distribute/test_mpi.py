@@ -104,7 +104,7 @@ if kind == "says why":
         ("raises", ["rank 1 of 2:", "ZeroDivisionError: on one"]),
         slow("program", ["rank 0 has a: f32[2] = sin[] x", "rank 1 has a: f32[2] = cos[] x", "script.py:"]),
         slow("stops", ["rank 0 has waited 2 s in all_reduce((4,) float32"]),
-        slow("exits", []),
+        ("exits", ["rank 1 ended by sys.exit(7), of 2 ranks"]),
         ("says why", ["there is no data"]),
         slow("well", []),
     ],
@@ -125,8 +125,8 @@ def test_ranks_that_do_not_meet_end_the_job(kind: str, words: list[str], tmp_pat
     for word in words:
         assert done.stderr.count(word) >= 1, done.stderr
     # The first error alone, once.
-    assert done.stderr.count("Traceback") == (bool(words) and kind != "says why")
-    assert kind != "says why" or done.stderr.count(words[0]) == 1
+    assert done.stderr.count("Traceback") == (bool(words) and kind not in ("says why", "exits"))
+    assert kind not in ("says why", "exits") or done.stderr.count(words[0]) == 1
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert str(script) not in left
 

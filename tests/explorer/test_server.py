@@ -231,6 +231,8 @@ def test_a_conversation_needs_the_cookie_and_its_own_name() -> None:
         (b"GET /\r\n\r\n", 400),
         (b"nonsense\r\n\r\n", 400),
         (b"GET / SPDY/1\r\n\r\n", 400),
+        (b"GET [ HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://[/ HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", 400),
         (b"POST /messages HTTP/1.1\r\nContent-Length: x\r\n\r\n", 411),
@@ -239,7 +241,20 @@ def test_a_conversation_needs_the_cookie_and_its_own_name() -> None:
         (b"POST /messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
         (b"POST /messages HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413),
     ],
-    ids=["two words", "nonsense", "protocol", "long", "many", "length", "negative", "lengths", "chunked", "too long"],
+    ids=[
+        "two words",
+        "nonsense",
+        "protocol",
+        "no path",
+        "an address",
+        "long",
+        "many",
+        "length",
+        "negative",
+        "lengths",
+        "chunked",
+        "too long",
+    ],
 )
 def test_what_is_no_request(head: bytes, status: int) -> None:
     async def test(server: Server) -> None:
@@ -251,6 +266,34 @@ def test_what_is_no_request(head: bytes, status: int) -> None:
         await admitted(server)
 
     serving(test)
+
+
+@pytest.mark.parametrize("target", ["//[", "//[::1]/", "/%", "/?%=[", "///", "/\0", "/\xff", "/?token=\xe9"])
+def test_odd_targets_are_answered(target: str) -> None:
+    async def test(server: Server) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        host = f"Host: 127.0.0.1:{server.port}\r\nConnection: close"
+        writer.write(f"GET {target} HTTP/1.1\r\n{host}\r\n\r\n".encode("latin-1"))
+        answered = await reader.read()
+        writer.close()
+        assert answered.startswith(b"HTTP/1.1 403 ")
+        await admitted(server)
+
+    serving(test)
+
+
+def test_an_error_of_the_program_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(server: Server) -> None:
+        server._page = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        target = server.url.partition(str(server.port))[2]
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+        answered = await reader.read()
+        writer.close()
+        assert answered.startswith(b"HTTP/1.1 500 ")
+
+    serving(test)
+    assert [r.getMessage() for r in caplog.records] == ["GET '/': ZeroDivisionError: division by zero"]
 
 
 def test_a_connection_that_ends_early_harms_nobody() -> None:

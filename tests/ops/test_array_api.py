@@ -265,12 +265,13 @@ def test_the_standards_calls_are_accepted(text: str) -> None:
     ours.bind(*positional)
     ours.bind(*required, **keywords)
     by_name = {p.name: None for p in positional if p.kind is p.POSITIONAL_OR_KEYWORD}
-    # `zeros(2, 3)` is PyTorch's way, and `zeros(shape=...)` the standard's.
     ours.bind(*(p for p in positional if p.kind is p.POSITIONAL_ONLY), **by_name, **keywords)
     for p in wanted.parameters.values():
         found = ours.parameters.get(p.name)
         if p.kind is p.KEYWORD_ONLY and found is not None and p.default is not None:
             assert found.default == p.default, p.name
+    for p, o in zip(positional, ours.parameters.values()):  # the names and kinds that its own tests ask for
+        assert p.kind is p.POSITIONAL_ONLY or (o.name, o.kind) == (p.name, p.kind), o
 
 
 # -- dtypes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import math
 import operator
@@ -111,10 +112,50 @@ def test_dlpack_copies_unless_told_not_to() -> None:
     shared = np.from_dlpack(x, copy=False)
     assert np.shares_memory(shared, np.asarray(x))
     assert not shared.flags.writeable
-    with pytest.raises(BufferError):
-        x.__dlpack__(copy=False)  # a consumer of the first version, which cannot be told that it is read-only
     with pytest.raises((BufferError, ValueError)):
         x.__dlpack__(dl_device=(2, 0))
+
+
+class Old:
+    """An array that its consumer asks for by a DLPack before 1.0, which cannot say that memory is read-only."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.x.__dlpack__(copy=False)
+
+    def __dlpack_device__(self) -> Any:
+        return self.x.__dlpack_device__()
+
+
+def write(there: Any, number: float) -> None:
+    """Write to memory as a consumer that is not NumPy does; NumPy takes what it is not told of for read-only."""
+    for i in range(there.size):
+        ctypes.c_float.from_address(there.ctypes.data + 4 * i).value = number
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+def test_old_dlpack_shares_what_both_may_write_to(shape: Any) -> None:
+    x = wg.ones(shape)
+    recorded = wg.tensor(2.0, requires_grad=True) * x.sum()
+    there = np.from_dlpack(Old(x))
+    write(there, 5.0)
+    assert (x.numpy() == 5).all()
+    x += 1
+    assert (x.numpy() == 6).all()
+    recorded.backward()
+    for version in ((0, 8), (1, 0), (2024, 12), None):
+        for copy in (True, False, None):
+            x.__dlpack__(copy=copy, max_version=version)
+
+
+def test_old_dlpack_of_a_recorded_value_leaves_its_gradients() -> None:
+    x, w = wg.ones(3), wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = (x * w).sum()
+    write(np.from_dlpack(Old(x)), 100.0)
+    y.backward()
+    assert w.grad.tolist() == [1.0, 1.0, 1.0]
 
 
 INPLACE = {

@@ -25,7 +25,7 @@ from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float,
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
 from .state.refusals import is_for_looking, refuse
-from .storage import Storage, is_shared, join, laid, laid_in, place, read, storage_of, viewed, window_of
+from .storage import Storage, is_shared, join, laid, laid_in, lend, place, read, storage_of, viewed, window_of
 
 Scalar = bool | int | float | complex
 
@@ -263,13 +263,13 @@ class Tensor(Methods):
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
         value = self._value("__dlpack__")
-        # Consumers may write into what they get, and not every DLPack can say read-only: they get a copy,
-        # or with copy=False what says so (a BufferError where it cannot).
-        if copy is False:
-            value = value.view()
-            value.flags.writeable = False
+        # Consumers may write into what they get, so they get a copy. With copy=False they get the memory: read-only,
+        # or, where a DLPack before 1.0 cannot say so, as what both may write to.
+        if copy is False and (max_version or (0,))[0] < 1 and not self.is_weak:
+            value = lend(self)
         else:
-            value = value.copy()
+            value = value.view() if copy is False else value.copy()
+            value.flags.writeable = copy is not False
         return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:

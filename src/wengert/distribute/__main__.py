@@ -20,7 +20,7 @@ from ..execute.engines import engine as default_engine
 from ..ops.collective.group import entered
 from .carrying import IMPORTED, read, result_of
 from .engines.jax_job import ProcessTransport
-from .engines.job import rank
+from .engines.job import end_with_launcher, rank
 from .engines.mpi import MPITransport
 from .mesh import Mesh, OnMesh
 
@@ -40,10 +40,13 @@ def on_this_rank(engine: str, work: Callable[[], Any], mesh: Mesh | None, told: 
             transport.end()
             return
         status = e.code if isinstance(e.code, int) else 1
-        if not transport.is_first_to_fail():
+        if transport.is_first_to_fail():
+            ended = f"rank {transport.rank} ended by sys.exit({e.code!r})"
+            if told is not None and not told.exists():
+                told.write_text(ended)
+            transport.tell(f"{ended}, of {transport.size} ranks\n" if isinstance(e.code, int) else f"{e.code}\n")
+        else:
             time.sleep(5.0)  # the first one ends the job
-        elif not isinstance(e.code, int):
-            transport.tell(f"{e.code}\n")
     except BaseException as e:
         if transport.is_first_to_fail():
             shown = trimmed(e) if isinstance(e, WengertError) else e.with_traceback(_from_the_user_on(e.__traceback__))
@@ -77,6 +80,7 @@ def _from_the_user_on(tb: TracebackType | None) -> TracebackType | None:
 
 def main(arguments: list[str]) -> None:
     """Run this rank's part of a job."""
+    end_with_launcher()
     engine = "mpi"
     if arguments[:1] == ["--engine"]:
         _, engine, *arguments = arguments

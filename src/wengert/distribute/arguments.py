@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..core.errors import DTypeError, GraphError, fail
+from ..core.state.cached import cached_property
 
 
 def is_whole_number(given: Any) -> bool:

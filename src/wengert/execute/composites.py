@@ -5,14 +5,13 @@ Importing this module tells `core` so, and loads nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ..core.ops.kernels import Kernels, register
+from ..core.state.locks import imported
 
 
 def _native(at_once: bool) -> Kernels:
     """Load native code and return what computes composites by it."""
-    made: Kernels = import_module(".native.eager", __package__).provider(at_once)
+    made: Kernels = imported(".native.eager", __package__).provider(at_once)
     return made
 
 

@@ -5,14 +5,13 @@ Importing this module tells `core` so, and loads nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ..core.elsewhere import Placing, register
+from ..core.state.locks import imported
 
 
 def _jax() -> Placing:
     """Load what puts arrays on JAX's devices."""
-    made: Placing = import_module(".xla.placed", __package__).PLACING
+    made: Placing = imported(".xla.placed", __package__).PLACING
     return made
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import io
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,13 +22,16 @@ from http import HTTPStatus
 LARGEST_HEAD = 1 << 16
 IDLE = 60.0
 
+_log = logging.getLogger("wengert.explorer")
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request whose body has arrived."""
+    """A request whose body has arrived. Its path begins with a slash; the query is what follows a question mark."""
 
     method: str
-    target: str
+    path: str
+    query: str
     headers: Headers
     body: bytes = b""
 
@@ -100,7 +104,7 @@ class Listener:
             return False
         except (asyncio.LimitOverrunError, ValueError, http.client.HTTPException):
             found = Response(HTTPStatus.BAD_REQUEST)
-        response = self._answer(found) if isinstance(found, Request) else found
+        response = self._answered(found) if isinstance(found, Request) else found
         keeps = response.keeps and isinstance(found, Request) and not _closes(found)
         try:
             await _send(response, keeps, reader, writer)
@@ -109,11 +113,19 @@ class Listener:
                 response.ended()
         return keeps
 
+    def _answered(self, request: Request) -> Response:
+        """Return the answer. An error of the program's is a line of the log, and the connection ends."""
+        try:
+            return self._answer(request)
+        except Exception as e:
+            _log.error("%s %r: %s: %s", request.method, request.path, type(e).__name__, e)
+            return Response(HTTPStatus.INTERNAL_SERVER_ERROR)
+
     async def _read(self, reader: asyncio.StreamReader) -> Request | Response:
         head = await reader.readuntil(b"\r\n\r\n")
         first, _, rest = head.partition(b"\r\n")
         parts = first.decode("latin-1").split(" ")
-        if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        if len(parts) != 3 or not parts[1].startswith("/") or not parts[2].startswith("HTTP/1."):
             return Response(HTTPStatus.BAD_REQUEST)
         headers = http.client.parse_headers(io.BytesIO(rest))
         lengths = headers.get_all("Content-Length", ["0"])
@@ -121,7 +133,8 @@ class Listener:
             return Response(HTTPStatus.LENGTH_REQUIRED)
         if int(lengths[0]) > self._largest:
             return Response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return Request(parts[0], parts[1], headers, await reader.readexactly(int(lengths[0])))
+        path, _, query = parts[1].partition("?")
+        return Request(parts[0], path, query, headers, await reader.readexactly(int(lengths[0])))
 
 
 def _closes(request: Request) -> bool:

@@ -32,7 +32,7 @@ from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from types import FrameType
 from typing import Any, Literal, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from ..core.state import locks
 from . import page, questions
@@ -245,23 +245,22 @@ class Server:
         origins = request.all("Origin")
         if any(given != f"http://{names[0]}" for given in origins):
             return _refused("This server answers to its own page only.")
-        parts = urlsplit(request.target)
-        if request.method == "GET" and parts.path == "/":
-            if not self._may_open(request, parts.query):
+        if request.method == "GET" and request.path == "/":
+            if not self._may_open(request, request.query):
                 return _refused("This address worked once. Start the server again for a new one.")
             cookie = f"{self._cookie}={self._session}; Path=/; HttpOnly; SameSite=Strict"
             policy = {"Content-Security-Policy": _PAGE_POLICY, "Set-Cookie": cookie}
             return _response(HTTPStatus.OK, "text/html; charset=utf-8", self._page(), policy)
         if not self._is_known(request):
             return _refused("Open the page with the address that the server has printed.")
-        if request.method == "POST" and parts.path in ("/stream", "/messages"):
+        if request.method == "POST" and request.path in ("/stream", "/messages"):
             # Browsers say with every POST where it comes from.
             if not origins:
                 return _refused("A conversation is for the server's own page.")
-            return self._stream() if parts.path == "/stream" else self._receive(request, parts.query)
+            return self._stream() if request.path == "/stream" else self._receive(request, request.query)
         if request.method != "GET":
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", "There is nothing to send here.")
-        name = parts.path.removeprefix("/")
+        name = request.path.removeprefix("/")
         if name in ("explorer.js", "explorer.css", *page.parts()):
             return _response(HTTPStatus.OK, _STYLE if name.endswith(".css") else _SCRIPT, page.asset(name))
         return _response(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")

@@ -22,12 +22,12 @@ tensor([ 2., -3.,  4.], dtype=float64)
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
 from types import ModuleType as _Module
 from typing import Any as _Any
 
 import numpy as _numpy
 
+from ..core.state.locks import imported as _imported
 from . import namespace as _namespace
 from .creation import JOINED as _JOINED
 from .creation import MADE as _MADE
@@ -49,7 +49,7 @@ __array_namespace_info__ = _numpy.__array_namespace_info__
 def __getattr__(name: str) -> _Any:
     """Submodules, and what Wengert has no function for: NumPy's own dtypes, constants and functions."""
     if name in _MODULES:
-        return _import_module(f".{name}", __name__)
+        return _imported(f".{name}", __name__)
     return _namespace.numpys_own(_numpy, name)
 
 

@@ -89,6 +89,14 @@ class ndarray(Tensor, metaclass=_Arrays):
         super().__array_namespace__(api_version=api_version)  # which refuses an unknown version
         return sys.modules["wengert.numpy"]
 
+    def __hash__(self) -> int:
+        if self.requires_grad and self.is_leaf:
+            return object.__hash__(self)  # an optimiser keeps its state by it
+        if self.ndim:
+            raise TypeError(f"unhashable type: 'ndarray', of the shape {self.shape}")
+        number = (bool, int, float, complex)[category_of(self.dtype)]  # by these compiled code may decide
+        return hash(number(self))
+
     @property
     def flat(self) -> Any:
         """All elements in C order, a view of one axis."""

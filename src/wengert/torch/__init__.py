@@ -23,6 +23,7 @@ import wengert as _wengert
 
 from ..core.ops.declare import HOMES as _HOMES
 from ..core.ops.declare import PUBLIC as _PUBLIC
+from ..core.state.locks import imported as _imported
 from . import functions as _functions
 from . import indices as _indices
 from . import serialization as _serialization
@@ -77,10 +78,8 @@ _MODULES = frozenset(
 def __getattr__(name: str) -> _Any:
     """Return a submodule, or a name that `wengert` has and this module does not define."""
     if name in _MODULES:
-        from importlib import import_module
-
         try:
-            return import_module(f".{name}", __name__)
+            return _imported(f".{name}", __name__)
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise

@@ -118,7 +118,7 @@ def test_two_places_that_hold_one_array() -> None:
 
     for i in range(8):
         if i % 3 == 0:
-            b._array = a._array
+            b._data = a._array
         want = a.numpy() + 1, b.numpy() + 10
         step()
         np.testing.assert_array_equal(a.numpy(), want[0])
@@ -761,5 +761,5 @@ def test_a_result_in_another_order_of_axes_is_not_written_into_one_that_was_chan
         x = np.arange(60.0).reshape(6, 10) + i
         y = f(wg.tensor(x))
         assert y.tolist() == x.T.tolist(), i
-        y._array = np.ascontiguousarray(y._array)
+        y._data = np.ascontiguousarray(y._array)
         del y

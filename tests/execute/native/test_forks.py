@@ -162,6 +162,100 @@ def test_a_fork_while_another_thread_holds_any_lock() -> None:
     )
 
 
+def test_no_property_has_a_lock_of_pythons() -> None:
+    """`functools.cached_property` of Python 3.11 has one for all objects of a class."""
+    package = Path(wengert.__file__).parent
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package) == Path("core/state/cached.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "functools":
+                found += [(path, node.lineno) for a in node.names if a.name == "cached_property"]
+            found += [
+                (path, d.lineno) for d in getattr(node, "decorator_list", ()) if "functools.cached" in ast.unparse(d)
+            ]
+    assert not found
+
+
+@posix
+def test_a_fork_while_another_thread_computes_a_property() -> None:
+    apart(
+        """
+        from wengert.core.state.cached import cached_property
+
+        inside, go_on = threading.Event(), threading.Event()
+
+        class Thing:
+            def __init__(self, slow):
+                self.slow = slow
+
+            @cached_property
+            def value(self):
+                if self.slow:
+                    inside.set()
+                    go_on.wait(60)
+                return 3
+
+        thread = threading.Thread(target=lambda: Thing(True).value)
+        thread.start()
+        assert inside.wait(60)
+        status = in_child(lambda: Thing(False).value == 3, 10)
+        go_on.set()
+        thread.join()
+        assert status == 0, status
+        other = Thing(False)
+        assert other.value == 3 and vars(other)["value"] == 3 and Thing.value.attrname == "value"
+        """
+    )
+
+
+@posix
+def test_a_fork_while_another_thread_imports() -> None:
+    """Python's lock of a module that is loaded when it is first used would be held in the child for ever."""
+    apart(
+        """
+        from wengert.core.state import locks
+
+        name, module = next((n, m) for n, m in wg._LAZY_NAMES.items() if f"wengert{m}" not in sys.modules)
+        module = f"wengert{module}"
+        inside = threading.Event()
+
+        class Slow:
+            @staticmethod
+            def find_spec(wanted, path=None, target=None):
+                if wanted == module and not inside.is_set():
+                    inside.set()
+                    time.sleep(0.5)
+
+        sys.meta_path.insert(0, Slow)
+        thread = threading.Thread(target=lambda: getattr(wg, name))
+        thread.start()
+        assert inside.wait(60)
+        status = in_child(lambda: getattr(wg, name) is not None)
+        thread.join()
+        assert status == 0, status
+
+        # An import that waits for what the forking thread holds does not stop it for ever.
+        locks._IMPORT_WAIT, go_on, inside = 0.1, threading.Event(), threading.Event()
+
+        def hold():
+            with locks.importing():
+                inside.set()
+                go_on.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert inside.wait(60)
+        status = in_child(child_is_right)
+        go_on.set()
+        thread.join()
+        assert status == 0, status
+        assert not locks._imports
+        """
+    )
+
+
 @posix
 def test_a_fork_while_another_thread_traces() -> None:
     apart(

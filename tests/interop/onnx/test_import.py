@@ -40,6 +40,16 @@ def line(w: Any = ((1.0, 2.0), (3.0, 4.0))) -> Any:
 X = np.array([[1.0, -1.0]], np.float32)
 
 
+def test_a_negative_size_is_an_open_one() -> None:
+    """Paddle's exporter writes -1 for a size that it does not know."""
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    m = load(model([node], [value("x", [-1, 2])], [value("y", [-1, 2])], {"w": np.eye(2, dtype=np.float32)}))
+    assert (m.inputs[0].shape, m.outputs[0].shape) == ((None, 2), (None, 2))
+    for n in (1, 3):
+        assert m(np.ones((n, 2), np.float32)).shape == (n, 2)
+    assert wg.graph(m)(m.inputs[0].spec).outputs[0].spec.shape[1] == 2
+
+
 def test_weights_are_parameters_under_their_names() -> None:
     m = load(line())
     assert [n for n, _ in m.named_parameters()] == ["layer.w"]

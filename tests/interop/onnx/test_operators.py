@@ -258,3 +258,27 @@ def test_aligned_corners_by_scales_that_give_no_whole_size(scale: float) -> None
     want = np.interp(np.linspace(0, 3, size), np.arange(4), x[0, 0])
     for (found,) in both(document, x):
         np.testing.assert_allclose(found[0, 0], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+def test_empty_regions_are_zeros(mode: str, coordinates: str) -> None:
+    """Padded boxes have no samples: no height, no width, neither, or less than none."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 6, 7)).astype(np.float32) + 5
+    boxes = np.array([[0, 0, 0, 0], [2, 1, 2, 4], [1, 3, 4, 3], [4, 4, 1, 2], [0, 0, 3, 3]], np.float32)
+    of = np.array([0, 1, 0, 1, 1])
+    document = written(
+        "g (float[2,3,6,7] x, float[k,4] boxes, int64[k] of) => (float[k,3,2,3] y) { y = RoiAlign <output_height = 2, "
+        f'output_width = 3, sampling_ratio = 0, mode = "{mode}", coordinate_transformation_mode = "{coordinates}"> '
+        "(x, boxes, of) }"
+    )
+    model = load(document)
+    found = model(*map(wg.tensor, (x, boxes, of))).numpy()
+    is_empty = (boxes[:, 2:] <= boxes[:, :2]).any(1) & (coordinates == "half_pixel")
+    assert not found[is_empty].any()
+    assert found[~is_empty].all()
+    want = ReferenceEvaluator(document).run(None, {"x": x, "boxes": boxes, "of": of})[0]
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-5)
+    if mode == "avg":  # how many samples a maximum is of is no value
+        (compiled,) = both(document, x, boxes, of)[1]
+        np.testing.assert_allclose(compiled, found, rtol=0, atol=1e-5)

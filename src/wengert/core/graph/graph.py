@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import tree
@@ -11,6 +10,7 @@ from ..errors import GraphError, fail
 from ..node import Node
 from ..ops.op import INPUT, Op
 from ..ops.record import OUTPUT
+from ..state.cached import cached_property
 from ..tensor import Tensor, asarray
 from .closed import NodeKind
 from .compare import Signature, same_values, signature, structural_hash

@@ -11,7 +11,6 @@ backward pass and on tensors where the derivative is itself differentiated or tr
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ import numpy as np
 from ..errors import GENERATED, GraphError, fail
 from ..mode import get_mode
 from ..spec import Spec, as_dtype, spec_of
+from ..state.locks import imported
 from ..state.observer import blame_observer, observer, observers
 from .attributes import KIND_OF_NAME, ROLE_OF_NAME, is_kind, is_role, without_kinds
 from .facets import Facets, Role
@@ -448,7 +448,7 @@ DEFERRED: dict[str, str] = {}
 def find_op(name: str) -> Op | None:
     """Return the op table's entry of this name, or None."""
     if name not in TABLE and name in DEFERRED:
-        importlib.import_module(DEFERRED[name])
+        imported(DEFERRED[name])
     return TABLE.get(name)
 
 

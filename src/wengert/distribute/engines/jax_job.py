@@ -33,7 +33,7 @@ from .mpi import watchdog_seconds
 from .xla import JaxTransport
 
 # The variables by which a rank that `launch` starts knows its job: where the first one listens, how many there are,
-# which one it is, a folder for what it has to tell, and the process that has started it.
+# which one it is, a folder for what it has to tell and for `job.LIFELINE`, and the process that has started it.
 ADDRESS, RANKS, RANK, FOLDER = "WENGERT_JOB_ADDRESS", "WENGERT_JOB_RANKS", "WENGERT_JOB_RANK", "WENGERT_JOB_FOLDER"
 PARENT = "WENGERT_JOB_PARENT"
 # In these seconds a rank that has lost another one leaves it to that one to tell its error.

@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +151,11 @@ def _ended(ranks: int, arguments: Sequence[str], engine: str) -> int:
     Where all ranks have come to their end and one does not go (it is frozen), nobody of the job is there to tell: it is
     ended here.
     """
-    with tempfile.TemporaryDirectory(prefix="wengert-ending-") as folder:
+    with (
+        _stopped_by_signals(),
+        tempfile.TemporaryDirectory(prefix="wengert-ending-") as folder,
+        _lifeline(Path(folder)),
+    ):
         ending = Path(folder) / "ending"
         job = start(ranks, arguments, {ENDING: str(ending), FOLDER: folder}, engine)
         try:
@@ -164,6 +172,78 @@ def _ended(ranks: int, arguments: Sequence[str], engine: str) -> int:
         _stop(job)
         print(not_ended(limit), file=sys.stderr)
         return STOPPED
+
+
+# A pipe in a job's folder, which what has started the job holds open: its ranks end when it is closed.
+LIFELINE = "lifeline"
+# The exit status of a rank whose job has lost what has started it.
+_LOST = 128 + signal.SIGTERM
+
+
+@contextmanager
+def _lifeline(folder: Path) -> Iterator[None]:
+    """Hold a pipe open, which the system closes whatever ends this process."""
+    if not hasattr(os, "mkfifo"):
+        yield
+        return
+    os.mkfifo(folder / LIFELINE, 0o600)
+    held = os.open(folder / LIFELINE, os.O_RDWR)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+def end_with_launcher() -> None:
+    """End this rank when what has started its job has ended, by a signal that it cannot handle, say."""
+    folder = os.environ.get(FOLDER)
+    try:
+        if folder is None or not hasattr(select, "poll"):
+            return
+        pipe = os.open(Path(folder) / LIFELINE, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # the job has begun on another machine
+        return
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(pipe, 0)  # the end of a pipe is told in any case
+        poll.poll()
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(_LOST)
+
+    threading.Thread(target=wait, name="wengert lifeline", daemon=True).start()
+
+
+class _Stopped(BaseException):
+    """A signal that ends this process, while it has a job."""
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Let signals that would end this process at once end its job first."""
+    found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    is_main = threading.current_thread() is threading.main_thread()
+    ours = [s for s in found if s is not None and is_main and signal.getsignal(s) is signal.SIG_DFL]
+    caught: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        for s in ours:
+            signal.signal(s, signal.SIG_IGN)  # the job is being ended
+        caught.append(number)
+        raise _Stopped
+
+    for s in ours:
+        signal.signal(s, stop)
+    try:
+        yield
+    except _Stopped:
+        pass
+    finally:
+        for s in ours:
+            signal.signal(s, signal.SIG_DFL)
+    if caught:
+        os.kill(os.getpid(), caught[0])
+        raise SystemExit(128 + caught[0])  # the first process of a container is not ended by it
 
 
 def _stop(job: subprocess.Popen[bytes] | Processes) -> None:

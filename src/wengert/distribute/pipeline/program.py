@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...core import tree
 from ...core.errors import GraphError, fail
 from ...core.graph.graph import Graph
 from ...core.node import Node
+from ...core.state.cached import cached_property
 from ...explain.report import columns, html_table
 from ..arguments import whole_number
 from ..mesh import Mesh

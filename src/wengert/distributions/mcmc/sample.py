@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import wengert as wg
 
 from ...core import tree
 from ...core.errors import DTypeError, ShapeError, WengertError, fail, warn
+from ...core.state.cached import cached_property
 from . import diagnostics
 from .adaptation import Warm, collecting, first_step, metric_of, no_moments, started, warming, windows
 from .layout import Layout, leaf_names

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from ...core.graph.evaluate import apply, run
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import LEAVES
 from ...core.node import Node
+from ...core.state.locks import imported
 from ...core.state.observer import observer
 from ..native.budget.within import Limit
 from ..native.codegen import machine
@@ -55,7 +55,7 @@ def on_xla(
     graph: Graph, donated: Sequence[bool] | None = None, *, replaced: Mapping[int, int] | None = None
 ) -> Executor:
     """Return the graph as a program of XLA's. Raises GraphError where there is no jax."""
-    made: Executor = import_module("..xla.program", __package__).compile_graph(graph, donated, replaced)
+    made: Executor = imported("..xla.program", __package__).compile_graph(graph, donated, replaced)
     return made
 
 
@@ -65,7 +65,7 @@ def at_device(place: str, program: Graph, here: Collection[int]) -> CompileGraph
     def compile(
         graph: Graph, donated: Sequence[bool] | None = None, *, replaced: Mapping[int, int] | None = None
     ) -> Executor:
-        placed = import_module("..xla.placed", __package__)
+        placed = imported("..xla.placed", __package__)
         made: Executor = placed.OnDevice(graph, place, donated, replaced, here if graph is program else ())
         return made
 

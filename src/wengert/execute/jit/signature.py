@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
 from ...core.ops.op import LEAF
 from ...core.spec import Spec, as_dtype
+from ...core.state.cached import cached_property
 from ...core.state.capture import open_variables
 from ...core.storage import strides_of, window_of
 from ...core.tensor import Tensor, depends_on_open, wrap

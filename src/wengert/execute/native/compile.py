@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...core.graph.graph import Graph
 from ...core.node import Node
+from ...core.state.cached import cached_property
 from ...passes.origins import Origins, recording
 from . import rules as _rules  # noqa: F401 (declares the lowerings that plans are made with)
 from .budget.within import Budget, Limit, fit

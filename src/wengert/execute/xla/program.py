@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import c_bool
-from functools import cached_property
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from ...core.graph.evaluate import run as interpret
 from ...core.graph.graph import Graph
+from ...core.state.cached import cached_property
 from .api import jax, jnp, lax
 from .layout import channels_last
 from .lower import lower

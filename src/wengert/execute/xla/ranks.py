@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
@@ -15,6 +15,7 @@ import numpy as np
 from ...core.graph.graph import Graph
 from ...core.spec import Spec
 from ...core.state import locks
+from ...core.state.cached import cached_property
 from .api import jax, jnp, lax
 from .lower import lower
 from .lowerings.collectives import part_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ...core.ops.facets import VIEWS
 from ...core.ops.op import Op
 from ...core.source import Source, resolve
+from ...core.state.cached import cached_property
 from ...explain.finite import all_finite
 from ..recording.recorder import Leaked
 from ..recording.recording import Event, Recording, Row

@@ -19,6 +19,8 @@ from .values import Known, array_of, element_type, holds, is_floating, numpy_dty
 
 _AI = ("", "ai.onnx")
 _MOST_EXPANSIONS = 200
+# Functions that call each other several times are short documents and long runs.
+_MOST_NODES = 1 << 20
 
 
 class Builder:
@@ -191,6 +193,15 @@ class _Scope:
             else:
                 weights.append((slot, self.weight(name, array)))
         self.release(frozenset(ends))
+        called = [s.function for s in self.steps if s.function is not None]
+        called += [body.program for s in self.steps for body in s.bodies.values()]
+        total = len(self.steps) + sum(program.nodes for program in called)
+        if total > _MOST_NODES:
+            refuse(
+                f"{shown(self.name)} runs {total:,} nodes with those of the functions that it calls, more than "
+                f"{_MOST_NODES:,}",
+                "A function runs again for each of its calls.",
+            )
         return Program(
             shown(self.name),
             self.count,
@@ -203,6 +214,7 @@ class _Scope:
             weights,
             self.steps,
             asked,
+            total,
         )
 
     def weight(self, name: str, array: Known) -> str:

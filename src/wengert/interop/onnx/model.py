@@ -65,7 +65,7 @@ class Model(Module):
     fingerprint: the SHA-256 of the document.
     """
 
-    def __init__(self, proto: Any, folder: str | None, memory: int | None, size: int) -> None:
+    def __init__(self, proto: Any, folder: str | None, memory: int | None, size: int, zipmap: bool = True) -> None:
         super().__init__()
         self.inputs: tuple[Value, ...] = ()
         self.defaults: tuple[Value, ...] = ()
@@ -85,6 +85,7 @@ class Model(Module):
         self._program: Program = builder.graph(proto.graph, None, builder.opsets, {})
         self._document = _without_weights(proto, builder.weights)
         self._memory = memory
+        self._zipmap = zipmap
         self._size = size + sum(a.nbytes for a in builder.weights.values())
         self.opsets = dict(builder.opsets)
         self._places: dict[str, tuple[str, ...]] = {}
@@ -179,6 +180,12 @@ class Model(Module):
         """The nodes of the document's graph, but for those that are constants."""
         return self._program.steps
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The texts that stand for the classes of the document's last classifier; none where these are numbers."""
+        found = (step.attributes.get("classlabels_strings") for step in reversed(self._program.steps))
+        return next((tuple(texts) for texts in found if texts), ())
+
     def operators(self) -> list[str]:
         """Return the names of the operators of all nodes, those of graphs and functions inside too."""
         return [step.operator for program in walk(self._program) for step in program.steps]
@@ -227,7 +234,7 @@ class Model(Module):
             weights[name] = tensor(_converted(kwargs[name], others[name], named))
         size = self._size + sum(nbytes(v) for v in values)
         limit = _LEAST_MEMORY + _MEMORY_FACTOR * size if self._memory is None else self._memory
-        outputs = self._program.run(values, (), Run(weights, limit, tell))
+        outputs = self._program.run(values, (), Run(weights, limit, tell, self._zipmap))
         return [_output(v) for v in outputs]
 
     def _at(self, path: tuple[str, ...]) -> Any:
@@ -242,7 +249,7 @@ class Model(Module):
         return f"Model({self.metadata.get('graph', '')!r}: {takes} -> {gives})"
 
 
-def load(source: Any, *, memory: int | None = None) -> Model:
+def load(source: Any, *, memory: int | None = None, zipmap: bool = True) -> Model:
     """Return an ONNX model as a module that runs, differentiates, compiles and trains.
 
     Parameters
@@ -251,6 +258,9 @@ def load(source: Any, *, memory: int | None = None) -> Model:
         and from nowhere else.
     memory: the bytes that the values of a run may take together; by default 1 GiB and 64 times the bytes of the
         weights and inputs.
+    zipmap: whether classifiers give dictionaries of scores (`ZipMap`) and texts as labels, as the document says.
+        Otherwise they give the scores as a tensor, and for texts their places in `model.labels`, as compiled
+        functions need.
 
     Raises OnnxError for what is no model, or has an operator that is not supported; its first line names the node.
     Needs the package onnx: `pip install 'wengert[onnx]'`. The format is that of https://onnx.ai, operators of
@@ -261,13 +271,13 @@ def load(source: Any, *, memory: int | None = None) -> Model:
     >>> model(wg.ones((1, 3, 224, 224))).shape  # doctest: +SKIP
     (1, 1000)
     """
-    return made_of(*read(source), memory)
+    return made_of(*read(source), memory, zipmap)
 
 
-def made_of(proto: Any, folder: str | None, size: int, memory: int | None) -> Model:
+def made_of(proto: Any, folder: str | None, size: int, memory: int | None, zipmap: bool = True) -> Model:
     """Return the model of a document that was read: see :func:`load`."""
     try:
-        return Model(proto, folder, memory, size)
+        return Model(proto, folder, memory, size, zipmap)
     except OnnxError:
         raise
     except FAULTS as e:
@@ -356,8 +366,15 @@ def value_of(proto: Any) -> Value:
     dtype = numpy_dtype(inner.elem_type, f"value {shown(proto.name)!r}")
     shape: tuple[int | str | None, ...] | None = None
     if inner.HasField("shape") and name == "tensor":
-        shape = tuple(int(d.dim_value) if d.HasField("dim_value") else (d.dim_param or None) for d in inner.shape.dim)
+        shape = tuple(map(_size, inner.shape.dim))
     return Value(proto.name, dtype, shape, name.removesuffix("_tensor"))
+
+
+def _size(dim: Any) -> int | str | None:
+    """Return a size, its name, or None where it is open; some exporters write open sizes as negative numbers."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
 
 
 def _shape(shape: tuple[Any, ...]) -> str:

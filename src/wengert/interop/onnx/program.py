@@ -80,22 +80,25 @@ class Step:
 class Run:
     """One run of a model: its weights, the bytes that it may use, and how deep calls of functions are nested.
 
-    `tell` is given each node of the document's graph with its operands and results.
+    `tell` is given each node of the document's graph with its operands and results. Without `zipmap` classifiers give
+    tensors alone, no dictionaries and texts.
     """
 
-    __slots__ = ("weights", "limit", "live", "depth", "tell", "_scopes")
+    __slots__ = ("weights", "limit", "live", "depth", "tell", "zipmap", "_scopes")
 
     def __init__(
         self,
         weights: Mapping[str, Any],
         limit: int,
         tell: Callable[[Step, Sequence[Any], Sequence[Any]], None] | None = None,
+        zipmap: bool = True,
     ) -> None:
         self.weights = weights
         self.limit = limit
         self.live = 0
         self.depth = 0
         self.tell = tell
+        self.zipmap = zipmap
         self._scopes: dict[tuple[Scope | None, Place], Scope | None] = {}
 
     def scope(self, outer: Scope | None, step: Step) -> Scope:
@@ -205,6 +208,8 @@ class Program:
     weights: list[tuple[int, str]]
     steps: list[Step]
     demands: Demands
+    # The nodes that a run goes through, those of functions for each call, those of bodies once.
+    nodes: int
     # The weights that have become constants, and a slot of each.
     fixed: dict[str, int] = field(default_factory=dict)
 

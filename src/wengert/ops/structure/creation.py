@@ -66,15 +66,11 @@ def _where(x: Tensor, device: Any) -> Any:
     return x._array.place if device is None and isinstance(x._array, Elsewhere) else device
 
 
-def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
+def _shape(shape: Any, sizes: tuple[Any, ...]) -> Shape:
     """Return the shape from `zeros(2, 3)`, `zeros((2, 3))`, `zeros(2)` or `zeros(shape=(2, 3))`."""
-    if named is not None:
-        if sizes:
-            fail(DTypeError, f"sizes {sizes} and shape={named!r} are both given", "Give one of them.")
-        sizes = (named,)
-    if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer, Dim)):
-        return normalize_shape(sizes[0].tolist() if isinstance(sizes[0], (Tensor, np.ndarray)) else sizes[0])
-    return normalize_shape(sizes)
+    if sizes or isinstance(shape, (int, np.integer, Dim)):
+        return normalize_shape((shape, *sizes))
+    return normalize_shape(shape.tolist() if isinstance(shape, (Tensor, np.ndarray)) else shape)
 
 
 def _dtype(dtype: Any, default: DType | None = None) -> DType:
@@ -109,12 +105,12 @@ def _one_element(x: Tensor, what: str) -> Tensor:
 
 
 @public
-def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(shape: Any = (), *sizes: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros.
 
     Parameters
     ----------
-    sizes: one by one or as a tuple, which may be called `shape`.
+    shape, sizes: the sizes as a tuple, or one by one.
     dtype: float32 unless given.
     device: where to place it, "cuda:0" say; None: "cpu".
     requires_grad: collect gradients for it.
@@ -126,29 +122,29 @@ def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None,
     tensor([[0., 0.],
             [0., 0.]])
     """
-    return _made(_allocate(np.zeros, _shape(sizes, shape), _dtype(dtype)), requires_grad, device)
+    return _made(_allocate(np.zeros, _shape(shape, sizes), _dtype(dtype)), requires_grad, device)
 
 
 @public
-def ones(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(shape: Any = (), *sizes: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones; parameters as in :func:`wengert.zeros`.
 
     >>> import wengert as wg
     >>> wg.ones((3,), dtype=wg.int64)
     tensor([1, 1, 1])
     """
-    return _made(_allocate(np.ones, _shape(sizes, shape), _dtype(dtype)), requires_grad, device)
+    return _made(_allocate(np.ones, _shape(shape, sizes), _dtype(dtype)), requires_grad, device)
 
 
 @public
-def empty(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(shape: Any = (), *sizes: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return an uninitialised tensor; parameters as in :func:`wengert.zeros`.
 
     >>> import wengert as wg
     >>> wg.empty(2, 3).shape
     (2, 3)
     """
-    return _made(_allocate(np.empty, _shape(sizes, shape), _dtype(dtype)), requires_grad, device)
+    return _made(_allocate(np.empty, _shape(shape, sizes), _dtype(dtype)), requires_grad, device)
 
 
 @public

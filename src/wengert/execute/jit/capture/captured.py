@@ -10,18 +10,19 @@ import array
 import collections
 import enum
 import functools
+import hashlib
 import inspect
 import operator
 import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence, Set
-from functools import cached_property
 from operator import setitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....core.state.at_once import Call
+from ....core.state.cached import cached_property
 from ....core.state.cells import Cell
 from .reading import Mentioned
 
@@ -126,9 +127,10 @@ class Check(NamedTuple):
     kinds: "cell", "item", "entry", "attribute": the contents of a closure's cell, an item of a dict, an
     entry of a list, an attribute; "absent": a dict has no such item; "length", "keys": of a container; "contents": all
     that is in it, by identity; "tensor": `value` its spec (None: any) and node; "value": of a
-    tensor, its array; "array": of an array, its shape and elements; "function": its code and defaults; "class": a tuple
-    of attributes; "gives", "context": what a weak reference or a context variable gives; "static": what an object's
-    `__jit_static__` gives, by equality; "equal": what is computed for an attribute, by type and equality.
+    tensor, its array; "array": of an array, its shape, dtype and elements (`kept`); "function": its code and defaults;
+    "class": a tuple of attributes; "gives", "context": what a weak reference or a context variable gives; "static":
+    what an object's `__jit_static__` gives, by equality; "equal": what is computed for an attribute, by type and
+    equality.
     """
 
     kind: str
@@ -174,8 +176,9 @@ class Check(NamedTuple):
         if self.kind == "value":
             return f"{h}._array is {v}"
         if self.kind == "array":
-            shape, elements = map(name, self.value)
-            return f"{h}.tobytes() == {elements} and {h}.shape == {shape}"
+            shape, dtype, elements, compared = self.value
+            same = f"{h}.shape == {name(shape)} and {h}.dtype == {name(dtype)}"
+            return f"{same} and {name(elements)} == {h}{compared}"
         if self.kind == "gives":
             return f"{h}() is {v}"
         if self.kind == "context":
@@ -185,6 +188,8 @@ class Check(NamedTuple):
         return f"{h}.__jit_static__() == {v}"
 
 
+# Bytes of an array that stand in a key themselves.
+_AS_THEY_ARE = 1 << 12
 # Entries of a container that are compared by code of their own; more are compared by a loop.
 _ONE_BY_ONE = 8
 
@@ -206,6 +211,22 @@ def contents(container: Any) -> Any:
     if isinstance(container, np.ndarray):
         return list(container.flat) if container.dtype.hasobject else container.tobytes()
     return bytes(container) if isinstance(container, (bytearray, array.array)) else list(container)
+
+
+def kept(x: np.ndarray[Any, Any]) -> tuple[Any, str]:
+    """Return an array's elements for a later comparison, and the end of the expression that they will be equal to."""
+    for laid_out, end in ((x, ""), (x.T, ".T")):
+        # A bytearray compares itself with memory in place, which takes a sixth of the time of a copy and comparison.
+        if type(x) in (np.ndarray, np.memmap) and laid_out.flags.c_contiguous:
+            elements = bytearray(laid_out.tobytes())
+            if (elements == laid_out) is True:  # not every dtype shows its memory
+                return elements, end
+    return x.tobytes(), ".tobytes()"
+
+
+def digest(elements: bytes) -> bytes:
+    """Return the bytes, or what stands for many of them in a key."""
+    return elements if len(elements) <= _AS_THEY_ARE else hashlib.blake2b(elements).digest()
 
 
 def same_contents(container: Any, before: Any) -> bool:

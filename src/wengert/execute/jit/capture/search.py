@@ -24,14 +24,27 @@ from typing import Any
 import numpy as np
 
 from ....core.elsewhere import here, place_of
-from ....core.errors import GENERATED
+from ....core.errors import GENERATED, warn
 from ....core.node import Hooked, hooks_changed
 from ....core.ops.op import LEAF
 from ....core.standins import DataView
 from ....core.state.cells import Cell, TensorCell
 from ....core.storage import pin, strides_of
 from ....core.tensor import Tensor, depends_on_open
-from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
+from .captured import (
+    FUNCTIONS,
+    MISSING,
+    SCALARS,
+    Captures,
+    Check,
+    Container,
+    Identity,
+    Place,
+    contents,
+    digest,
+    exact,
+    kept,
+)
 from .drawn import GENERATORS
 from .reading import (
     HEAP_TYPE,
@@ -47,6 +60,8 @@ from .reading import (
 # A container of more plain values than this is data: it is compared as a whole.
 _LONG = 1000
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, array.array, types.MappingProxyType)
+# Bytes of a NumPy array of which it is told that every call compares them.
+_LARGE_ARRAY = 1 << 20
 # Python's own containers and records that are made of attributes: these are read by their methods.
 _RECORDS: dict[type, tuple[str, ...]] = {
     collections.UserDict: ("data",),
@@ -317,13 +332,19 @@ class _Walk:
 
     def array(self, value: Any, place: Place) -> Iterator[Visit] | None:
         """Take in a NumPy array as data: its elements are constants of the program."""
-        elements = contents(value)
         self.note(place, "array", (value.shape, value.dtype))
         self.found.containers.append(Container(value, place.path))
         if not value.dtype.hasobject:
-            self.note(place, "contents", elements)
-            self.check("array", value, None, (value.shape, elements))
+            if value.nbytes > _LARGE_ARRAY:
+                warn(
+                    f"{place.path} is a NumPy array of {value.nbytes / 1e6:,.1f} MB outside of a compiled function, "
+                    "which compares its elements in every call. Pass it as an argument, or make it a tensor: "
+                    "wg.tensor(...)."
+                )
+            self.note(place, "contents", digest(value.tobytes()))
+            self.check("array", value, None, (value.shape, value.dtype, *kept(value)))
             return None
+        elements = contents(value)
         # Check the objects themselves: their addresses alone may be those of others later.
         self.check("contents", value, None, elements)
         return iter([(item, Place(None, None, f"{place.path}[{i}]")) for i, item in enumerate(value.flat)])

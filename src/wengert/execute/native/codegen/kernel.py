@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Protocol
 
 from ....core.state import locks
+from ....core.state.cached import cached_property
 from . import machine
 from .builder import Builder
 from .types import Target

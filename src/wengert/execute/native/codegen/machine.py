@@ -26,7 +26,8 @@ _lock = locks.lock(awaited=True)
 def llvm() -> Any:
     """Return llvmlite's binding, with the host's code generator ready; None where llvmlite is missing, or too old."""
     try:
-        from llvmlite import binding
+        with locks.importing():
+            from llvmlite import binding
     except ImportError:
         return None
     if binding.llvm_version_info < OLDEST:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from operator import setitem
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from ....core.errors import GraphError, fail
 from ....core.ops.op import find_op
 from ....core.spec import as_dtype, show
 from ....core.state.at_once import Call
+from ....core.state.cached import cached_property
 from ....core.state.observer import observer, observers
 from ..codegen import object_cache
 from ..codegen.kernel import Kernel, keep_in, prepare

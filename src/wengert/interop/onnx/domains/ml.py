@@ -10,6 +10,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.spec import category
+from ....core.tensor import Tensor
 from ..errors import refuse
 from ..operators.casts import values_of
 from ..registry import ML, operator
@@ -119,6 +120,7 @@ def _linear_classifier(
     intercepts: Any = (),
     multi_class: int = 0,
     post_transform: str = "NONE",
+    context: Any,
 ) -> Any:
     x = _float(x).astype(wg.float32)
     scores = wg.matmul(x, _features(coefficients, x).reshape((-1, x.shape[1])).mT)
@@ -131,12 +133,17 @@ def _linear_classifier(
     if scores.shape[1] == 1:
         chosen = (scores[:, 0] >= (0 if post_transform == "NONE" else 0.5)).astype(wg.int64)
         return chosen, scores
-    return labelled(wg.argmax(scores, 1), classlabels_ints, classlabels_strings), scores
+    return labelled(wg.argmax(scores, 1), classlabels_ints, classlabels_strings, context), scores
 
 
-def labelled(chosen: Any, ints: Sequence[int], strings: Sequence[str]) -> Any:
-    """Return the labels of chosen classes: numbers, or texts where they are known."""
-    if strings:
+_MEND = "load(..., zipmap=False) gives the scores as a tensor, and the places of labels in `model.labels`."
+
+
+def labelled(chosen: Any, ints: Sequence[int], strings: Sequence[str], context: Any) -> Any:
+    """Return the labels of chosen classes: numbers, or texts, of which the model may give the places instead."""
+    if strings and context.run.zipmap:
+        if chosen.is_abstract:
+            refuse("labels are texts, which no traced function has", _MEND)
         return np.array(strings, dtype=object)[values_of(chosen, "a label")]
     return wg.take(wg.asarray(np.array(ints, dtype=np.int64)), chosen, 0) if ints else chosen
 
@@ -271,9 +278,36 @@ def _dict_vectorizer(x: Any, *, int64_vocabulary: Any = (), string_vocabulary: A
     return out
 
 
+@operator("CastMap", domain=ML, raw=True)
+def _cast_map(x: Any, *, cast_to: str = "TO_FLOAT", map_form: str = "DENSE", max_map: int = 1, context: Any) -> Any:
+    kinds: dict[str, tuple[Any, Any]] = {
+        "TO_FLOAT": (np.float32, float),
+        "TO_INT64": (np.int64, lambda v: int(float(v))),
+        "TO_STRING": (object, lambda v: v if isinstance(v, str) else f"{float(v):f}"),
+    }
+    if cast_to not in kinds or map_form not in ("DENSE", "SPARSE") or not isinstance(x, dict):
+        refuse(f"cast_to is {cast_to!r} and map_form {map_form!r} for a {type(x).__name__}")
+    dtype, convert = kinds[cast_to]
+    places = {int(k): v for k, v in sorted(x.items())}
+    if map_form == "DENSE":
+        places = dict(enumerate(places.values()))
+    count = max_map if map_form == "SPARSE" else len(places)
+    context.run.room(count)
+    out = np.full((1, count), "" if dtype is object else 0, dtype=dtype)
+    for at, value in places.items():
+        if not 0 <= at < count:
+            refuse(f"the key {at} is not among the {count} of max_map")
+        out[0, at] = convert(value)
+    return out
+
+
 @operator("ZipMap", domain=ML, raw=True)
-def _zip_map(x: Any, *, classlabels_int64s: Any = (), classlabels_strings: Any = ()) -> Any:
+def _zip_map(x: Any, *, classlabels_int64s: Any = (), classlabels_strings: Any = (), context: Any) -> Any:
+    if not context.run.zipmap:
+        return x
     labels = list(classlabels_strings or classlabels_int64s)
+    if isinstance(x, Tensor) and x.is_abstract:
+        refuse("dictionaries have numbers, which no traced function has", _MEND)
     rows = values_of(x, "a dictionary")
     if rows.ndim == 1:
         rows = rows.reshape((1, -1))

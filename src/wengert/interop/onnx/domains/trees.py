@@ -254,7 +254,7 @@ def _tree_classifier(
     scores = scored(x, _of_lists(lists, "class", 1 if binary else len(labels)), "SUM", _base(lists))
     if not binary:
         chosen = wg.argmax(scores, 1)
-        return labelled(chosen, classlabels_int64s, classlabels_strings), post_transformed(
+        return labelled(chosen, classlabels_int64s, classlabels_strings, context), post_transformed(
             scores, post_transform
         ).astype(wg.float32)
     positive = all(v >= 0 for v in lists.get("class_weights", ()))
@@ -264,6 +264,6 @@ def _tree_classifier(
         both = wg.concat([1 - scores, scores], 1)
     else:
         both = wg.concat([-scores, scores], 1)
-    return labelled(chosen, classlabels_int64s, classlabels_strings), post_transformed(both, post_transform).astype(
-        wg.float32
-    )
+    return labelled(chosen, classlabels_int64s, classlabels_strings, context), post_transformed(
+        both, post_transform
+    ).astype(wg.float32)

@@ -10,7 +10,7 @@ from .writer import Call, Writer, form, product
 
 @form("softmax", "log_softmax")
 def _softmax(g: Writer, n: Call, x: str) -> str:
-    return str(g("Softmax" if n.node.op.name == "softmax" else "LogSoftmax", x, axis=n["axis"]))
+    return str(g("Softmax" if n.node.op.name == "softmax" else "LogSoftmax", x, axis=n.axis))
 
 
 @form("gelu", since=20)
@@ -79,7 +79,7 @@ def _layer_norm(g: Writer, n: Call, x: str, *params: str) -> str:
     axes = n["axes"]
     shape = n.shape[len(n.shape) - axes :]
     scale = params[0] if params else g.expand(g.like(1, n.dtype), shape)
-    return str(g("LayerNormalization", x, scale, *params[1:], axis=-axes, epsilon=float(n["eps"])))
+    return str(g("LayerNormalization", x, scale, *params[1:], axis=len(n.shape) - axes, epsilon=float(n["eps"])))
 
 
 @form("batch_norm_fixed")

@@ -45,7 +45,7 @@ def _expand_dims(g: Writer, n: Call, x: str) -> str:
 
 @form("squeeze")
 def _squeeze(g: Writer, n: Call, x: str) -> str:
-    return str(g("Squeeze", x, g.ints(n["axis"]))) if n["axis"] else x
+    return str(g("Squeeze", x, g.ints(n.axis))) if n["axis"] else x
 
 
 @form("concat")
@@ -96,7 +96,7 @@ def _repeat(g: Writer, n: Call, x: str) -> str:
 
 @form("flip")
 def _flip(g: Writer, n: Call, x: str) -> str:
-    axes = n["axis"]
+    axes = n.axis
     if not axes:
         return x
     k = len(axes)
@@ -105,13 +105,13 @@ def _flip(g: Writer, n: Call, x: str) -> str:
 
 @form("roll")
 def _roll(g: Writer, n: Call, x: str) -> str:
-    for by, axis in zip(n["shift"], n["axis"]):
+    for by, axis in zip(n["shift"], n.axis):
         size = n.shape[axis]
         if isinstance(size, Dim):
             # An axis without elements has no places, but runtimes refuse every remainder of a division by 0.
             most = g("Max", g.size(size), g.ints([1]))
             places = g("Mod", g("Sub", g.places(size), g.const(by, np.int64)), most)
-            x = g("Gather", x, places, axis=axis + len(n.shape))
+            x = g("Gather", x, places, axis=axis)
             continue
         by = by % size if size else 0
         if not by:
@@ -487,13 +487,13 @@ def _sorted(g: Writer, x: str, k: Any, axis: int, largest: bool) -> Any:
 def _top_k(g: Writer, n: Call, x: str) -> Any:
     if not n["k"]:
         refuse("the first 0 elements")
-    values, places = _sorted(g, x, n["k"], n["axis"], n["largest"])
+    values, places = _sorted(g, x, n["k"], n.axis, n["largest"])
     return places if n.node.op.name == "arg_top_k" else (values, places)
 
 
 @form("argsort", "sort")
 def _argsort(g: Writer, n: Call, x: str) -> str:
-    values, places = _sorted(g, x, n.shape[n["axis"]], n["axis"], n["descending"])
+    values, places = _sorted(g, x, n.shape[n.axis], n.axis, n["descending"])
     return str(places if n.node.op.name == "argsort" else values)
 
 
@@ -502,7 +502,7 @@ def _argmax(g: Writer, n: Call, x: str) -> str:
     op = "ArgMax" if n.node.op.name == "argmax" else "ArgMin"
     if n.operand(0).dtype.kind == "b":
         x = g.cast(x, np.int32)
-    return str(g(op, x, axis=n["axis"], keepdims=int(n["keepdims"])))
+    return str(g(op, x, axis=n.axis, keepdims=int(n["keepdims"])))
 
 
 @form("size")
@@ -521,7 +521,7 @@ def _searchsorted(g: Writer, n: Call, ordered: str, values: str) -> str:
     if category(n.operand(1).dtype) == 2:
         last = g("IsNaN", rows)
         before = g("Or", before, last if n["right"] else g("And", last, g("Not", g("IsNaN", ordered))))
-    return g.axes("ReduceSum", g.cast(before, np.int64), (-1,), False)
+    return g.axes("ReduceSum", g.cast(before, np.int64), (len(n.shape),), False)
 
 
 @form("index_is_last")

@@ -18,32 +18,32 @@ def _widened(g: Writer, x: str, dtype: Any, wanted: Any) -> str:
 
 @form("sum")
 def _sum(g: Writer, n: Call, x: str) -> str:
-    return g.axes("ReduceSum", _widened(g, x, n.operand(0).dtype, n.dtype), n["axis"], n["keepdims"])
+    return g.axes("ReduceSum", _widened(g, x, n.operand(0).dtype, n.dtype), n.axis, n["keepdims"])
 
 
 @form("mean")
 def _mean(g: Writer, n: Call, x: str) -> str:
-    return g.axes("ReduceMean", _widened(g, x, n.operand(0).dtype, n.dtype), n["axis"], n["keepdims"])
+    return g.axes("ReduceMean", _widened(g, x, n.operand(0).dtype, n.dtype), n.axis, n["keepdims"])
 
 
 @form("prod")
 def _prod(g: Writer, n: Call, x: str) -> str:
-    return g.axes("ReduceProd", _widened(g, x, n.operand(0).dtype, n.dtype), n["axis"], n["keepdims"])
+    return g.axes("ReduceProd", _widened(g, x, n.operand(0).dtype, n.dtype), n.axis, n["keepdims"])
 
 
 @form("max", "min")
 def _extreme(g: Writer, n: Call, x: str) -> str:
     op = "ReduceMax" if n.node.op.name == "max" else "ReduceMin"
     if n.dtype.kind == "b":
-        return g.cast(g.axes(op, g.cast(x, np.int32), n["axis"], n["keepdims"]), np.bool_)
+        return g.cast(g.axes(op, g.cast(x, np.int32), n.axis, n["keepdims"]), np.bool_)
     if n.dtype == np.uint64:
         # Less half of their range integers with a sign have the order of those without.
         half = g.like(np.iinfo(np.int64).min, np.int64)
-        found = g.axes(op, g("Add", g.cast(x, np.int64), half), n["axis"], n["keepdims"])
+        found = g.axes(op, g("Add", g.cast(x, np.int64), half), n.axis, n["keepdims"])
         return g.cast(g("Add", found, half), n.dtype)
     if category(n.dtype) == 1 and n.dtype not in (np.int32, np.int64, np.uint8, np.int8):
-        return g.cast(g.axes(op, g.cast(x, np.int64), n["axis"], n["keepdims"]), n.dtype)
-    return g.axes(op, x, n["axis"], n["keepdims"])
+        return g.cast(g.axes(op, g.cast(x, np.int64), n.axis, n["keepdims"]), n.dtype)
+    return g.axes(op, x, n.axis, n["keepdims"])
 
 
 @form("all", "any")
@@ -52,24 +52,24 @@ def _truth(g: Writer, n: Call, x: str) -> str:
     true = x if source.kind == "b" else g("Not", g("Equal", x, g.like(0, source)))
     op = "ReduceMin" if n.node.op.name == "all" else "ReduceMax"
     # Of no elements the largest is the least integer, and the least the largest.
-    return str(g("Greater", g.axes(op, g.cast(true, np.int32), n["axis"], n["keepdims"]), g.like(0, np.int32)))
+    return str(g("Greater", g.axes(op, g.cast(true, np.int32), n.axis, n["keepdims"]), g.like(0, np.int32)))
 
 
 @form("count_nonzero")
 def _count_nonzero(g: Writer, n: Call, x: str) -> str:
     source = n.operand(0).dtype
     true = x if source.kind == "b" else g("Not", g("Equal", x, g.like(0, source)))
-    return g.axes("ReduceSum", g.cast(true, n.dtype), n["axis"], n["keepdims"])
+    return g.axes("ReduceSum", g.cast(true, n.dtype), n.axis, n["keepdims"])
 
 
 @form("logsumexp")
 def _logsumexp(g: Writer, n: Call, x: str) -> str:
-    return g.axes("ReduceLogSumExp", x, n["axis"], n["keepdims"])
+    return g.axes("ReduceLogSumExp", x, n.axis, n["keepdims"])
 
 
 @form("l2_norm")
 def _l2_norm(g: Writer, n: Call, x: str) -> str:
-    return g.axes("ReduceL2", x, n["axis"], n["keepdims"])
+    return g.axes("ReduceL2", x, n.axis, n["keepdims"])
 
 
 def _deviations(g: Writer, x: str, axes: Any) -> tuple[str, str]:
@@ -79,19 +79,19 @@ def _deviations(g: Writer, x: str, axes: Any) -> tuple[str, str]:
 
 @form("var")
 def _var(g: Writer, n: Call, x: str) -> str:
-    count = product([n.operand(0).shape[a] for a in n["axis"]])
-    _, squares = _deviations(g, x, n["axis"])
+    count = product([n.operand(0).shape[a] for a in n.axis])
+    _, squares = _deviations(g, x, n.axis)
     if not n["correction"]:
-        return g.axes("ReduceMean", squares, n["axis"], n["keepdims"])
-    total = g.axes("ReduceSum", squares, n["axis"], n["keepdims"])
+        return g.axes("ReduceMean", squares, n.axis, n["keepdims"])
+    total = g.axes("ReduceSum", squares, n.axis, n["keepdims"])
     return str(g("Div", total, g.like(_known(count, "a corrected variance") - n["correction"], n.dtype)))
 
 
 @form("standardize")
 def _standardize(g: Writer, n: Call, x: str) -> tuple[str, ...]:
-    mean = g.axes("ReduceMean", x, n["axis"], True)
+    mean = g.axes("ReduceMean", x, n.axis, True)
     centred = g("Sub", x, mean)
-    spread = g.axes("ReduceMean", g("Mul", centred, centred), n["axis"], True)
+    spread = g.axes("ReduceMean", g("Mul", centred, centred), n.axis, True)
     inverse = g("Reciprocal", g("Sqrt", g("Add", spread, g.like(n["eps"], n.dtype))))
     results = [g("Mul", centred, inverse), mean, spread]
     return tuple(g.reshape(r, s.shape) if i else r for i, (r, s) in enumerate(zip(results, n.specs)))
@@ -101,13 +101,13 @@ def _standardize(g: Writer, n: Call, x: str) -> tuple[str, ...]:
 def _cumulative_sum(g: Writer, n: Call, x: str) -> str:
     if n.dtype not in (np.float32, np.float64, np.int32, np.int64):
         wide = np.float32 if category(n.dtype) == 2 else np.int64
-        return g.cast(g("CumSum", g.cast(x, wide), g.const(n["axis"], np.int64), reverse=int(n["reverse"])), n.dtype)
-    return str(g("CumSum", x, g.const(n["axis"], np.int64), reverse=int(n["reverse"])))
+        return g.cast(g("CumSum", g.cast(x, wide), g.const(n.axis, np.int64), reverse=int(n["reverse"])), n.dtype)
+    return str(g("CumSum", x, g.const(n.axis, np.int64), reverse=int(n["reverse"])))
 
 
 @form("cumulative_prod")
 def _cumulative_prod(g: Writer, n: Call, x: str) -> str:
-    axis, before, reverse = n["axis"] + len(n.shape), bool(n["exclusive"]), bool(n["reverse"])
+    axis, before, reverse = n.axis, bool(n["exclusive"]), bool(n["reverse"])
     if g.opset >= 26:
         return str(g("CumProd", x, g.const(axis, np.int64), exclusive=int(before), reverse=int(reverse)))
     row = spec_of(tuple(s for i, s in enumerate(n.shape) if i != axis), n.dtype)
@@ -293,7 +293,7 @@ def _argmax_pool(g: Writer, n: Call, x: str) -> str:
     shape = n.operand(0).shape
     places, _ = _window_places(n, shape[-ndim:], n["dilation"])
     seen = _windows(g, x, shape, ndim, places, n.operand(0).dtype)
-    out = g("ArgMax", seen, axis=-1, keepdims=0)
+    out = g("ArgMax", seen, axis=len(shape) - ndim + 1, keepdims=0)
     return g.reshape(g.cast(out, n.dtype), n.shape)
 
 

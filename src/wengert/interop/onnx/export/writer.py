@@ -76,6 +76,15 @@ class Call:
         found: DType = self.specs[0].dtype
         return found
 
+    @property
+    def axis(self) -> Any:
+        """The axis, or the axes, of an op along some of its first operand's, counted from the left.
+
+        Versions of onnxruntime misread axes of empty arrays that are counted from the right.
+        """
+        rank, axis = len(self.operand(0).shape), self.attrs["axis"]
+        return tuple(a + rank for a in axis) if isinstance(axis, tuple) else axis + rank
+
     def operand(self, i: int) -> Any:
         """Return the spec of an operand. A number has that of a scalar of the dtype that it takes on."""
         e = self.node.inputs[i]
@@ -179,12 +188,11 @@ class Writer:
         return out
 
     def axes(self, op: str, x: str, axes: Sequence[int], keepdims: bool) -> str:
-        """Return a reduction along axes, which are an input or an attribute by the version."""
+        """Return a reduction along axes, counted from the left, which are an input or an attribute by the version."""
         since = 13 if op == "ReduceSum" else 18
         if not axes:
             # ONNX takes no axes for all of them: a reduction along none is one along an axis of one element.
-            wide = self("Unsqueeze", x, self.ints([-1]))
-            return self.axes(op, wide, (-1,), False)
+            return self.axes(op, self("Unsqueeze", x, self.ints([0])), (0,), False)
         if self.opset >= since:
             out: str = self(op, x, self.ints(axes), keepdims=int(keepdims))
         else:

@@ -504,13 +504,15 @@ def _pooled(x: Any, taps: Any, bins: Sequence[int], height: int, width: int, mod
             value = wg.take(wg.take(x, rows, 1), columns, 2)
             corners.append(value * (wg.expand_dims(down, 1) * across).astype(x.dtype))
     shape = (x.shape[0], height, bins[0], width, bins[1])
+    if not bins[0] * bins[1]:  # an empty region has no samples
+        return wg.zeros((x.shape[0], height, width), dtype=x.dtype)
     if mode == "max":
         best = corners[0]
         for c in corners[1:]:
             best = wg.maximum(best, c)
         return wg.max(best.reshape(shape), (2, 4))
     total = corners[0] + corners[1] + corners[2] + corners[3]
-    return wg.sum(total.reshape(shape), (2, 4)) / max(bins[0] * bins[1], 1)
+    return wg.sum(total.reshape(shape), (2, 4)) / (bins[0] * bins[1])
 
 
 @operator("MaxRoiPool", prefers=(1,))
