@@ -15,7 +15,7 @@ import numpy as np
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fail
 from ..core.node import RemovableHandle
-from ..core.spec import Spec, as_dtype, default_float, int64
+from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.standins import DataView
 from ..core.storage import lend, window_of
@@ -357,10 +357,11 @@ class Tensor(Plain):
             elif a is not None:
                 dtype = dtype_of(a)
         there = place_of(self) if to is None else where(to)
-        if dtype is None or dtype == self.dtype:
+        want = None if dtype is None else dtype_of(dtype)
+        if want is None or want == self.dtype:
             out: Any = placed(self, there)
         else:
-            out = placed(placed(self, "cpu")._converted(as_dtype(dtype)), there)  # type: ignore[attr-defined]
+            out = placed(placed(self, "cpu")._converted(want), there)  # type: ignore[attr-defined]
         return out.clone() if copy and out is self else out  # type: ignore[return-value]
 
     def _converted(self, dtype: Any) -> Any:
@@ -444,10 +445,12 @@ def _is_device(name: str) -> bool:
 def dtype_of(given: Any) -> Any:
     """Return a dtype by itself, by its name or by the name of PyTorch's type (`torch.FloatTensor`, "torch.LongTensor").
 
-    Raises DTypeError.
+    Python's `float` and `complex` are float64 and complex128, whatever the default dtype is. Raises DTypeError.
     """
     if type(given) is dtype:
         return given.dtype
+    if given is float or given is complex:
+        return float64 if given is float else complex128
     name = getattr(given, "__name__", given) if not isinstance(given, np.dtype) else None
     if isinstance(name, str):
         plain = name.removeprefix("torch.")
