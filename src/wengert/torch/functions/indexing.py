@@ -583,7 +583,7 @@ method()(FUNCTIONS["narrow_copy"])
 
 
 def _scatters(name: str, at: Callable[..., Any], says: str) -> None:
-    def scatters(input: Any, src: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def scatters(input: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
         x = tensor_of(input)
         places = at(positions(x.shape), *args, **kwargs)
         v = value_for(x, src, name)
