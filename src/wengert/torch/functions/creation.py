@@ -302,7 +302,7 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return `steps` numbers evenly from `start` to `end`, which both belong to them; complex where one of them is."""
-    made = _spaced(lambda *ends, **more: wg.linspace(*ends, **more), np.linspace, start, end, steps, dtype, out)
+    made = _spaced(wg.linspace, np.linspace, start, end, steps, dtype, out)
     return finished(made, requires_grad, device, out=out, layout=layout)
 
 
@@ -321,8 +321,8 @@ def logspace(
 ) -> Tensor:
     """Return `base` to the powers that `linspace` gives."""
 
-    def of_open(*ends: Any, dtype: Any) -> Tensor:
-        return wg.logspace(*ends, base, dtype=dtype)
+    def of_open(start: Any, end: Any, steps: Any, dtype: Any) -> Any:
+        return wg.logspace(start, end, steps, base, dtype=dtype)
 
     def powers(start: Any, end: Any, steps: int) -> Any:
         return float(base) ** np.linspace(start, end, steps)
