@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat, starmap
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -99,6 +99,12 @@ class Tensor(Methods):
     scalars_promote: ClassVar[bool] = True
     # The elementwise ops that take the place of others where all operands are booleans.
     on_booleans: ClassVar[Mapping[str, str]] = {}
+    # The elementwise ops that refuse booleans, by whether they refuse `any` or `all` operands that are such.
+    no_booleans: ClassVar[Mapping[str, Callable[[Iterable[bool]], bool]]] = {}
+    # The elementwise ops in which a Python integer that does not fit the dtype counts modulo its size.
+    wrapping: ClassVar[frozenset[str]] = frozenset()
+    # The elementwise ops that compute in float32 with a number which a 16-bit dtype does not hold.
+    wide_numbers: ClassVar[frozenset[str]] = frozenset()
     # What two dtypes promote to, one and a Python number, and the floating dtype in which an op takes integers.
     promote: ClassVar[Any] = staticmethod(promote)
     promote_scalar: ClassVar[Any] = staticmethod(promote_scalar)

@@ -7,7 +7,9 @@ and compiled code know no difference. Only what its methods *mean* is PyTorch's:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,23 @@ TYPES: dict[str, str] = {
 }
 
 
+# The ops that PyTorch has not for booleans: where one operand is such, or where all are.
+NO_BOOLEANS: Mapping[str, Callable[[Iterable[bool]], bool]] = MappingProxyType(
+    {
+        "subtract": any,
+        **dict.fromkeys(("negative", "positive", "abs", "ceil", "floor", "round", "trunc"), all),
+        **dict.fromkeys(("floor_divide", "remainder", "pow"), all),
+    }
+)
+# The ops in which an integer that does not fit the dtype wraps around; in others it is an error.
+WRAPPING = frozenset(
+    {
+        *("add", "subtract", "multiply", "floor_divide", "remainder"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
+    }
+)
+
+
 def on_cpu(place: Any) -> None:
     """Raise DTypeError for any device but the processor."""
     if place is not None and str(place).partition(":")[0] not in ("cpu", "meta"):
@@ -184,6 +203,9 @@ class Tensor(Plain):
     writes_through = THROUGH
     scalars_promote = False
     on_booleans = ON_BOOLEANS
+    no_booleans = NO_BOOLEANS
+    wrapping = WRAPPING
+    wide_numbers = frozenset({"multiply", "divide", "floor_divide"})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)

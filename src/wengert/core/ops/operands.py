@@ -201,6 +201,14 @@ def literal(value: Any, dtype: DType) -> Any:
     return out
 
 
+def wrapped(number: int, dtype: DType) -> int:
+    """Return an integer modulo the size of an integer dtype; what 64 bits do not hold, and other numbers, as it is."""
+    if type(number) is not int or dtype.kind not in "iu" or not -(2**63) <= number < 2**64:
+        return number
+    low = int(np.iinfo(dtype).min)
+    return (number - low) % (1 << 8 * dtype.itemsize) + low
+
+
 _OPERANDS = (Tensor, np.ndarray, np.generic, int, float, complex, list, tuple, Dim)
 
 
@@ -230,10 +238,45 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     operands = to_operands(args, op.name)
     if are_numbers(operands):
         return of_numbers(op, operands)
-    instead = result_class(operands).on_booleans.get(op.name)
+    cls = result_class(operands)
+    instead = cls.on_booleans.get(op.name)
     if instead is not None and all(_is_truth(a) for a in operands):
         op = TABLE[instead]
+    refuses = cls.no_booleans.get(op.name)
+    if refuses is not None and refuses(_is_truth(a) for a in operands):
+        fail(
+            DTypeError,
+            f"{op.name} of booleans: {describe(operands)}",
+            "Write ~x or x ^ y for a boolean, or x.long() for a number.",
+        )
+    if op.name in cls.wide_numbers and any(_is_half(a) for a in operands) and _beside_wide(op, operands):
+        dtype = common_dtype(op, operands)
+        wide = [a.wide() if type(a) is WeakTensor else a for a in operands]
+        given = [_in_dtype(a, float32) if isinstance(a, Tensor) else float(a) for a in wide]
+        return _in_dtype(run_elementwise(op, given), dtype)
     return run_elementwise(op, promote_operands(op, operands))
+
+
+def _is_half(a: Any) -> bool:
+    return isinstance(a, Tensor) and a.spec.dtype.itemsize == 2
+
+
+def _beside_wide(op: Op, operands: Sequence[Any]) -> bool:
+    """Return whether 16-bit floating numbers meet a real number that their dtype does not hold.
+
+    That is a Python number, one that is not known yet, or a second operand without axes.
+    """
+    dtype = common_dtype(op, operands)
+    if dtype.itemsize != 2 or category(dtype) != 2:
+        return False
+    for i, a in enumerate(operands):
+        if type(a) is WeakTensor or (isinstance(a, Tensor) and i == 1 and not a.shape and a.dtype != dtype):
+            return True
+        if not isinstance(a, Tensor):
+            with np.errstate(over="ignore"):
+                if float(np.asarray(a, np.float64).astype(dtype)) != a:
+                    return True
+    return False
 
 
 def _is_truth(a: Any) -> bool:
@@ -274,11 +317,12 @@ def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
     dtype = common_dtype(op, operands)
     if not any(isinstance(a, Tensor) for a in operands):
         operands[0] = asarray(operands[0], dtype=dtype)
+    wraps = op.name in result_class(operands).wrapping
     for i, a in enumerate(operands):
         if isinstance(a, Tensor):
             operands[i] = _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype)
         else:
-            operands[i] = _literal(op, a, dtype)
+            operands[i] = _literal(op, wrapped(a, dtype) if wraps else a, dtype)
     return operands
 
 
@@ -409,8 +453,8 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     spec = x._spec
     if spec.real_inexact:
         dtype = spec.dtype
-        if dtype is not float32 and dtype is not float64 and is_bfloat16(dtype):  # which promotes with tensors only
-            return None
+        if dtype is not float32 and dtype is not float64 and (op.name in x.wide_numbers or is_bfloat16(dtype)):
+            return None  # bfloat16 promotes with tensors only
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
         return None
