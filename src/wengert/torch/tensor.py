@@ -17,6 +17,7 @@ import numpy as np
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fail
 from ..core.node import RemovableHandle
+from ..core.ops.op import Meaning
 from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.standins import DataView
@@ -202,10 +203,7 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    on_booleans = ON_BOOLEANS
-    no_booleans = NO_BOOLEANS
-    wrapping = WRAPPING
-    wide_numbers = frozenset({"multiply", "divide", "floor_divide"})
+    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)

@@ -238,18 +238,18 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     operands = to_operands(args, op.name)
     if are_numbers(operands):
         return of_numbers(op, operands)
-    cls = result_class(operands)
-    instead = cls.on_booleans.get(op.name)
+    meaning = result_class(operands).meaning
+    instead = meaning.on_booleans.get(op.name)
     if instead is not None and all(_is_truth(a) for a in operands):
         op = TABLE[instead]
-    refuses = cls.no_booleans.get(op.name)
+    refuses = meaning.no_booleans.get(op.name)
     if refuses is not None and refuses(_is_truth(a) for a in operands):
         fail(
             DTypeError,
             f"{op.name} of booleans: {describe(operands)}",
             "Write ~x or x ^ y for a boolean, or x.long() for a number.",
         )
-    if op.name in cls.wide_numbers and any(_is_half(a) for a in operands) and _beside_wide(op, operands):
+    if op.name in meaning.wide and any(_is_half(a) for a in operands) and _beside_wide(op, operands):
         dtype = common_dtype(op, operands)
         wide = [a.wide() if type(a) is WeakTensor else a for a in operands]
         given = [_in_dtype(a, float32) if isinstance(a, Tensor) else float(a) for a in wide]
@@ -317,7 +317,7 @@ def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
     dtype = common_dtype(op, operands)
     if not any(isinstance(a, Tensor) for a in operands):
         operands[0] = asarray(operands[0], dtype=dtype)
-    wraps = op.name in result_class(operands).wrapping
+    wraps = op.name in result_class(operands).meaning.wrapping
     for i, a in enumerate(operands):
         if isinstance(a, Tensor):
             operands[i] = _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype)
@@ -453,7 +453,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     spec = x._spec
     if spec.real_inexact:
         dtype = spec.dtype
-        if dtype is not float32 and dtype is not float64 and (op.name in x.wide_numbers or is_bfloat16(dtype)):
+        if dtype is not float32 and dtype is not float64 and (op.name in x.meaning.wide or is_bfloat16(dtype)):
             return None  # bfloat16 promotes with tensors only
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
