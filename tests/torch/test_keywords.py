@@ -35,7 +35,6 @@ OWN = {
     "Tensor.expand": {"implicit"},  # PyTorch's own use
     "Tensor.is_conj": {"input"},  # never
     "Tensor.pin_memory": {"device"},
-    "Tensor.register_post_accumulate_grad_hook": {"hook"},  # refused
     "autograd.gradcheck": {"fast_mode"},
     "autograd.gradgradcheck": {"fast_mode"},
     "compile": {"dynamic", "mode", "options", "_"},  # of other compilers: taken and not used, as documented

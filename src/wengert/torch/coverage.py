@@ -17,7 +17,6 @@ DIFFERS: dict[str, str] = {
     "Tensor.share_memory_": "refused where it is called: processes do not share memory that they write to",
     "Tensor.cuda": "places on a GPU of JAX's what compiled steps compute with; refused where there is none",
     "Tensor.pin_memory": "the value itself: nothing is copied faster",
-    "Tensor.register_post_accumulate_grad_hook": "refused where it is called: `register_hook` sees the gradient",
     "Tensor.storage": "the tensor's elements alone, to be read: what is taken from a tensor has a storage of its own",
     "Tensor.untyped_storage": "the tensor's bytes alone, to be read",
     "Tensor.storage_offset": "always 0: a tensor is a value of its own",

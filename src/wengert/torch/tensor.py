@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, WriteError, fail
-from ..core.node import RemovableHandle
+from ..core.node import AfterAccumulation, RemovableHandle
 from ..core.ops.op import Meaning
 from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
@@ -448,9 +448,16 @@ class Tensor(Plain):
         """
         return super().register_hook(partial(_told, hook))
 
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        """Raise GradientError: hooks see gradients before they are added to `.grad`."""
-        fail(GradientError, "register_post_accumulate_grad_hook()", "Use register_hook, which is given the gradient.")
+    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
+        """Call `hook(tensor)` whenever `backward()` has added to this leaf's `.grad`.
+
+        Returns a handle whose `remove()` ends it. Raises GradientError for a tensor that is no leaf, or does not
+        require gradients.
+        """
+        if not self.requires_grad or not self.is_leaf:
+            what = "is no leaf" if self.requires_grad else "does not require gradients"
+            fail(GradientError, f"register_post_accumulate_grad_hook() on a tensor that {what}", "It has no .grad.")
+        return RemovableHandle(self._hooked().hooks, AfterAccumulation(hook), True)
 
 
 def _told(hook: Any, gradient: Plain) -> Any:
