@@ -147,7 +147,9 @@ GIVEN = {
     "baddbmm": (m[None], m[None], m[None]),
     "bmm": (m[None], m[None]),
     "bucketize": (x, x),
+    "binomial": (x * 4, x),
     "cat": ([x, x],),
+    "constant_pad_nd": (x, (1, 1)),
     "concat": ([x, x],),
     "concatenate": ([x, x],),
     "column_stack": ([x, x],),
@@ -206,7 +208,7 @@ GIVEN = {
     "where": (b, x, x),
 }
 KEYWORDS = {"nonzero_static": {"size": 2}, "linalg.solve_triangular": {"upper": True}}
-DRAWN = {"bernoulli", "empty", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm"}
+DRAWN = {"bernoulli", "binomial", "empty", "multinomial", "normal", "poisson", "rand", "randint", "randn", "randperm"}
 
 
 def with_out():

@@ -468,6 +468,13 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     return finished(wg.random.poisson(input, **given)).astype(input.dtype)  # type: ignore[return-value]
 
 
+@function(method=False, out=True)
+def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
+    """Return counts of successes in so many trials of these probabilities, both tensors of one floating dtype."""
+    given = {"generator": generator} if generator is not None else {}
+    return finished(wg.random.binomial(count, prob, **given))
+
+
 @function(out=True)
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return indices drawn from rows of weights; see :func:`wengert.random.multinomial`."""

@@ -44,7 +44,7 @@ def _validate_pruning_amount_init(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         fail(DTypeError, f"an amount to prune of {amount!r}", "It is a share in [0, 1] or a count.")
     whole = isinstance(amount, numbers.Integral)
-    if amount < 0 or (not whole and amount > 1):
+    if float(amount) < 0 or (not whole and float(amount) > 1):
         raise ValueError(f"an amount to prune of {amount!r}: a share is in [0, 1], a count not negative")
 
 
