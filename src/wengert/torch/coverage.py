@@ -22,6 +22,7 @@ DIFFERS: dict[str, str] = {
     "Tensor.storage_offset": "always 0: a tensor is a value of its own",
     "empty": "zeros",
     "empty_like": "zeros",
+    "gt": "as `ge`, `lt` and `le`: an integer that the dtype does not hold is compared as it is, and not wrapped",
     "dtype": "counts as NumPy's dtype of that name wherever one is asked for, but for `numpy.isdtype`",
     "compile": "is `wengert.jit`; options of PyTorch's compilers are taken and not used",
     "use_deterministic_algorithms": "taken: everything is deterministic",
