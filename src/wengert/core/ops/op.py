@@ -441,7 +441,7 @@ def as_kept(out: Any) -> Any:
 
 
 class Meaning(NamedTuple):
-    """What elementwise ops, by their names, mean of booleans and of Python numbers in a namespace."""
+    """A record of what elementwise ops, by their names, mean of booleans and of Python numbers in a namespace."""
 
     # The ops that take the place of others where all operands are booleans.
     on_booleans: Mapping[str, str] = MappingProxyType({})
