@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -19,6 +20,7 @@ from ..spec import (
     category,
     complex_dtype,
     default_int,
+    float16,
     float32,
     float64,
     is_bfloat16,
@@ -203,7 +205,7 @@ def literal(value: Any, dtype: DType) -> Any:
 
 def wrapped(number: int, dtype: DType) -> int:
     """Return an integer modulo the size of an integer dtype; what 64 bits do not hold, and other numbers, as it is."""
-    if type(number) is not int or dtype.kind not in "iu" or not -(2**63) <= number < 2**64:
+    if type(number) is not int or 0 <= number < 128 or dtype.kind not in "iu" or not -(2**63) <= number < 2**64:
         return number
     low = int(np.iinfo(dtype).min)
     return (number - low) % (1 << 8 * dtype.itemsize) + low
@@ -272,11 +274,16 @@ def _beside_wide(op: Op, operands: Sequence[Any]) -> bool:
     for i, a in enumerate(operands):
         if type(a) is WeakTensor or (isinstance(a, Tensor) and i == 1 and not a.shape and a.dtype != dtype):
             return True
-        if not isinstance(a, Tensor):
-            with np.errstate(over="ignore"):
-                if float(np.asarray(a, np.float64).astype(dtype)) != a:
-                    return True
+        if not isinstance(a, Tensor) and not _is_held(a, dtype):
+            return True
     return False
+
+
+def _is_held(number: Any, dtype: DType) -> bool:
+    """Return whether a 16-bit floating dtype holds a real number exactly."""
+    if not -65504 <= number <= 65504 and dtype == float16:
+        return abs(number) == math.inf
+    return float(dtype.type(number)) == number
 
 
 def _is_truth(a: Any) -> bool:
@@ -453,7 +460,11 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     spec = x._spec
     if spec.real_inexact:
         dtype = spec.dtype
-        if dtype is not float32 and dtype is not float64 and (op.name in x.meaning.wide or is_bfloat16(dtype)):
+        if (
+            dtype is not float32
+            and dtype is not float64
+            and (is_bfloat16(dtype) or (op.name in x.meaning.wide and not _is_held(number, dtype)))
+        ):
             return None  # bfloat16 promotes with tensors only
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
