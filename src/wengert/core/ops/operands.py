@@ -282,8 +282,8 @@ def _beside_wide(op: Op, operands: Sequence[Any]) -> bool:
 def _is_held(number: Any, dtype: DType) -> bool:
     """Return whether a 16-bit floating dtype holds a real number exactly."""
     if not -65504 <= number <= 65504 and dtype == float16:
-        return abs(number) == math.inf
-    return float(dtype.type(number)) == number
+        return bool(abs(number) == math.inf)
+    return bool(float(dtype.type(number)) == number)
 
 
 def _is_truth(a: Any) -> bool:
