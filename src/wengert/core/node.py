@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,12 @@ class Hooked:
         self.saved = saved
         self.hooks: dict[int, Any] = {} if hooks is None else hooks
         self.retain: Any = None
+
+
+class AfterAccumulation(partial[Any]):
+    """A hook among a leaf's that is called with the leaf once its `.grad` is there."""
+
+    __slots__ = ()
 
 
 # At "leaves" a new object whenever a leaf gains or loses a hook: a compiled program has the hooks of its day.

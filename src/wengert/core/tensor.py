@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import repeat, starmap
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +19,7 @@ from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_
 from .errors import DTypeError, GradientError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
-from .ops.op import LEAF, TABLE
+from .ops.op import LEAF, TABLE, Meaning
 from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
@@ -97,8 +97,8 @@ class Tensor(Methods):
     # Whether a tensor without axes decides the dtype as one with axes does, and a NumPy scalar as its dtype says. In a
     # namespace where they do not, they change the category only, as a Python number does.
     scalars_promote: ClassVar[bool] = True
-    # The elementwise ops that take the place of others where all operands are booleans.
-    on_booleans: ClassVar[Mapping[str, str]] = {}
+    # What elementwise ops mean of booleans and of Python numbers.
+    meaning: ClassVar[Meaning] = Meaning()
     # What two dtypes promote to, one and a Python number, and the floating dtype in which an op takes integers.
     promote: ClassVar[Any] = staticmethod(promote)
     promote_scalar: ClassVar[Any] = staticmethod(promote_scalar)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import WriteError, fail
+from ..core.ops.op import Meaning
 from ..core.spec import DType, complex_dtype, float64, is_bfloat16, scalar_category
 from ..core.spec import category as category_of
 from ..core.spec import promote as promote_half
@@ -74,7 +75,7 @@ class ndarray(Tensor, metaclass=_Arrays):
     __slots__ = ()
 
     writes_through = THROUGH
-    on_booleans = ON_BOOLEANS
+    meaning = Meaning(ON_BOOLEANS)
     promote = staticmethod(_promote)
     promote_scalar = staticmethod(_promote_scalar)
     floats = staticmethod(_floats)

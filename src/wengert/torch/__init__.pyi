@@ -258,7 +258,7 @@ def as_strided(input: TensorLike, size: Any, stride: Any, storage_offset: _Int |
     """Return the elements at steps in the memory that the tensor lies in."""
 def as_strided_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `as_strided` gives."""
-def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
+def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, **kwargs: Any) -> Any:
     """Return the tensor with the elements at steps in memory replaced by `src`. Raises ShapeError."""
 def as_tensor(data: TensorLike, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool | None = None) -> Tensor:
     """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
@@ -295,6 +295,8 @@ def bilinear(input1: Any, input2: Any, weight: TensorLike, bias: TensorLike | No
     """Return x1 A x2 + b with one matrix A for every output. Raises ShapeError."""
 def bincount(input: TensorLike, weights: Any = None, minlength: _Int = 0) -> Tensor:
     """Return how often each integer from 0 to the largest element occurs, or the sum of its `weights`."""
+def binomial(count: Any, prob: Any, generator: Any = None, *, out: Any = None) -> Tensor:
+    """Return counts of successes in so many trials of these probabilities, both tensors of one floating dtype."""
 def bitwise_and(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `bitwise_and` of each element. Parameters are `input, other` and `out`."""
 def bitwise_left_shift(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
@@ -370,7 +372,7 @@ def combinations(input: TensorLike, r: _Int = 2, with_replacement: _Bool = False
     """Return the rows of `r` elements of a vector, each in the vector's order. Raises ShapeError for other shapes."""
 def compile(model: Any = None, *, fullgraph: _Bool = False, dynamic: _Bool | None = None, backend: Any = 'inductor', mode: _Str | None = None, options: Any = None, name: _Str | None = None, disable: _Bool = False, memory: _Int | _Str | None = None, spill: Any = False, **_: Any) -> Any:
     """Return a function or a module compiled by :func:`wengert.jit`; without one, a decorator."""
-def complex(real: Any, imag: Any) -> Tensor:
+def complex(real: Any, imag: Any, *, out: Any = None) -> Tensor:
     """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
 complex128: Any
 complex64: Any
@@ -384,6 +386,8 @@ def conj(input: TensorLike, *, out: Any = None) -> Any:
     """Return `conj` of each element. Parameters are `input` and `out`."""
 def conj_physical(input: TensorLike, *, out: Any = None) -> Any:
     """Return `conj_physical` of each element. Parameters are `input` and `out`."""
+def constant_pad_nd(input: TensorLike, pad: Any, value: TensorLike = 0, *, out: Any = None) -> Tensor:
+    """Return a tensor with one number around it; see :func:`wengert.torch.nn.functional.pad`."""
 contiguous_format: Any
 def conv1d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _Int = 1) -> Any:
     """Return the convolution (cross-correlation) of the input with kernels."""
@@ -446,7 +450,7 @@ def diagonal(input: TensorLike, offset: _Int = 0, dim1: _Int = 0, dim2: _Int = 1
     """Return a diagonal of the matrices in two axes, as the last axis of the result. Raises ShapeError."""
 def diagonal_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `diagonal` gives."""
-def diagonal_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
+def diagonal_scatter(input: TensorLike, src: TensorLike, *args: Axes, **kwargs: Any) -> Any:
     """Return the tensor with a diagonal replaced by `src`. Raises ShapeError."""
 def diff(input: TensorLike, n: _Int = 1, dim: _Int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None, *, out: Any = None) -> Tensor:
     """Return the differences of neighbours along an axis, taken `n` times."""
@@ -539,7 +543,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     """Return a tensor that shares the memory of a NumPy array: a write to either is seen by both."""
 def frombuffer(buffer: Any, *, dtype: DTypeLike, count: _Int = -1, offset: _Int = 0, requires_grad: _Bool = False) -> Tensor:
     """Return a tensor of one axis in the memory of an object with Python's buffer protocol (bytes, an array)."""
-def full(size: Any, fill_value: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
+def full(size: Any, fill_value: TensorLike, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return a tensor filled with one number, whose kind decides the dtype where none is given."""
 def full_like(input: TensorLike, fill_value: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, memory_format: Any = None) -> Tensor:
     """Return one number in the shape and, unless `dtype` is given, the dtype of `input`."""
@@ -710,7 +714,7 @@ def less_equal(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
 def lgamma(input: TensorLike, *, out: Any = None) -> Any:
     """Return `lgamma` of each element. Parameters are `input` and `out`."""
 def linspace(start: TensorLike, end: TensorLike, steps: _Int, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """Return `steps` numbers evenly from `start` to `end`, which both belong to them."""
+    """Return `steps` numbers evenly from `start` to `end`, which both belong to them; complex where one of them is."""
 def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: _Bool | None = None, mmap: _Bool | None = None, **pickle_load_args: Any) -> Any:
     """Return what :func:`save`, or PyTorch's, wrote to a file, in either of PyTorch's formats."""
 def log(input: TensorLike, *, out: Any = None) -> Any:
@@ -741,14 +745,14 @@ def logical_xor(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any
     """Return `logical_xor` of each element. Parameters are `input, other` and `out`."""
 def logit(input: TensorLike, eps: _Float | None = None, *, out: Any = None) -> Tensor:
     """Return log(x / (1 - x)); with `eps` of the elements clamped between it and 1 - eps."""
-def logspace(start: TensorLike, end: TensorLike, steps: _Int, base: _Float = 10.0, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
+def logspace(start: TensorLike, end: TensorLike, steps: _Int, base: _Float = 10.0, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return `base` to the powers that `linspace` gives."""
 def logsumexp(input: TensorLike, dim: Any, keepdim: _Bool = False, *, out: Any = None) -> Tensor:
     """Return log(sum(exp(x))) along an axis or several, without overflow."""
 long: Any
 def lt(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `lt` of each element. Parameters are `input, other` and `out`."""
-def lu(A: Any, pivot: _Bool = True, get_infos: _Bool = False, out: Any = None) -> Any:
+def lu(A: Any, pivot: _Bool = True, get_infos: _Bool = False, *, out: Any = None) -> Any:
     """Return both triangular factors in one and the exchanges of rows; with `get_infos` where a pivot is 0."""
 def lu_solve(input: TensorLike, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Tensor:
     """Return the solution x of a x = input from the LU factors of a."""
@@ -834,9 +838,9 @@ def nonzero(input: TensorLike, *, as_tuple: _Bool = False, out: Any = None) -> A
     """Return the places of the elements that are not 0: a row each, or with `as_tuple` a vector for each axis."""
 def nonzero_static(input: TensorLike, *, size: _Int, fill_value: _Int = -1, out: Any = None) -> Any:
     """Return `size` rows of places of elements that are not 0, with `fill_value` where there are fewer."""
-def norm(input: TensorLike, p: TensorLike = 'fro', dim: Any = None, keepdim: _Bool = False, out: Any = None, dtype: DTypeLike | None = None) -> Tensor:
+def norm(input: TensorLike, p: TensorLike = 'fro', dim: Any = None, keepdim: _Bool = False, dtype: DTypeLike | None = None, *, out: Any = None) -> Tensor:
     """Return the norm of order `p` of the elements, of all or along axes; "fro" is 2, "nuc" the sum of singular values."""
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False) -> Tensor:
     """Return normal numbers of these means and standard deviations: tensors, or numbers and a `size`."""
 def not_equal(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `not_equal` of each element. Parameters are `input, other` and `out`."""
@@ -870,7 +874,7 @@ def pixel_unshuffle(input: TensorLike, downscale_factor: _Int) -> Tensor:
     """Return (..., C, H r, W r) as (..., C r r, H, W): the reverse of :func:`pixel_shuffle`. Raises ShapeError."""
 def poisson(input: TensorLike, generator: Any = None, *, out: Any = None) -> Tensor:
     """Return counts drawn from Poisson distributions of these rates."""
-def polar(abs: Any, angle: Any) -> Tensor:
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Tensor:
     """Return the complex numbers of these magnitudes and angles."""
 def polygamma(n: _Int, input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the derivative of order `n` of the digamma function."""
@@ -905,11 +909,11 @@ def randn(*size: Any, out: Any = None, dtype: DTypeLike | None = None, layout: A
     """Return standard normal random numbers; parameters as in :func:`rand`."""
 def randn_like(input: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, memory_format: Any = None, generator: Any = None) -> Tensor:
     """Return `randn` in the shape and, unless `dtype` is given, the dtype of `input`."""
-def randperm(n: _Int, *, generator: Any = None, dtype: DTypeLike | None = None, device: _Str | None = None, **_: Any) -> Tensor:
+def randperm(n: _Int, *, generator: Any = None, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False) -> Tensor:
     """Return the integers below `n` in an order by chance."""
-def range(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, dtype: DTypeLike | None = None, requires_grad: _Bool = False) -> Tensor:
+def range(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
-def range_(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, dtype: DTypeLike | None = None, requires_grad: _Bool = False) -> Tensor:
+def range_(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
 def ravel(input: TensorLike) -> Any:
     """Return the elements as one axis without gaps."""
@@ -969,7 +973,7 @@ def select(input: TensorLike, dim: _Int, index: TensorLike) -> Any:
     """Return one slice along an axis, without that axis. Raises RangeError."""
 def select_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `select` gives."""
-def select_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
+def select_scatter(input: TensorLike, src: TensorLike, *args: Axes, **kwargs: Any) -> Any:
     """Return the tensor with one slice along an axis replaced by `src`. Raises ShapeError."""
 def selu(input: TensorLike, inplace: _Bool = False) -> Tensor:
     """Return the self-normalising elu."""
@@ -1022,7 +1026,7 @@ def sinh(input: TensorLike, *, out: Any = None) -> Any:
     """Return `sinh` of each element. Parameters are `input` and `out`."""
 def slice_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
     """Return a copy of what `slice` gives."""
-def slice_scatter(input: TensorLike, src: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
+def slice_scatter(input: TensorLike, src: TensorLike, *args: Axes, **kwargs: Any) -> Any:
     """Return the tensor with the slices from `start` to `end` along an axis replaced by `src`. Raises ShapeError."""
 def slogdet(input: TensorLike, *, out: Any = None) -> Any:
     """Return the signs of determinants and the logarithms of their magnitudes."""
@@ -1092,7 +1096,7 @@ def tensor(data: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | N
     """Return a tensor with a copy of `data`: a number, nested sequences, an array, a tensor."""
 def tensor_split(input: TensorLike, indices_or_sections: Any, dim: _Int = 0) -> Any:
     """Return so many parts along an axis, of sizes that differ by at most 1, or those between indices."""
-def tensordot(a: TensorLike, b: TensorLike, dims: Axes = 2, out: Any = None) -> Tensor:
+def tensordot(a: TensorLike, b: TensorLike, dims: Axes = 2, *, out: Any = None) -> Tensor:
     """Return the sum of products over several axes of each."""
 def threshold(input: TensorLike, threshold: _Float, value: _Float, inplace: _Bool = False) -> Tensor:
     """Return x where it is above a threshold (or NaN), else `value`."""

@@ -13,15 +13,18 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, Literal, NoReturn, TypeVar
 
-from ..core.errors import DTypeError, fail, is_internal
+from ..core.errors import DTypeError, GradientError, ShapeError, fail, is_internal
+from ..core.mode import get_mode
 from ..core.ops.autocast import computed_in
 from ..core.ops.facets import Autocast
 from ..core.ops.op import compiled
 from ..core.ops.record import caller
+from ..core.spec import category
 from ..core.standins import WeakTensor
+from ..core.storage import is_shared
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, of_class
-from ..ops.index.inplace import check_write, update, value_for, write
+from ..ops.index.inplace import check_write, update, write
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -104,17 +107,47 @@ def all_placed(out: Any) -> Any:
 
 
 def give(out: Any, value: Any) -> Any:
-    """Give `out` the value, as `out=` asks; it takes on another shape where it has to. Return `out`."""
+    """Give `out` the value, as `out=` asks; it takes on another shape where it has to. Return `out`.
+
+    Raises DTypeError for a value of a greater kind of number, GradientError for one that gradients flow through.
+    """
     if isinstance(value, (tuple, list)):
         for o, v in zip(out, value, strict=True):
             give(o, v)
         return out
+    check_out(out)
+    if category(value.spec.dtype) > category(out.spec.dtype):
+        fail(
+            DTypeError,
+            f"out= of {out.spec} for a result of {value.spec}",
+            "A result is cast to a dtype of its kind of numbers or a greater one: give a tensor of its own dtype.",
+        )
+    if value.requires_grad and get_mode().grad:
+        fail(GradientError, "out= where an argument requires gradients", "Assign the result to a name.")
+    return fill_out(out, value.detach())
+
+
+def check_out(out: Any) -> None:
+    """Raise DTypeError where `out=` is no tensor, or one that requires gradients while operations are recorded."""
     if not isinstance(out, Plain):
         fail(DTypeError, f"out= is a {type(out).__name__}, not a tensor")
-    if out.requires_grad:
+    if out.requires_grad and get_mode().grad:
         fail(DTypeError, "out= of a tensor that requires gradients", "Assign the result to a name.")
+
+
+def fill_out(out: Any, value: Any) -> Any:
+    """Give `out` the shape and the values of another tensor, in its own dtype. Return `out`.
+
+    Raises ShapeError for another shape while other tensors share the memory of `out`.
+    """
     check_write(out, "out=")
-    write(out, value_for(out, value.detach(), "out="))
+    if tuple(out.shape) != tuple(value.shape) and out.numel() and is_shared(out):
+        fail(
+            ShapeError,
+            f"out= of {out.spec}, whose memory other tensors share, for a result of {value.spec}",
+            "Give a tensor of the result's shape, or one of its own.",
+        )
+    write(out, value if value.spec.dtype == out.spec.dtype else value.astype(out.spec.dtype))
     return out
 
 

@@ -7,15 +7,18 @@ and compiled code know no difference. Only what its methods *mean* is PyTorch's:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
-from ..core.node import RemovableHandle
-from ..core.spec import Spec, as_dtype, default_float, int64
+from ..core.node import AfterAccumulation, RemovableHandle
+from ..core.ops.op import Meaning
+from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
 from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.standins import DataView
 from ..core.storage import address, bounds, laid_as, lend, placed_alone, storage_of, window_of
@@ -181,6 +184,23 @@ TYPES: dict[str, str] = {
 }
 
 
+# The ops that PyTorch has not for booleans: where one operand is such, or where all are.
+NO_BOOLEANS: Mapping[str, Callable[[Iterable[bool]], bool]] = MappingProxyType(
+    {
+        "subtract": any,
+        **dict.fromkeys(("negative", "positive", "abs", "ceil", "floor", "round", "trunc"), all),
+        **dict.fromkeys(("floor_divide", "remainder", "pow"), all),
+    }
+)
+# The ops in which an integer that does not fit the dtype wraps around; in others it is an error.
+WRAPPING = frozenset(
+    {
+        *("add", "subtract", "multiply", "floor_divide", "remainder"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
+    }
+)
+
+
 def on_cpu(place: Any) -> None:
     """Raise DTypeError for any device but the processor."""
     if place is not None and str(place).partition(":")[0] not in ("cpu", "meta"):
@@ -223,7 +243,7 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    on_booleans = ON_BOOLEANS
+    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)
@@ -414,10 +434,11 @@ class Tensor(Plain):
             elif a is not None:
                 dtype = dtype_of(a)
         there = place_of(self) if to is None else where(to)
-        if dtype is None or dtype == self.dtype:
+        want = None if dtype is None else dtype_of(dtype)
+        if want is None or want == self.dtype:
             out: Any = placed(self, there)
         else:
-            out = placed(placed(self, "cpu")._converted(as_dtype(dtype)), there)  # type: ignore[attr-defined]
+            out = placed(placed(self, "cpu")._converted(want), there)  # type: ignore[attr-defined]
         out = out.clone() if copy and out is self else out
         return out if format is None else formatted(out, format)
 
@@ -487,9 +508,16 @@ class Tensor(Plain):
         """
         return super().register_hook(partial(_told, hook))
 
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        """Raise GradientError: hooks see gradients before they are added to `.grad`."""
-        fail(GradientError, "register_post_accumulate_grad_hook()", "Use register_hook, which is given the gradient.")
+    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
+        """Call `hook(tensor)` whenever `backward()` has added to this leaf's `.grad`.
+
+        Returns a handle whose `remove()` ends it. Raises GradientError for a tensor that is no leaf, or does not
+        require gradients.
+        """
+        if not self.requires_grad or not self.is_leaf:
+            what = "is no leaf" if self.requires_grad else "does not require gradients"
+            fail(GradientError, f"register_post_accumulate_grad_hook() on a tensor that {what}", "It has no .grad.")
+        return RemovableHandle(self._hooked().hooks, AfterAccumulation(hook), True)
 
 
 def _array_of(x: Tensor) -> Array | None:
@@ -522,10 +550,12 @@ def _is_device(name: str) -> bool:
 def dtype_of(given: Any) -> Any:
     """Return a dtype by itself, by its name or by the name of PyTorch's type (`torch.FloatTensor`, "torch.LongTensor").
 
-    Raises DTypeError.
+    Python's `float` and `complex` are float64 and complex128, whatever the default dtype is. Raises DTypeError.
     """
     if type(given) is dtype:
         return given.dtype
+    if given is float or given is complex:
+        return float64 if given is float else complex128
     name = getattr(given, "__name__", given) if not isinstance(given, np.dtype) else None
     if isinstance(name, str):
         plain = name.removeprefix("torch.")

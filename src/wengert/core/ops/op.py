@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from time import perf_counter
-from types import CodeType
-from typing import Any, Literal, Unpack
+from types import CodeType, MappingProxyType
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -438,6 +438,19 @@ def as_kept(out: Any) -> Any:
     if type(out) is np.ndarray:
         return out
     return tuple(map(as_kept, out)) if type(out) in (tuple, list) else np.asarray(out)
+
+
+class Meaning(NamedTuple):
+    """A record of what elementwise ops, by their names, mean of booleans and of Python numbers in a namespace."""
+
+    # The ops that take the place of others where all operands are booleans.
+    on_booleans: Mapping[str, str] = MappingProxyType({})
+    # The ops that refuse booleans, by whether they refuse `any` or `all` operands that are such.
+    no_booleans: Mapping[str, Callable[[Iterable[bool]], bool]] = MappingProxyType({})
+    # The ops in which an integer that does not fit the dtype counts modulo its size.
+    wrapping: frozenset[str] = frozenset()
+    # The ops that compute in float32 with a number that a 16-bit dtype does not hold.
+    wide: frozenset[str] = frozenset()
 
 
 TABLE: dict[str, Op] = {}

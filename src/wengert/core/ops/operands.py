@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -19,6 +20,7 @@ from ..spec import (
     category,
     complex_dtype,
     default_int,
+    float16,
     float32,
     float64,
     is_bfloat16,
@@ -203,6 +205,14 @@ def literal(value: Any, dtype: DType) -> Any:
     return out
 
 
+def wrapped(number: int, dtype: DType) -> int:
+    """Return an integer modulo the size of an integer dtype; what 64 bits do not hold, and other numbers, as it is."""
+    if type(number) is not int or 0 <= number < 128 or dtype.kind not in "iu" or not -(2**63) <= number < 2**64:
+        return number
+    low = int(np.iinfo(dtype).min)
+    return (number - low) % (1 << 8 * dtype.itemsize) + low
+
+
 _OPERANDS = (Tensor, np.ndarray, np.generic, int, float, complex, list, tuple, Dim)
 
 
@@ -232,10 +242,50 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     operands = to_operands(args, op.name)
     if are_numbers(operands):
         return of_numbers(op, operands)
-    instead = result_class(operands).on_booleans.get(op.name)
+    meaning = result_class(operands).meaning
+    instead = meaning.on_booleans.get(op.name)
     if instead is not None and all(_is_truth(a) for a in operands):
         op = TABLE[instead]
+    refuses = meaning.no_booleans.get(op.name)
+    if refuses is not None and refuses(_is_truth(a) for a in operands):
+        fail(
+            DTypeError,
+            f"{op.name} of booleans: {describe(operands)}",
+            "Write ~x or x ^ y for a boolean, or x.long() for a number.",
+        )
+    if op.name in meaning.wide and any(_is_half(a) for a in operands) and _beside_wide(op, operands):
+        dtype = common_dtype(op, operands)
+        wide = [a.wide() if type(a) is WeakTensor else a for a in operands]
+        given = [_in_dtype(a, float32) if isinstance(a, Tensor) else float(a) for a in wide]
+        return _in_dtype(run_elementwise(op, given), dtype)
     return run_elementwise(op, promote_operands(op, operands))
+
+
+def _is_half(a: Any) -> bool:
+    return isinstance(a, Tensor) and a.spec.dtype.itemsize == 2
+
+
+def _beside_wide(op: Op, operands: Sequence[Any]) -> bool:
+    """Return whether 16-bit floating numbers meet a real number that their dtype does not hold.
+
+    That is a Python number, one that is not known yet, or a second operand without axes.
+    """
+    dtype = common_dtype(op, operands)
+    if dtype.itemsize != 2 or category(dtype) != 2:
+        return False
+    for i, a in enumerate(operands):
+        if type(a) is WeakTensor or (isinstance(a, Tensor) and i == 1 and not a.shape and a.dtype != dtype):
+            return True
+        if not isinstance(a, Tensor) and not _is_held(a, dtype):
+            return True
+    return False
+
+
+def _is_held(number: Any, dtype: DType) -> bool:
+    """Return whether a 16-bit floating dtype holds a real number exactly."""
+    if not -65504 <= number <= 65504 and dtype == float16:
+        return bool(abs(number) == math.inf)
+    return bool(float(dtype.type(number)) == number)
 
 
 def _is_truth(a: Any) -> bool:
@@ -276,11 +326,12 @@ def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
     dtype = common_dtype(op, operands)
     if not any(isinstance(a, Tensor) for a in operands):
         operands[0] = asarray(operands[0], dtype=dtype)
+    wraps = op.name in result_class(operands).meaning.wrapping
     for i, a in enumerate(operands):
         if isinstance(a, Tensor):
             operands[i] = _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype)
         else:
-            operands[i] = _literal(op, a, dtype)
+            operands[i] = _literal(op, wrapped(a, dtype) if wraps else a, dtype)
     return operands
 
 
@@ -427,8 +478,12 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     spec = x._spec
     if spec.real_inexact:
         dtype = spec.dtype
-        if dtype is not float32 and dtype is not float64 and is_bfloat16(dtype):  # which promotes with tensors only
-            return None
+        if (
+            dtype is not float32
+            and dtype is not float64
+            and (is_bfloat16(dtype) or (op.name in x.meaning.wide and not _is_held(number, dtype)))
+        ):
+            return None  # bfloat16 promotes with tensors only
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
         return None

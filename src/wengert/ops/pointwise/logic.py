@@ -21,7 +21,7 @@ from ...core.spec import Spec, float64
 from ...core.tensor import Tensor
 from ..structure.shapes import casted
 
-# What NumPy's and PyTorch's arithmetic means of booleans: the classes of their tensors have it as `on_booleans`.
+# What NumPy's and PyTorch's arithmetic means of booleans: a part of the `meaning` of their tensors.
 ON_BOOLEANS = MappingProxyType(
     {"add": "bitwise_or", "multiply": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
 )

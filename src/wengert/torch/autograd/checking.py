@@ -37,9 +37,15 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
-    **_: Any,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Return whether the gradients of `func` agree with central differences.
 
@@ -50,9 +56,11 @@ def gradcheck(
     eps: the step of the differences.
     atol, rtol: an element passes within `atol + rtol * |numerical|`.
     raise_exception: raise GradcheckError for one that does not; else return False.
-    check_forward_ad: check tangents too.
+    check_forward_ad, check_backward_ad: check tangents, and gradients.
+    nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad, fast_mode,
+        masked: PyTorch's further checks and its faster one, which are not made.
 
-    PyTorch's further keywords are taken and not read. Raises GradientError where no input requires gradients.
+    Raises GradientError where no input requires gradients.
 
     >>> import wengert.torch as torch
     >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
@@ -91,7 +99,8 @@ def gradcheck(
     try:
         for k, (value, g) in enumerate(zip(values, found, strict=True)):
             got = np.zeros_like(value) if g is None else g.detach().numpy()
-            _compare(chosen[k], got, _numerical(projected, values, k, eps), atol, rtol)
+            if check_backward_ad:
+                _compare(chosen[k], got, _numerical(projected, values, k, eps), atol, rtol)
         if check_forward_ad:
             _check_tangents(call, values, found, weights, atol, rtol)
     except GradcheckError:
@@ -152,9 +161,20 @@ def gradgradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
-    **_: Any,
+    gen_non_contig_grad_outputs: bool = False,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
-    """Return whether second derivatives of `func` agree with differences of its gradients; see :func:`gradcheck`."""
+    """Return whether second derivatives of `func` agree with differences of its gradients; see :func:`gradcheck`.
+
+    `check_fwd_over_rev` checks tangents of gradients, `check_rev_over_rev` gradients of gradients.
+    """
     args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     if grad_outputs is None:
         rng = np.random.default_rng(2)
@@ -181,7 +201,16 @@ def gradgradcheck(
         with wg.enable_grad():
             return gradient(*both)
 
-    return gradcheck(recorded, (*args, *given), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+    return gradcheck(
+        recorded,
+        (*args, *given),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+    )
 
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

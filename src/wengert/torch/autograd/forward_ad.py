@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import GradientError, fail
-from ...transforms.derivatives.tangents import UnpackedDual, dual_level
+from ...transforms.derivatives.tangents import UnpackedDual, dual_level, open_level
 from ...transforms.derivatives.tangents import make_dual as _make_dual
 from ...transforms.derivatives.tangents import unpack_dual as _unpack_dual
 from ..namespace import as_torch
@@ -37,6 +37,13 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if not _entered or (level is not None and level != len(_entered) - 1):
         fail(GradientError, f"exit_dual_level(level={level}) of {len(_entered)} open ones")
     _entered.pop().__exit__()
+
+
+def __getattr__(name: str) -> int:
+    """Return the number of the innermost block that is open, `_current_level`; -1 outside of one."""
+    if name == "_current_level":
+        return open_level()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

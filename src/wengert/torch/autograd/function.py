@@ -99,6 +99,7 @@ class Function(PlainFunction):
 
     context_class: ClassVar[type[Context]] = FunctionCtx
     written: ClassVar[Any] = staticmethod(_written)
+    returns_anything = True
     generate_vmap_rule = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import wengert as wg
 
 from ...core import tree
-from ...core.errors import GradientError, ShapeError, StateError, fail
+from ...core.errors import GradientError, GraphError, ShapeError, StateError, fail
 from ..namespace import as_torch
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -142,7 +142,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """Return the value of `func(*primals)` and its derivative along `tangents`; see :func:`wengert.jvp`."""
+    """Return the value of `func(*primals)` and its derivative along `tangents`; see :func:`wengert.jvp`.
+
+    Raises GraphError for `strict`: whether a result depends on the arguments is not looked at.
+    """
+    if strict:
+        fail(GraphError, "jvp(strict=True)", "Leave it out: tangents of what does not depend on the arguments are 0.")
     primals = tuple(primals)
     value, tangent, (aux, written) = wg.jvp(_with_aux(func, has_aux), primals, tuple(tangents), True)
     tell(written, (primals, {}))

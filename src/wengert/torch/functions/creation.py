@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,21 +15,30 @@ from ...core.arrays import in_order_of
 from ...core.dims import Dim, has_dims
 from ...core.elsewhere import place_of
 from ...core.errors import DTypeError, fail
-from ...core.spec import default_float, default_int
+from ...core.spec import default_complex, default_float, default_int, real_dtype
 from ...core.standins import over_array
 from ...core.storage import window_of
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class
 from ...core.tensor import tensor as plain_tensor
 from ...ops.structure.shapes import int_args, placed
-from ..namespace import FUNCTIONS, function, method, tensor_of
-from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, in_order, legacy, where
+from ..namespace import FUNCTIONS, as_torch, check_out, fill_out, function, method, tensor_of
+from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, in_order, legacy, strided, where
 
 
-def finished(out: Any, requires_grad: bool = False, device: Any = None) -> Tensor:
-    """Return a new tensor of Wengert's as one of this namespace, on a device, a leaf where asked for."""
-    made: Tensor = of_class(Tensor, out if device is None else placed(out, where(device)))
-    return made.requires_grad_() if requires_grad else made  # type: ignore[return-value]
+def finished(
+    made: Any, requires_grad: bool = False, device: Any = None, *, out: Any = None, layout: Any = None
+) -> Tensor:
+    """Return a new tensor of Wengert's as one of this namespace, on a device, a leaf where asked for.
+
+    `out` is given its shape and its values, and returned. Raises DTypeError for a layout that is not strided.
+    """
+    if layout is not None and layout != strided:
+        fail(DTypeError, f"layout={layout}", "New tensors are strided; torch.sparse_coo_tensor makes sparse ones.")
+    found: Tensor = of_class(Tensor, made if device is None else placed(made, where(device)))
+    if out is not None:
+        found = fill_out(out, found)
+    return found.requires_grad_() if requires_grad else found  # type: ignore[return-value]
 
 
 def beside(x: Any, device: Any) -> Any:
@@ -36,9 +47,15 @@ def beside(x: Any, device: Any) -> Any:
     return device if place == "cpu" else place
 
 
-def wanted(dtype: Any, default: Any = None) -> Any:
-    """Return a dtype by any of its names, or the default."""
-    return default if dtype is None else dtype_of(dtype)
+def wanted(dtype: Any, default: Any = None, out: Any = None) -> Any:
+    """Return a dtype by any of its names, or that of `out`, or the default. Raises DTypeError for two that differ."""
+    want = default if dtype is None else dtype_of(dtype)
+    if out is None:
+        return want
+    check_out(out)
+    if dtype is not None and want != out.dtype:
+        fail(DTypeError, f"dtype={want} and out= of {out.spec}", "Leave dtype out, or give a tensor of that dtype.")
+    return out.spec.dtype
 
 
 @function(method=False)
@@ -143,19 +160,35 @@ def _of_shape(fn: Callable[..., Any]) -> Callable[..., Any]:
         if more:
             fail(DTypeError, f"{fn.__name__}() has no parameter {', '.join(more)}")
         given = {"generator": generator} if generator is not None else {}
-        made = finished(fn(int_args(size), dtype=wanted(dtype), **given), False, device)
+        made = finished(fn(int_args(size), dtype=wanted(dtype, out=out), **given), False, device, layout=layout)
         made = made if format is None else formatted(made, format)
-        made.requires_grad_(requires_grad)
-        if out is not None:
-            out.assign_(made)
-        return made if out is None else out
+        made = made if out is None else fill_out(out, made)
+        return made.requires_grad_() if requires_grad else made  # type: ignore[return-value]
 
     make.__name__ = make.__qualname__ = fn.__name__
     make.__doc__ = f"{(fn.__doc__ or '').split('.')[0].strip()}.\n\nSizes come one by one or as a sequence."
     return make
 
 
-for _fn in (wg.zeros, wg.ones, wg.empty, wg.rand, wg.randn):
+def _drawn(fn: Callable[..., Any], scale: float) -> Callable[..., Any]:
+    """Return a function that draws complex numbers, too: both parts by themselves, times a scale."""
+
+    def draw(shape: Any, *, dtype: Any = None, **given: Any) -> Any:
+        if dtype is None or dtype_of(dtype).kind != "c":
+            return fn(shape, dtype=dtype, **given)
+        whole = dtype_of(dtype)
+        real, imag = (fn(shape, dtype=real_dtype(whole), **given) * scale for _ in range(2))
+        return (real + imag * 1j).astype(whole)
+
+    draw.__name__ = draw.__qualname__ = fn.__name__
+    draw.__doc__ = fn.__doc__
+    return draw
+
+
+# The square of a complex normal number's length has the mean 1.
+uniform, standard_normal = _drawn(wg.rand, 1.0), _drawn(wg.randn, math.sqrt(0.5))
+
+for _fn in (wg.zeros, wg.ones, wg.empty, uniform, standard_normal):
     function(method=False)(_of_shape(_fn))
 
 
@@ -185,15 +218,16 @@ def _like(fn: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Tensor:
         given = {"generator": generator} if generator is not None else {}
         want = wanted(dtype, input.dtype)
-        made = finished(fn(tuple(input.shape), dtype=want, **given), requires_grad, beside(input, device))
-        return lying_as(made, input, memory_format)
+        made = fn(tuple(input.shape), dtype=want, **given)
+        found = finished(made, requires_grad, beside(input, device), layout=layout)
+        return lying_as(found, input, memory_format)
 
     make.__name__ = make.__qualname__ = f"{fn.__name__}_like"
     make.__doc__ = f"Return `{fn.__name__}` in the shape and, unless `dtype` is given, the dtype of `input`."
     return make
 
 
-for _fn in (wg.zeros, wg.ones, wg.empty, wg.rand, wg.randn):
+for _fn in (wg.zeros, wg.ones, wg.empty, uniform, standard_normal):
     function(method=False)(_like(_fn))
 
 
@@ -202,15 +236,16 @@ def full(
     size: Any,
     fill_value: Any,
     *,
+    out: Any = None,
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor filled with one number, whose kind decides the dtype where none is given."""
-    if dtype is None and isinstance(fill_value, bool):
-        dtype = np.dtype(bool)
-    return finished(wg.full(int_args((size,)), fill_value, dtype=wanted(dtype)), requires_grad, device)
+    want = wanted(dtype, np.dtype(bool) if isinstance(fill_value, bool) else None, out)
+    made = wg.full(int_args((size,)), fill_value, dtype=want)
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
 @function(method=False)
@@ -226,7 +261,8 @@ def full_like(
 ) -> Tensor:
     """Return one number in the shape and, unless `dtype` is given, the dtype of `input`."""
     made = wg.full(tuple(input.shape), fill_value, dtype=wanted(dtype, input.dtype))
-    return lying_as(finished(made, requires_grad, beside(input, device)), input, memory_format)
+    found = finished(made, requires_grad, beside(input, device), layout=layout)
+    return lying_as(found, input, memory_format)
 
 
 @function(method=False)
@@ -251,22 +287,27 @@ def arange(
     """Return the numbers from `start` (0 where only an end is given) up to `end`, which is left out, in steps."""
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (v.item() if isinstance(v, Plain) else v for v in (start, end, step))
-    if dtype is None:
-        dtype = (
-            default_int if all(isinstance(v, (int, np.integer, Dim)) for v in (start, end, step)) else default_float()
-        )
-    made = finished(wg.arange(start, end, step, dtype=wanted(dtype)), requires_grad, device)
-    if out is not None:
-        out.assign_(made)
-    return made if out is None else out
+    whole = all(isinstance(v, (int, np.integer, Dim)) for v in (start, end, step))
+    want = wanted(dtype, default_int if whole else default_float(), out)
+    return finished(wg.arange(start, end, step, dtype=want), requires_grad, device, out=out, layout=layout)
 
 
 @function("range", method=False)
-def range_(start: Any = 0, end: Any = 0, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def range_(
+    start: Any = 0,
+    end: Any = 0,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
     count = int(np.floor((end - start) / step)) + 1
-    values = start + step * np.arange(count)
-    return finished(asarray(values, dtype=wanted(dtype, default_float())), requires_grad)
+    made = asarray((start + step * np.arange(count)).astype(wanted(dtype, default_float(), out)))
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
 @function(method=False)
@@ -281,13 +322,9 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `steps` numbers evenly from `start` to `end`, which both belong to them."""
-    start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
-    want = wanted(dtype, default_float())
-    if has_dims((start, end, steps)):
-        return finished(wg.linspace(start, end, steps, dtype=want), requires_grad, device)
-    values = np.linspace(start, end, int(steps))
-    return finished(asarray(values.astype(want)), requires_grad, device)
+    """Return `steps` numbers evenly from `start` to `end`, which both belong to them; complex where one of them is."""
+    made = _spaced(wg.linspace, np.linspace, start, end, steps, dtype, out)
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
 @function(method=False)
@@ -297,17 +334,36 @@ def logspace(
     steps: int,
     base: float = 10.0,
     *,
+    out: Any = None,
     dtype: Any = None,
+    layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return `base` to the powers that `linspace` gives."""
+
+    def of_open(start: Any, end: Any, steps: Any, dtype: Any) -> Any:
+        return wg.logspace(start, end, steps, base, dtype=dtype)
+
+    def powers(start: Any, end: Any, steps: int) -> Any:
+        return float(base) ** np.linspace(start, end, steps)
+
+    made = _spaced(of_open, powers, start, end, steps, dtype, out)
+    return finished(made, requires_grad, device, out=out, layout=layout)
+
+
+def _spaced(
+    of_open: Callable[..., Any], values: Callable[..., Any], start: Any, end: Any, steps: Any, dtype: Any, out: Any
+) -> Any:
+    """Return numbers between two ends, of their kind where no dtype is given. Raises DTypeError for complex as real."""
     start, end = (v.item() if isinstance(v, Plain) else v for v in (start, end))
+    imaginary = any(isinstance(v, builtins.complex) for v in (start, end))
+    want = wanted(dtype, default_complex() if imaginary else default_float(), out)
+    if imaginary and want.kind != "c":
+        fail(DTypeError, f"numbers from {start} to {end} in {want}", "Numbers between complex ends are complex.")
     if has_dims((start, end, steps)):
-        made = wg.logspace(start, end, steps, base, dtype=wanted(dtype))
-        return finished(made, requires_grad, device)
-    values = float(base) ** np.linspace(start, end, int(steps))
-    return finished(asarray(values.astype(wanted(dtype, default_float()))), requires_grad, device)
+        return of_open(start, end, steps, dtype=want)
+    return asarray(values(start, end, int(steps)).astype(want))
 
 
 @function(method=False)
@@ -322,10 +378,11 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a matrix with ones on its diagonal and zeros elsewhere."""
-    return finished(wg.eye(n, m, dtype=wanted(dtype)), requires_grad, device)
+    made = wg.eye(n, m, dtype=wanted(dtype, out=out))
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
-@function(method=False)
+@function(method=False, out=True)
 def complex(real: Any, imag: Any) -> Tensor:
     """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
     real, imag = tensor_of(real), tensor_of(imag)
@@ -334,7 +391,7 @@ def complex(real: Any, imag: Any) -> Tensor:
     return real + imag * 1j  # type: ignore[no-any-return]
 
 
-@function(method=False, autocast="float32")
+@function(method=False, out=True, autocast="float32")
 def polar(abs: Any, angle: Any) -> Tensor:
     """Return the complex numbers of these magnitudes and angles."""
     return complex(abs * wg.cos(angle), abs * wg.sin(angle))
@@ -361,8 +418,9 @@ def randint(
         low, high, size = 0, low, high
     given = {"generator": generator} if generator is not None else {}
     made = wg.randint(int(low), int(high), int_args((size,)), **given)
-    want = wanted(dtype, default_int)
-    return finished(made if made.dtype == want else made.astype(want), requires_grad, device)
+    want = wanted(dtype, default_int, out)
+    made = made if made.dtype == want else made.astype(want)
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
 @function(method=False)
@@ -375,24 +433,48 @@ def randint_like(input: Any, low: Any, high: Any = None, *, dtype: Any = None, *
 
 
 @function(method=False)
-def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return the integers below `n` in an order by chance."""
     given = {"generator": generator} if generator is not None else {}
     made = wg.random.randperm(n, **given)
-    return finished(made if dtype is None else made.astype(dtype_of(dtype)), device=device)
+    made = made.astype(wanted(dtype, made.dtype, out))
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
 @function(method=False)
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Return normal numbers of these means and standard deviations: tensors, or numbers and a `size`."""
     given = {"generator": generator} if generator is not None else {}
     if size is None:
         parts = [v for v in (mean, std) if isinstance(v, Plain)]
         shape = np.broadcast_shapes(*(tuple(v.shape) for v in parts))
-        dtype = parts[0].dtype
+        want = wanted(dtype, parts[0].spec.dtype, out)
     else:
-        shape, dtype = int_args((size,)), default_float()
-    return finished(wg.randn(shape, dtype=dtype, **given)) * std + mean  # type: ignore[no-any-return]
+        shape, want = int_args((size,)), wanted(dtype, default_float(), out)
+    made = as_torch(standard_normal(shape, dtype=want, **given)) * std + mean
+    return finished(made, requires_grad, device, out=out, layout=layout)
 
 
 @function(out=True)
@@ -405,7 +487,15 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Tensor:
 @function(out=True)
 def poisson(input: Any, generator: Any = None) -> Tensor:
     """Return counts drawn from Poisson distributions of these rates."""
-    return finished(wg.distributions.Poisson(input).sample()).astype(input.dtype)  # type: ignore[return-value]
+    given = {"generator": generator} if generator is not None else {}
+    return finished(wg.random.poisson(input, **given)).astype(input.dtype)  # type: ignore[return-value]
+
+
+@function(method=False, out=True)
+def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
+    """Return counts of successes in so many trials of these probabilities, both tensors of one floating dtype."""
+    given = {"generator": generator} if generator is not None else {}
+    return finished(wg.random.binomial(count, prob, **given))
 
 
 @function(out=True)

@@ -135,15 +135,11 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
-@function()
-def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+@function(out=True)
+def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """Return both triangular factors in one and the exchanges of rows; with `get_infos` where a pivot is 0."""
     found = linalg.lu_factor_ex(A, pivot=pivot)
-    made = tuple(found) if get_infos else return_types.linalg_lu_factor(*found[:2])
-    if out is not None:
-        for o, m in zip(out, made):
-            o.assign_(m)
-    return made if out is None else out
+    return tuple(found) if get_infos else return_types.linalg_lu_factor(*found[:2])
 
 
 @function(out=True, autocast="float32")

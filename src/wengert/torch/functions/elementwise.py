@@ -9,7 +9,7 @@ from typing import Any
 import wengert as wg
 
 from ...core.errors import DTypeError, fail
-from ...core.ops.operands import promote_tensors
+from ...core.ops.operands import promote_tensors, wrapped
 from ...core.spec import category, complex128, default_float, float64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
@@ -407,7 +407,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def _scaled(x: Any, by: Any) -> Any:
-    return x if type(by) is int and by == 1 else x * by
+    return x if isinstance(by, int) and by == 1 else x * by
 
 
 @function("divide", "true_divide", out=True)
@@ -424,6 +424,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return placed(wg.divide(input, other))
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError(f'div: rounding_mode must be None, "trunc" or "floor", not {rounding_mode!r}')
+    if isinstance(input, Plain):
+        other = wrapped(other, input.spec.dtype)
     _no_zero(other, input)
     if rounding_mode == "floor":
         return placed(wg.floor_divide(input, other))

@@ -38,6 +38,22 @@ def _places(index: Any, what: str) -> Any:
     return found if found.dtype == int64 else found.to(int64)
 
 
+def counted_from_start(at: Any, size: Any, what: str, axis: int) -> Any:
+    """Return places that count from the start of an axis. Raises RangeError for one below 0.
+
+    While a function is traced they become places after the end, which are errors when the function runs.
+    """
+    if at._data is None:
+        return as_torch(wg.where(at < 0, size, at))
+    if at.numel() and (least := int(at._data.min())) < 0:
+        fail(
+            RangeError,
+            f"{what}: index {least} is out of range for axis {axis} of size {size}",
+            f"Indices count from the start here, as in PyTorch: add {size} to those below 0.",
+        )
+    return at
+
+
 def _spread(x: Any, shape: Any) -> Any:
     return x if tuple(x.shape) == tuple(shape) else bind(broadcast, (x,), {"shape": tuple(shape)})
 
@@ -85,7 +101,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     if not at.numel():
         return x.reshape(-1)[:0].reshape(at.shape)
     wide, found = _widened(x, at, "gather")
-    out = as_torch(PUBLIC["gather"](wide, axis_of(dim, wide.ndim), found))
+    axis = axis_of(dim, wide.ndim)
+    out = as_torch(PUBLIC["gather"](wide, axis, counted_from_start(found, wide.shape[axis], "gather", axis)))
     return out if at.ndim else out.reshape(())
 
 
@@ -94,7 +111,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Return the elements that indices pick along an axis, aligned with the others; flattened without one."""
     x, at = tensor_of(input), _places(indices, "take_along_dim")
     if dim is None:
-        return take(x.reshape(-1), at.reshape(-1))
+        return gather(x.reshape(-1), 0, at.reshape(-1))
     return as_torch(PUBLIC["take_along_axis"](x, at, dim))
 
 
@@ -117,9 +134,10 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
             [3, 4]])
     """
     x, at = tensor_of(input), _places(index, "index_select")
-    if not x.ndim:
-        return as_torch(PUBLIC["index_select"](x.reshape(1), 0, at)).reshape(())
-    return as_torch(PUBLIC["index_select"](x, dim, at))
+    wide = x if x.ndim else x.reshape(1)
+    axis = axis_of(dim, wide.ndim)
+    out = as_torch(PUBLIC["index_select"](wide, axis, counted_from_start(at, wide.shape[axis], "index_select", axis)))
+    return out if x.ndim else out.reshape(())
 
 
 # -- scatter
@@ -152,10 +170,12 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
             fail(DTypeError, f"scatter: reduce={reduce!r}", 'It is "add" or "multiply"; scatter_reduce has more.')
         return _reduced(x, dim, at, value_for(x, given, "scatter"), _NAMES[reduce], True)
     wide, found = _widened(x, at, "scatter")
+    axis = axis_of(dim, wide.ndim)
+    found = counted_from_start(found, wide.shape[axis], "scatter", axis)
     source = value_for(x, given, "scatter")
     if source.ndim == 0 and isinstance(given, Plain) and found.numel() == 1:
         source = reshaped(source, (1,) * found.ndim)
-    return as_torch(PUBLIC["scatter"](wide, axis_of(dim, wide.ndim), found, source)).reshape(x.shape)
+    return as_torch(PUBLIC["scatter"](wide, axis, found, source)).reshape(x.shape)
 
 
 @function(out=True)
@@ -192,6 +212,7 @@ def _reduced(x: Any, dim: int, at: Any, src: Any, reduce: str, include_self: boo
     """Return a scatter that reduces, along the axis `dim`."""
     wide, at = _widened(x, at, f"scatter ({reduce})")
     axis = axis_of(dim, wide.ndim) - wide.ndim
+    at = counted_from_start(at, wide.shape[axis], f"scatter ({reduce})", axis + wide.ndim)
     src = tensor_of(src if src.ndim or wide.ndim == 0 else _spread(src, at.shape))
     if src.ndim == wide.ndim and tuple(src.shape) != tuple(at.shape):
         src = src[tuple(slice(n) for n in at.shape)]
@@ -294,12 +315,17 @@ _REDUCERS: dict[str, Callable[..., Any]] = {
 # -- slices at a vector of integers
 
 
-def _along(x: Any, dim: int, index: Any, what: str) -> Any:
-    """Return a tensor with an axis at least, the axis from the right, and a vector of places on it."""
+def _along(x: Any, dim: int, index: Any, what: str, from_end: bool = False) -> Any:
+    """Return a tensor with an axis at least, the axis from the right, and a vector of places on it.
+
+    Places below 0 count from the end where `from_end` says so, else they are errors.
+    """
     wide, at = (t if t.ndim else t.reshape(1) for t in (x, _places(index, what)))
     if at.ndim != 1:
         fail(ShapeError, f"{what}: an index of shape {tuple(at.shape)}", "It is a vector.")
     axis = axis_of(dim, wide.ndim)
+    if not from_end:
+        at = counted_from_start(at, wide.shape[axis], what, axis)
     if at._array is not None:
         check_range(what, (at._array,), (wide.shape[axis],), axis)
     return wide, axis - wide.ndim, at
@@ -346,7 +372,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Return the tensor with one number in its slices at a vector of integers along an axis. Raises RangeError."""
     x = tensor_of(input)
-    wide, axis, at = _along(x, dim, index, "index_fill")
+    wide, axis, at = _along(x, dim, index, "index_fill", from_end=True)
     v = value_for(x, value, "index_fill")
     if v.ndim:
         fail(ShapeError, f"index_fill: a value of shape {tuple(v.shape)}", "It is a number.")
@@ -585,7 +611,7 @@ method()(FUNCTIONS["narrow_copy"])
 def window_scatter(name: str, at: Callable[..., Any], says: str) -> None:
     """Declare PyTorch's `name`: a tensor of which the elements that `at` picks are replaced."""
 
-    def scatters(input: Any, src: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def scatters(input: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
         x = tensor_of(input)
         places = at(positions(x.shape), *args, **kwargs)
         v = value_for(x, src, name)

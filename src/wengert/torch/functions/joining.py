@@ -18,7 +18,7 @@ from ...core.tensor import asarray, wrap
 from ...ops.aliases import alias
 from ...ops.structure.diagonals import embed_diagonal
 from ..namespace import FUNCTIONS, as_torch, function, tensor_of
-from ..tensor import Tensor, contiguous_format, formatted
+from ..tensor import Tensor, contiguous_format, formatted, on_cpu
 from .shaping import axis_of, copies, own, sizes_of
 
 
@@ -281,6 +281,7 @@ def _indices(name: str, pick: Any) -> None:
     def indices(
         row: int, col: int, offset: int = 0, *, dtype: Any = np.int64, device: Any = None, layout: Any = None
     ) -> Any:
+        on_cpu(device)
         return tensor_of(asarray(np.stack(pick(row, offset, col)).astype(dtype)))
 
     indices.__name__ = indices.__qualname__ = f"{name}_indices"

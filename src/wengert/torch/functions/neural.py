@@ -72,6 +72,12 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Tensor:
 # -- arguments in another order, or under another name
 
 
+@function(method=False, out=True)
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Tensor:
+    """Return a tensor with one number around it; see :func:`wengert.torch.nn.functional.pad`."""
+    return F.pad(input, pad, "constant", value)  # type: ignore[no-any-return]
+
+
 @function(method=False)
 def dropout(input: Any, p: float, train: bool) -> Tensor:
     """Return elements set to 0 with probability `p`, the others divided by 1 - p, where `train`."""

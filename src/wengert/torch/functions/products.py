@@ -240,8 +240,8 @@ def _view_of(equation: str, x: Any) -> Any:
     return x.permute([taken.index(one) for one in result])
 
 
-@function(method=False)
-def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Tensor:
+@function(method=False, out=True)
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """Return the sum of products over several axes of each.
 
     `dims` says how many of the last axes of `a` and first axes of `b`, or pairs axes by two sequences. Raises
@@ -256,16 +256,14 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Tensor:
                 b = b.sum(j, keepdims=True)
             elif b.shape[j] == 1 != a.shape[i]:
                 a = a.sum(i, keepdims=True)
-    made = wg.tensordot(a, b, axes=dims)
-    return made if out is None else out.assign_(made)  # type: ignore[return-value]
+    return wg.tensordot(a, b, axes=dims)  # type: ignore[return-value]
 
 
-@function(method=False)
-def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
+@function(method=False, out=True)
+def chain_matmul(*matrices: Any) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least."""
     given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
-    made = given[0].clone() if len(given) == 1 else wg.linalg.multi_dot(given)
-    return made if out is None else out.assign_(made)  # type: ignore[return-value]
+    return given[0].clone() if len(given) == 1 else wg.linalg.multi_dot(given)  # type: ignore[return-value]
 
 
 # -- distances

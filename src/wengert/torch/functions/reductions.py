@@ -376,10 +376,8 @@ _soft("log_softmax", wg.log_softmax, "Return the logarithms of `softmax`, withou
 # -- norms
 
 
-@function()
-def norm(
-    input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
-) -> Tensor:
+@function(out=True)
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """Return the norm of order `p` of the elements, of all or along axes; "fro" is 2, "nuc" the sum of singular values.
 
     Raises ShapeError where "nuc" does not get two axes.
@@ -394,7 +392,7 @@ def norm(
                 found = wg.expand_dims(found, d)
     else:
         found = wg.linalg.vector_norm(x, 2 if p in ("fro", None) else p, axes(x, dim), bool(keepdim))
-    return placed(found) if out is None else placed(out.assign_(found))
+    return placed(found)
 
 
 @function()

@@ -503,7 +503,10 @@ def repeat_interleave(
         repeats = int(repeats)
     if not x.ndim:
         x = x.reshape(1)
-    return own(as_torch(PUBLIC["repeat"](x, repeats, dim)), x)
+    out = own(as_torch(PUBLIC["repeat"](x, repeats, dim)), x)
+    if output_size is not None and output_size != (found := out.shape[0 if dim is None else dim]):
+        fail(ShapeError, f"repeat_interleave: output_size={output_size}, and {found} elements", "Leave it out.")
+    return out
 
 
 # -- other dtypes

@@ -1,14 +1,18 @@
-"""`Parameter`: a tensor that a module trains, with PyTorch's methods; and tensors that are a module's state."""
+"""`Parameter`: a tensor that a module trains, with PyTorch's methods; a module's buffers; both without a shape yet."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ...core.errors import GraphError, fail
 from ...core.storage import join, overlaps_itself, window_of
 from ...core.tensor import Tensor as PlainTensor
-from ...core.tensor import asarray, refuse_cut
+from ...core.tensor import asarray, refuse_cut, wrap
 from ...nn.parameter import Parameter as PlainParameter
-from ..tensor import Tensor
+from ...ops.structure.shapes import int_args
+from ..tensor import Size, Tensor, dtype_of, on_cpu
 
 
 def _hold(x: Tensor, data: Any, what: str) -> None:
@@ -60,3 +64,73 @@ class Buffer(Tensor):
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         _hold(self, data, "a buffer")
         self.persistent = persistent
+
+
+class UninitializedTensorMixin:
+    """The base of parameters and buffers without a shape."""
+
+    __slots__ = ()
+
+    def _begin(self, requires_grad: bool, device: Any, dtype: Any) -> None:
+        on_cpu(device)
+        x: Any = self
+        made = Tensor(0) if dtype is None else Tensor(0).to(dtype_of(dtype))
+        x._data, x._spec, x.node, x._base = made._data, made.spec, None, None
+        if requires_grad:
+            x.requires_grad_()
+
+    @property
+    def shape(self) -> Size:
+        """Raise GraphError: there is none yet."""
+        fail(
+            GraphError,
+            f"the shape of an {type(self).__name__}",
+            "A layer's parameters get one when it is first called: run it once on an input.",
+        )
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give the tensor a shape and, where given, another dtype; its values are left to be set."""
+        on_cpu(device)
+        x: Any = self
+        tracked = x.requires_grad
+        x.requires_grad_(False)
+        made = wrap(np.zeros(int_args((shape,)), x.spec.dtype if dtype is None else dtype_of(dtype)))
+        x._data, x._spec = made._data, made.spec
+        x.__class__ = Parameter if isinstance(self, Parameter) else Tensor
+        if tracked:
+            x.requires_grad_()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter without a shape, which `materialize` gives it.
+
+    >>> import wengert.torch as torch
+    >>> weight = torch.nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    torch.Size([2, 3])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        self._begin(requires_grad, device, dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer without a shape, which `materialize` gives it."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> None:
+        self._begin(requires_grad, device, dtype)
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Return whether a parameter or buffer has no shape yet."""
+    return isinstance(tensor, UninitializedTensorMixin)

@@ -137,15 +137,17 @@ class SparseTensor:
         steps = np.cumprod([1, *lead[:0:-1]])[::-1].astype(np.int64).reshape(-1, 1)
         return (self._coordinates * tensor_of(steps.copy())).sum(dim=0)
 
-    def to_dense(self, dtype: Any = None, **_: Any) -> Any:
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
         """Return the whole tensor, with 0 where no value is held."""
         lead = self._size[: self.sparse_dim()]
         whole = as_torch(wg.zeros((int(np.prod(lead)), *self._held.shape[1:]), dtype=self.dtype))
         out = whole.index_add(0, self._flat(), self._held).reshape(self._size)
         return out if dtype is None else out.to(dtype)
 
-    def to_sparse(self, *args: Any, **_: Any) -> SparseTensor:
-        """Return the tensor itself."""
+    def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
+        """Return the tensor itself. Raises DTypeError for another layout, or other axes that are sparse."""
+        if layout not in (None, sparse_coo) or sparse_dim not in (None, self.sparse_dim()):
+            fail(DTypeError, f"to_sparse({sparse_dim}, layout={layout}) of a sparse tensor", "Make it dense before.")
         return self
 
     def _with(self, values: Any) -> SparseTensor:
@@ -159,7 +161,7 @@ class SparseTensor:
         """Return the tensor itself: it is on the processor."""
         return self
 
-    def cuda(self, device: Any = None, **_: Any) -> SparseTensor:
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> SparseTensor:
         """Raise DTypeError: tensors live on the processor."""
         on_cpu("cuda")
         return self
@@ -374,7 +376,7 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
 
 
 @function(top=False)
-def to_sparse(input: Any, *args: Any, layout: Any = None, **_: Any) -> SparseTensor:
+def to_sparse(input: Any, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
     """Return the tensor with what is not 0 in it held by coordinates: `torch.sparse_coo`.
 
     `to_sparse(k)` has coordinates for the first `k` axes. Raises DTypeError for other layouts, GraphError while a
@@ -383,14 +385,14 @@ def to_sparse(input: Any, *args: Any, layout: Any = None, **_: Any) -> SparseTen
     if layout not in (None, sparse_coo):
         fail(DTypeError, f"to_sparse(layout={layout})", "There is torch.sparse_coo.")
     x = tensor_of(input)
-    lead = args[0] if args else x.ndim
+    lead = x.ndim if sparse_dim is None else sparse_dim
     flat = x.detach() if lead == x.ndim else x.detach().abs().sum(dim=tuple(range(lead, x.ndim)))
     where = as_torch(wg.stack(list(wg.nonzero(flat))))
     return SparseTensor(where, x[tuple(where)], tuple(x.shape), True)
 
 
 @function(top=False)
-def to_dense(input: Any, dtype: Any = None, **_: Any) -> Any:
+def to_dense(input: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
     """Return the tensor itself, which is dense, in a dtype."""
     return input if dtype is None else input.to(dtype)
 
@@ -402,7 +404,7 @@ def sparse_mask(input: Any, mask: Any) -> SparseTensor:
 
 
 def _legacy(kind: str) -> Callable[..., SparseTensor]:
-    def make(indices: Any = None, values: Any = None, size: Any = None, **_: Any) -> SparseTensor:
+    def make(indices: Any = None, values: Any = None, size: Any = None) -> SparseTensor:
         return sparse_coo_tensor(indices, values, size, dtype=kind)
 
     make.__doc__ = f"Return a sparse tensor of {kind}; see :func:`wengert.torch.sparse_coo_tensor`."

@@ -6,14 +6,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
+import wengert as wg
+
 from ...core.errors import ShapeError, fail
+from ...core.spec import category
 from ...core.tensor import Tensor as Plain
-from ..namespace import tensor_of
+from ...ops.structure.shapes import int_args
+from ..namespace import FUNCTIONS, tensor_of
+from ..tensor import Tensor, dtype_of
 
 # Relative and absolute tolerances where none are given; other dtypes are compared exactly.
 _TOLERANCES = {
@@ -151,7 +157,58 @@ def _compare_values(
     )
 
 
-__all__ = ["assert_allclose", "assert_close"]
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return numbers drawn evenly from `low` to `high`, which is left out: integers for an integer dtype.
+
+    Parameters
+    ----------
+    shape: sizes, one by one or as a sequence.
+    low, high: -9 and 9 (integers to 9 inclusive, unsigned ones from 0) unless given; within what the dtype holds.
+    exclude_zero: put 1 in place of an integer 0, the smallest normal number in place of another.
+    noncontiguous: as every second of twice as many elements, where there are two at least.
+
+    Raises ValueError for bounds without numbers between them, and for integers that require gradients.
+    """
+    want = dtype_of(dtype)
+    sizes, kind = int_args(shape), category(want)
+    if requires_grad and kind < 2:
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype}")
+    usual = {0: (0, 2), 1: (0 if want.kind == "u" else -9, 10)}.get(kind, (-9, 9))
+    least, most = usual[0] if low is None else low, usual[1] if high is None else high
+    if not least < most:
+        raise ValueError(f"make_tensor() of numbers from {least} to {most}: there are none")
+    if kind == 1:
+        held = np.iinfo(want)
+        least, most = math.ceil(max(least, held.min)), math.ceil(min(most, int(held.max) + 1))
+    elif kind > 1:
+        largest = float(wg.finfo(want).max)
+        least, most = max(least, -largest), min(most, largest)
+    if noncontiguous and math.prod(sizes) > 1:
+        sizes = (*sizes[:-1], 2 * sizes[-1])
+    if kind < 2:
+        out = FUNCTIONS["randint"](int(least), int(most), sizes, dtype=want, device=device)
+    else:
+        both = (1 + 1j) if kind == 3 else 1
+        out = (FUNCTIONS["rand"](sizes, dtype=want, device=device) * (most - least) + least * both).to(want)
+    if noncontiguous and out.numel() > 1:
+        out = out[..., ::2]
+    if exclude_zero:
+        tiny = float(wg.finfo(want).smallest_normal) if kind > 1 else 1
+        out = FUNCTIONS["where"](out == 0, (tiny + tiny * 1j) if kind == 3 else tiny, out).to(want)
+    return out.requires_grad_() if requires_grad else out  # type: ignore[no-any-return]
+
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 
 def __dir__() -> list[str]:

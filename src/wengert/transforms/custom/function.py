@@ -62,6 +62,8 @@ class Context:
         self._kept: tuple[Any, ...] = ()
         self._fixed: frozenset[int] = frozenset()
         self._dirty: tuple[Tensor, ...] = ()
+        # Which results are tensors, and their specs.
+        self._places: tuple[bool, ...] = ()
         self._specs: tuple[Spec, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -118,6 +120,8 @@ class Function:
     written: ClassVar[Written | None] = None
     # Whether `forward` has been seen to write to an argument.
     writes: ClassVar[bool] = False
+    # Whether `forward` may also return what is no tensor, which `backward` is given None for.
+    returns_anything: ClassVar[bool] = False
 
     @staticmethod
     def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
@@ -161,7 +165,7 @@ class Function:
         after = {i: inner[i] for i in before}
         for i, t in before.items():
             inner[i], cls.writes = t, True
-        outs = result if isinstance(result, tuple) else (result,)
+        outs = _tensors(result)
         found: Sequence[Any] = outs
         if (tracked or abstract) and outs:
             nothing_from_outside(outs, inner, f"{cls.__name__}.forward")
@@ -171,7 +175,13 @@ class Function:
         if cls.written is not None and (after or ctx._dirty):
             inside = [after.get(i, t) for i, t in enumerate(inner)]
             found = cls.written(ctx, tensors, inside, after.keys(), outs, found)
-        return tuple(found) if isinstance(result, tuple) else found[0]
+        rest = iter(found)
+        whole = tuple(next(rest) if isinstance(o, Tensor) else o for o in _several(result))
+        return whole if isinstance(result, tuple) else whole[0]
+
+
+def _tensors(result: Any) -> tuple[Tensor, ...]:
+    return tuple(o for o in _several(result) if isinstance(o, Tensor))
 
 
 _TENSOR = object()  # stands for a tensor among the arguments of a call
@@ -196,11 +206,12 @@ class _Call:
             result = cls.forward(ctx, *self.fill(tensors), **self.kwargs)
         finally:
             reset_mode(token)
-        for o in result if isinstance(result, tuple) else (result,):
-            if not isinstance(o, Tensor):
+        ctx._places = tuple(isinstance(o, Tensor) for o in _several(result))
+        for o in _several(result):
+            if not isinstance(o, Tensor) and not cls.returns_anything:
                 text = f"{cls.__name__}.forward returned a {type(o).__name__}, not a tensor"
                 fail(GradientError, text, where=definition(cls.forward))
-        ctx._specs = tuple(o.spec for o in (result if isinstance(result, tuple) else (result,)))
+        ctx._specs = tuple(o.spec for o in _tensors(result))
         return result, ctx
 
     def fill(self, tensors: Sequence[Any]) -> list[Any]:
@@ -227,18 +238,21 @@ class _Call:
         def apart(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
             return [renamed(t) for t in tensors] if cls.writes else tensors
 
+        def single(result: Any) -> Any:
+            outs = _tensors(result)
+            return outs[0] if count == 1 else outs
+
         def body(*tensors: Tensor) -> Any:
             result, _ = self.run(apart(tensors), (False,) * len(self.template), get_mode().grad)
-            return result[0] if isinstance(result, tuple) and count == 1 else result
+            return single(result)
 
         def forward(*tensors: Tensor) -> tuple[list[Tensor], Any]:
             needs = tuple(map(is_tracked, self.fill(tensors)))
             result, ctx = self.run(apart(tensors), needs, get_mode().grad)
-            return list(result) if isinstance(result, tuple) else [result], _left(ctx)
+            return list(_tensors(result)), _left(ctx)
 
         def front(*tensors: Tensor) -> Any:
-            result = cls.apply(*self.fill(tensors), **self.kwargs)
-            return result[0] if isinstance(result, tuple) and count == 1 else result
+            return single(cls.apply(*self.fill(tensors), **self.kwargs))
 
         places = [i for i, a in enumerate(self.template) if a is _TENSOR]
 
@@ -246,7 +260,8 @@ class _Call:
             ctx = _context(cls, left)
             if ctx.materializes:
                 cts = [filled(0, s) if c is None and s.inexact else c for c, s in zip(cts, ctx._specs, strict=True)]
-            grads = _several(cls.backward(ctx, *cts))
+            arrived = iter(cts)
+            grads = _several(cls.backward(ctx, *[next(arrived) if there else None for there in ctx._places]))
             if len(grads) != len(self.template):
                 count = f"{len(grads)} gradients for {len(self.template)} arguments of forward"
                 fail(
@@ -260,7 +275,10 @@ class _Call:
         def push(xs: Sequence[Any], left: Any, ts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
             rest = iter(ts)
             given = [next(rest) if a is _TENSOR else None for a in self.template]
-            found = _several(cls.jvp(_context(cls, left), *given))
+            ctx = _context(cls, left)
+            found = _several(cls.jvp(ctx, *given))
+            if len(found) == len(ctx._places):
+                found = tuple(t for t, there in zip(found, ctx._places, strict=True) if there)
             what = f"{cls.__name__}.jvp"
             if len(found) != len(specs):
                 text = f"{what} returned {len(found)} tangents for {len(specs)} results of forward"

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
-from ...core.node import Freed, Node
+from ...core.node import AfterAccumulation, Freed, Hooked, Node
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
@@ -144,6 +144,10 @@ def backward(
             value = _beside(owner, as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct)))
             old = owner.grad
             set_gradient(owner, value if old is None else _add(old, value, create_graph))
+            if type(node.saved) is Hooked:
+                for hook in tuple(node.saved.hooks.values()):
+                    if type(hook) is AfterAccumulation:
+                        hook(owner)
 
 
 def _beside(owner: Tensor, gradient: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.errors import GradientError, GraphError, ShapeError, TraceError, fail, moved, user_location
 from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
-from ...core.node import Freed, Hooked, Node, Recomputed
+from ...core.node import AfterAccumulation, Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
 from ...core.ops.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ...core.ops.record import OUTPUT
@@ -440,6 +440,8 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
         return ct
     gradient = ct if isinstance(ct, Tensor) else wrap(ct)
     for hook in tuple(hooked.hooks.values()):
+        if type(hook) is AfterAccumulation:
+            continue
         replaced = hook(gradient)
         if replaced is not None:
             if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:

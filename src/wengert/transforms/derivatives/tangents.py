@@ -250,12 +250,19 @@ class UnpackedDual(NamedTuple):
 class _Level:
     """The tangents of a `dual_level` block: given ones by variable, found ones by node."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
         self.variables: list[Tensor] = []
         self.tangents: dict[Node, Tensor] = {}
 
 
 _level: ContextVar[_Level | None] = ContextVar("wengert_dual_level", default=None)
+
+
+def open_level() -> int:
+    """Return the number of the innermost open :class:`dual_level`, counted from 0; -1 outside of one."""
+    level = _level.get()
+    return -1 if level is None else level.depth
 
 
 class dual_level:
@@ -276,7 +283,7 @@ class dual_level:
         self._tokens: list[tuple[Token[_Level | None], _Level]] = []
 
     def __enter__(self) -> None:
-        level = _Level()
+        level = _Level(open_level() + 1)
         self._tokens.append((_level.set(level), level))
 
     def __exit__(self, *exc: object) -> None:

@@ -124,7 +124,8 @@ class Lowering:
 
     def number(self, value: Any, dtype: Any) -> View:
         """Return a 0-d array of a number."""
-        return self.made((repr(value), np.dtype(dtype)), lambda: np.asarray(value, dtype))
+        with np.errstate(over="ignore"):  # what 16 bits do not hold is infinite
+            return self.made((repr(value), np.dtype(dtype)), lambda: np.asarray(value, dtype))
 
     def made(self, key: Any, make: Callable[[], Any]) -> View:
         """Return the array that `make` gives, which is part of the program once; the key names it."""

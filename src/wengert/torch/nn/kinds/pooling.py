@@ -21,6 +21,7 @@ from ....core.tensor import asarray
 from ....ops.neural.pool import argmax_pool, max_pool, sum_pool
 from ....ops.neural.windows import int_tuple
 from ....ops.random.generator import Generator
+from ...functions.indexing import counted_from_start
 from ...namespace import tensor_of
 from ...tensor import Tensor
 
@@ -556,7 +557,8 @@ def _max_unpools(ndim: int) -> Function:
             fail(ShapeError, f"{name}: indices of shape {tuple(places.shape)} for values of shape {tuple(x.shape)}")
         lead = x.shape[:-ndim]
         flat = (*lead, math.prod(x.shape[-ndim:]))
-        return _put(x.reshape(flat), places.reshape(flat), math.prod(out)).reshape((*lead, *out))
+        found = counted_from_start(places.reshape(flat), math.prod(out), name, len(lead))
+        return _put(x.reshape(flat), found, math.prod(out)).reshape((*lead, *out))
 
     doc = f"""Return the input's values put where `indices` say, in zeros: the reverse of :func:`max_pool{ndim}d`.
 

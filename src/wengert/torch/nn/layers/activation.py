@@ -69,7 +69,7 @@ def _family(name: str, compute: Callable[..., Any], doc: str, inplace: bool = Tr
     def forward(self: Any, input: Any) -> Any:
         return compute(input, True) if inplace and self.inplace else compute(input)
 
-    def bare(self: Any, *args: Any, **kwargs: Any) -> None:
+    def bare(self: Any) -> None:
         Module.__init__(self)
 
     forward.__doc__ = f"Return {doc}, elementwise."

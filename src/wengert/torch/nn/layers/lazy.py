@@ -16,7 +16,7 @@ from ....core.tensor import wrap
 from ...namespace import tensor_of
 from ...tensor import Size, Tensor, dtype_of, on_cpu
 from ..module import Module
-from ..parameter import Parameter
+from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -55,76 +55,6 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
 ]
-
-
-class _Uninitialized:
-    """The base of parameters and buffers without a shape."""
-
-    __slots__ = ()
-
-    def _begin(self, requires_grad: bool, device: Any, dtype: Any) -> None:
-        on_cpu(device)
-        x: Any = self
-        made = Tensor(0) if dtype is None else Tensor(0).to(dtype_of(dtype))
-        x._data, x._spec, x.node, x._base = made._array, made.spec, None, None
-        if requires_grad:
-            x.requires_grad_()
-
-    @property
-    def shape(self) -> Size:
-        """Raise GraphError: there is none yet."""
-        fail(
-            GraphError,
-            f"the shape of an {type(self).__name__}",
-            "A layer's parameters get one when it is first called: run it once on an input.",
-        )
-
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Give the tensor a shape and, where given, another dtype; its values are left to be set."""
-        on_cpu(device)
-        x: Any = self
-        tracked = x.requires_grad
-        x.requires_grad_(False)
-        made = wrap(np.zeros(tuple(shape), x.spec.dtype if dtype is None else dtype_of(dtype)))
-        x._data, x._spec = made._array, made.spec
-        x.__class__ = Parameter if isinstance(self, Parameter) else Tensor
-        if tracked:
-            x.requires_grad_()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-
-class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter without a shape, which `materialize` gives it.
-
-    >>> import wengert.torch as torch
-    >>> weight = torch.nn.UninitializedParameter()
-    >>> weight.materialize((2, 3))
-    >>> weight.shape
-    torch.Size([2, 3])
-    """
-
-    __slots__ = ()
-
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        self._begin(requires_grad, device, dtype)
-
-
-class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer without a shape, which `materialize` gives it."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
-    ) -> None:
-        self._begin(requires_grad, device, dtype)
-
-
-def is_lazy(tensor: Any) -> bool:
-    """Return whether a parameter or buffer has no shape yet."""
-    return isinstance(tensor, _Uninitialized)
 
 
 class LazyModuleMixin(Module):

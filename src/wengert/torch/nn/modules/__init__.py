@@ -10,7 +10,8 @@ from ..layers.convolution import ConvBase
 from ..layers.loss import Loss, WeightedLoss
 from ..layers.norm import BatchNorm, InstanceNorm, NormBase
 from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
-from . import module, utils
+from . import module
+from .utils import consume_prefix_in_state_dict_if_present  # which binds `utils` to the module of this package
 
 # The paths of PyTorch's modules, each with the bases that are asked for by `isinstance` under PyTorch's names.
 _PATHS: dict[str, dict[str, Any]] = {
@@ -23,6 +24,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "flatten": {},
     "instancenorm": {"_InstanceNorm": InstanceNorm},
     "fold": {},
+    "lazy": {},
     "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
     "loss": {"_Loss": Loss, "_WeightedLoss": WeightedLoss},
     "normalization": {},

@@ -1,4 +1,4 @@
-"""Sizes that are given once for all axes or one for each, under PyTorch's inner path."""
+"""Sizes that are given once for all axes or one for each, and names in state dicts, under PyTorch's inner path."""
 
 from __future__ import annotations
 
@@ -16,3 +16,22 @@ def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
 
 
 _single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix such as "module." from the names in a state dict that begin with it, in place.
+
+    >>> import wengert.torch as torch
+    >>> state = {"module.weight": 1, "bias": 2}
+    >>> torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> state
+    {'bias': 2, 'weight': 1}
+    """
+    for name in list(state_dict):
+        if name.startswith(prefix):
+            state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
+    metadata = getattr(state_dict, "_metadata", None)
+    for name in list(metadata or ()):
+        # A dict's own entries have names without the dot, the whole the empty one.
+        if name and (name == prefix.removesuffix(".") or name.startswith(prefix)):
+            metadata[name[len(prefix) :]] = metadata.pop(name)  # type: ignore[index, union-attr]
