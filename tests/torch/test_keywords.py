@@ -56,7 +56,6 @@ OWN = {
     "nn.utils.rnn.PackedSequence.cuda": {"args", "kwargs"},
     "nn.UninitializedBuffer.__init__": {"persistent"},
     "optim.SparseAdam.__init__": {"params", "args", "kwargs"},  # refused
-    "UntypedStorage.fill_": {"value"},  # refused
     "set_flush_denormal": {"mode"},
     "sparse.SparseTensor.cuda": {"device"},
     "sparse_coo_tensor": {"check_invariants"},

@@ -62,6 +62,8 @@ ARGUMENTS = {
     "Tensor.cumsum": (x, 0),
     "Tensor.log_softmax": (x, 0),
     "Tensor.new_empty": (x, 3),
+    "Tensor.new_empty_strided": (x, (3,), (1,)),
+    "empty_strided": ((3,), (1,)),
     "Tensor.new_full": (x, (3,), 1.0),
     "Tensor.new_ones": (x, 3),
     "Tensor.new_tensor": (x, [1.0]),

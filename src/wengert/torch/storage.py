@@ -17,7 +17,7 @@ from ..core.mode import no_grad
 from ..core.spec import default_float
 from ..core.storage import address, bounds, join, laid_in, placed_alone, share, storage_of, window_of
 from ..core.tensor import of_class, wrap
-from .tensor import CPU, NOT_SHARED, Tensor, device, dtype_of
+from .tensor import CPU, NOT_SHARED, Tensor, device, dtype_of, on_cpu
 
 # By the identity of the storage inside, the objects that programs have.
 _known: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
@@ -58,6 +58,7 @@ class UntypedStorage:
     elements: Tensor
 
     def __init__(self, size: Any = 0, *, dtype: Any = None, device: Any = None) -> None:
+        on_cpu(device)
         kind = self._dtype(dtype)
         made = np.zeros(size, kind) if isinstance(size, int) else np.array(size, kind)
         self.elements = of_class(Tensor, wrap(made))

@@ -219,7 +219,7 @@ def positive(input: Any) -> Tensor:
     """Return the tensor itself. Raises DTypeError for booleans, as `+x` does."""
     x = tensor_of(input)
     if x.spec.dtype.kind == "b":
-        fail(DTypeError, f"positive of {x.spec}", "Booleans have no sign.")
+        fail(DTypeError, f"positive of a boolean tensor, {x.spec}", "Booleans have no sign.")
     return x
 
 

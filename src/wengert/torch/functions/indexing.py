@@ -43,9 +43,9 @@ def counted_from_start(at: Any, size: Any, what: str, axis: int) -> Any:
 
     While a function is traced they become places after the end, which are errors when the function runs.
     """
-    if at._data is None:
+    if at._array is None:
         return as_torch(wg.where(at < 0, size, at))
-    if at.numel() and (least := int(at._data.min())) < 0:
+    if at.numel() and (least := int(at._array.min())) < 0:
         fail(
             RangeError,
             f"{what}: index {least} is out of range for axis {axis} of size {size}",

@@ -75,7 +75,7 @@ class UninitializedTensorMixin:
         on_cpu(device)
         x: Any = self
         made = Tensor(0) if dtype is None else Tensor(0).to(dtype_of(dtype))
-        x._data, x._spec, x.node, x._base = made._data, made.spec, None, None
+        x._data, x._spec, x.node, x._base = made._array, made.spec, None, None
         if requires_grad:
             x.requires_grad_()
 
@@ -95,7 +95,7 @@ class UninitializedTensorMixin:
         tracked = x.requires_grad
         x.requires_grad_(False)
         made = wrap(np.zeros(int_args((shape,)), x.spec.dtype if dtype is None else dtype_of(dtype)))
-        x._data, x._spec = made._data, made.spec
+        x._data, x._spec, x._base = made._array, made.spec, None
         x.__class__ = Parameter if isinstance(self, Parameter) else Tensor
         if tracked:
             x.requires_grad_()
