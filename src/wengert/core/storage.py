@@ -328,6 +328,11 @@ def _kept(window: Array) -> Array:
     return copied
 
 
+def lent_window(x: Any) -> Any:
+    """Return the array of a pinned tensor that lies in the memory of an array outside; None for every other one."""
+    return None if storage_of(x) is None else x._window
+
+
 def pin(x: Any) -> None:
     """Give the memory of a tensor out as it is: the next write leaves it alone, and copies."""
     s = storage_of(x)

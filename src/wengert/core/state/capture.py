@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import user_location
-from ..storage import pin
+from ..storage import lent_window, pin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,12 +108,16 @@ open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary
 
 
 class Written(NamedTuple):
-    """A tensor that was written to: a weak reference, its data, node and base before, and its place in traces."""
+    """A tensor that was written to: a weak reference, its slots before, and its place in traces.
+
+    `data` is the value, `window` the memory of an array outside, if it lies in that.
+    """
 
     tensor: weakref.ref[Any]
     data: Any
     node: Node | None
     base: Any
+    window: Any
     where: str
 
 
@@ -169,7 +173,7 @@ def note_write(x: Any, gives_abstract: bool) -> bool:
     while writes is not None:
         if id(x) not in writes.found:
             where = user_location() if writes.is_trace else ""
-            writes.found[id(x)] = Written(weakref.ref(x), x._array, x.node, x._base, where)
+            writes.found[id(x)] = Written(weakref.ref(x), x._array, x.node, x._base, lent_window(x), where)
         if writes.is_trace:
             return True
         writes = writes.outer

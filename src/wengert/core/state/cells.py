@@ -38,7 +38,7 @@ from ..arrays import Array
 from ..elsewhere import as_data
 from ..spec import DType, Spec, spec_of
 from ..standins import become, present, weak
-from ..storage import alone, is_shared, living, pin, storage_of, window_of
+from ..storage import alone, is_shared, lent_window, living, pin, storage_of, window_of
 from ..tensor import Tensor, abstract_like, wrap
 from .at_once import Call, at_once, later
 from .turns import Turn
@@ -166,8 +166,9 @@ class TensorCell(Cell):
         t = self.tensor
         pin(t)
         found: list[Call] = [(set_data, t, t._array), (set_node, t, t.node), (set_base, t, t._base)]
-        if storage_of(t) is not None and t._window is not None:  # an array outside shares the memory
-            found = [(set_data, t, None), (del_data, t), (set_window, t, t._window), *found[1:]]
+        if (window := lent_window(t)) is not None:
+            # The last of the calls comes first: the slot is emptied whatever is in it.
+            found = [(set_window, t, window), (del_data, t), (set_data, t, None), *found[1:]]
         if t._array is not None and not t.is_weak:
             found.append((set_spec, t, spec_of(t._array.shape, t._array.dtype)))
         return found

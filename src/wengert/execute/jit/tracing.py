@@ -35,9 +35,9 @@ from ...core.state.capture import (
     set_fresh_leaves,
     set_writes,
 )
-from ...core.state.cells import Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec
+from ...core.state.cells import Cell, TensorCell, del_data, set_base, set_data, set_grad, set_node, set_spec, set_window
 from ...core.state.refusals import Watch, note_refusal, refuse
-from ...core.storage import join, strides_of
+from ...core.storage import join, lent_window, strides_of
 from ...core.tensor import Tensor, abstract, depends_on_open, leaf_node, like, new
 from ...ops.index.views import FromOwner
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
@@ -283,7 +283,13 @@ class Recorder(Capture):
         if id(x) in self.written:
             return
         spec = () if x.is_weak else (spec_of(x._array.shape, x._array.dtype),)
-        for store, value in zip(self.stores, (x._array, x.node, x._base, *spec)):
+        data, *others = self.stores
+        window = lent_window(x)
+        if window is None:
+            data.add(x, x._array)
+        else:
+            self.undo += [(set_window, x, window), (del_data, x), (set_data, x, None)]
+        for store, value in zip(others, (x.node, x._base, *spec)):
             store.add(x, value)
         self.written[id(x)] = weakref.ref(x)
 

@@ -109,7 +109,9 @@ class FromOwner(NamedTuple):
                 break
             window = op.forward(window, **attrs)
             window = window if output is None else window[output]
-        if window is None:
+        if window is None and isinstance(whole, Elsewhere):
+            join(value, owner, keeps_gradients=value.requires_grad)  # a write to either is refused
+        elif window is None:
             _sever(value)
         elif shares(window, whole):  # else a copy was made, as of what lies otherwise
             value._data = window

@@ -302,7 +302,10 @@ def _restore(written: Written, t: Tensor) -> None:
         alone(t)[...] = data
     else:
         t._data, t._base = data, written.base
-        if storage_of(t) is not None:
+        if written.window is not None:
+            t._window = written.window
+            del t._data
+        elif storage_of(t) is not None:
             t._window = None
     t.node = written.node
     if written.data is not None:

@@ -57,7 +57,7 @@ def ties_of(arguments: Sequence[Any], cells: Sequence[Cell]) -> tuple[Tie, ...]:
 def _ties(group: Sequence[tuple[Place, Tensor]]) -> Iterator[Tie]:
     """Yield how each of several tensors of one storage is taken from the one that covers most of it."""
     root = root_of(storage_of(group[0][1]))  # type: ignore[arg-type]
-    where, whole = max(group, key=lambda held: (held[1] is root, window_of(held[1]).nbytes))
+    where, whole = max(group, key=lambda held: (held[1] is root, held[1].nbytes))
     for place, t in group:
         if t is not whole:
             yield Tie(place, where, THROUGH.window(t, whole))
