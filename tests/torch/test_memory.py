@@ -418,3 +418,45 @@ def test_every_dtype_is_shared_and_copied(name: str) -> None:
     part[0, 0] = 1
     assert y.tolist() == torch.ones_like(x).tolist()
     assert torch.from_numpy(array).dtype == x.dtype
+
+
+def test_data_lies_in_the_memory_of_what_it_is_given():
+    flat, array = torch.zeros(6), np.ones((2, 2), "float32")
+    p, b = torch.nn.Parameter(torch.ones(2, 2)), torch.ones(2)
+    old = p.data
+    p.data, b.data = flat[:4].view(2, 2), flat[4:]
+    with torch.no_grad():
+        p.add_(1)
+    b[1] = 7
+    assert flat.tolist() == [1, 1, 1, 1, 0, 7]
+    flat.fill_(5)
+    assert p.tolist() == [[5, 5], [5, 5]]
+    assert b.tolist() == [5, 5]
+    assert old.tolist() == [[1, 1], [1, 1]]
+    (p * p).sum().backward()
+    torch.optim.SGD([p], lr=0.1).step()
+    assert flat.tolist() == [4, 4, 4, 4, 5, 5]
+    step = torch.compile(lambda: p.data.mul_(2))
+    for n in range(1, 7):
+        step()
+        assert flat.tolist() == [4 * 2.0**n] * 4 + [5, 5]
+    p.data = torch.from_numpy(array)
+    array[0, 1] = 3
+    with torch.no_grad():
+        p[1, 1] = 9
+    assert p.tolist() == array.tolist() == [[1, 3], [1, 9]]
+    assert flat.tolist() == [256] * 4 + [5, 5]
+    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    second.weight.data = first.weight.data
+    with torch.no_grad():
+        first.weight.fill_(3)
+    assert second.weight.tolist() == [[3, 3], [3, 3]]
+    values = torch.arange(6.0)
+    torch.nn.utils.vector_to_parameters(values, first.parameters())
+    values.zero_()
+    assert first.weight.tolist() == [[0, 0], [0, 0]]
+    assert second.weight.tolist() == [[3, 3], [3, 3]]
+    p.data = torch.ones(1).expand(2, 2)  # elements that share bytes: values of its own
+    with torch.no_grad():
+        p[0, 0] = 2
+    assert p.tolist() == [[2, 1], [1, 1]]

@@ -473,9 +473,8 @@ class Tensor(Methods):
 
     @data.setter
     def data(self, value: Any) -> None:
-        if self.writes_through is not None:
-            self.writes_through.part(self, value)
-        self.assign_(value)
+        through = self.writes_through
+        self.assign_(value) if through is None else through.set_data(self, value)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad` when `backward()` passes through it.

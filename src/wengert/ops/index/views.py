@@ -41,6 +41,7 @@ from ...core.storage import (
     join,
     leave,
     living,
+    move,
     overlaps_itself,
     pin,
     root_of,
@@ -291,6 +292,22 @@ class Through:
                     "A tensor keeps its dtype inside of a compiled function. Change it outside.",
                 )
             recast_(x, value.dtype)
+
+    def set_data(self, x: Tensor, value: Any) -> None:
+        """Give `x` the value of another tensor, and its memory, as `x.data = value` does.
+
+        Each has its own in a trace, and where elements share bytes or the gradients of `x` have a way to go on.
+        """
+        self.part(x, value)
+        x.assign_(value)
+        if not isinstance(value, Tensor) or value.writes_through is None or value.is_weak or notes_writes():
+            return
+        node, window = x.node, window_of(value)
+        if (node is not None and node.op is not LEAF) or type(window) is not np.ndarray or overlaps_itself(window):
+            return
+        if window.dtype == x.dtype and type(window_of(x)) is np.ndarray:
+            move(x, window, value)
+            x.node = node
 
     def refuse_apart(self, x: Tensor) -> None:
         """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""

@@ -23,6 +23,7 @@ from ...core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ...core.standins import WeakTensor, weak
 from ...core.state.capture import Filled, Writes, Written
 from ...core.state.capture import open_variables as _open
+from ...core.state.cells import del_data
 from ...core.state.refusals import Watch
 from ...core.storage import alone, storage_of, window_of
 from ...core.tensor import Tensor, abstract, like, wrap
@@ -304,7 +305,7 @@ def _restore(written: Written, t: Tensor) -> None:
         t._data, t._base = data, written.base
         if written.window is not None:
             t._window = written.window
-            del t._data
+            del_data(t)
         elif storage_of(t) is not None:
             t._window = None
     t.node = written.node
