@@ -137,3 +137,30 @@ def test_booleans_that_are_numbers():
     assert [(B + 1).tolist(), (B * 2).tolist(), (B * F).tolist(), (B**2).tolist()] == [[2, 1], [2, 0], [1.5, 0], [1, 0]]
     assert [(B / 2).tolist(), (B % 2).tolist(), (B // 1).tolist()] == [[0.5, 0.0], [1, 0], [1, 0]]
     assert (1 - wg.tensor([True, False])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fmod_of_unsigned_integers_and_booleans(mode):
+    def fmod(x, y):
+        return MODES[mode](lambda x: torch.fmod(x, y))(x)
+
+    u, b = torch.tensor([7, 0, 3, 1], dtype=torch.uint8), torch.tensor([True, False])
+    for y, wanted, dtype in (
+        (-3, [7, 0, 3, 1], torch.uint8),
+        (3, [1, 0, 0, 1], torch.uint8),
+        (-2.5, [2.0, 0.0, 0.5, 1.0], torch.float32),
+        (torch.tensor([True]), [0, 0, 0, 0], torch.uint8),
+    ):
+        out = fmod(u, y)
+        assert (out.tolist(), out.dtype) == (wanted, dtype)
+    for y, wanted, dtype in ((-3, [1, 0], torch.int64), (-2.5, [1.0, 0.0], torch.float32)):
+        out = fmod(b, y)
+        assert (out.tolist(), out.dtype) == (wanted, dtype)
+    assert fmod(b, torch.tensor([-2, 3], dtype=torch.int8)).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_float_that_scales_integers_is_cut(mode):
+    i = torch.tensor([1, 2])
+    out = MODES[mode](lambda x: torch.addcmul(x, x, x, value=2.5))(i)
+    assert (out.tolist(), out.dtype) == ([3, 10], torch.int64)

@@ -10,7 +10,7 @@ import wengert as wg
 
 from ...core.errors import DTypeError, fail
 from ...core.ops.operands import promote_tensors, wrapped
-from ...core.spec import category, complex128, default_float, float64
+from ...core.spec import category, complex128, default_float, float64, int64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
 from ...ops.special.quotients import sine_ratio_op
@@ -250,9 +250,14 @@ def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def _fmod(x: Any, y: Any) -> Any:
     """Return the remainder with the sign of `x`."""
-    size = wg.abs(y) if isinstance(y, Plain) else abs(y)
-    _no_zero(size, x)
+    _no_zero(y, x)
     x = tensor_of(x)
+    kind = y.dtype.kind if isinstance(y, Plain) else {bool: "b", int: "u"}.get(type(y), "f")
+    if x.dtype.kind == "b" and kind != "b":
+        x = x.to(y.dtype if isinstance(y, Plain) else int64)
+    if x.dtype.kind in "bu" and kind in "bu":
+        return wg.remainder(x, y)  # a number takes the dtype first, modulo its range
+    size = y if kind == "b" else abs(y)
     return wg.where(x < 0, -wg.remainder(-x, size), wg.remainder(x, size))
 
 
@@ -485,7 +490,9 @@ def clamp_max(input: Any, max: Any) -> Tensor:
 
 @function(out=True)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
-    """Return `input + value * tensor1 * tensor2`."""
+    """Return `input + value * tensor1 * tensor2`. For integers the value is one, cut towards 0."""
+    if isinstance(value, float) and not any(category(tensor_of(x).dtype) > 1 for x in (input, tensor1, tensor2)):
+        value = int(value)
     return placed(input + _scaled(tensor1 * tensor2, value))
 
 
