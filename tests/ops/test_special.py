@@ -304,3 +304,31 @@ def test_incomplete_gamma_of_the_least_shapes() -> None:
     """The reciprocal of a denormal number is infinite."""
     a = f64([5e-324, 1e-310])
     np.testing.assert_allclose(wg.special.gammainc(a, f64([5e-324, 1e-310])).numpy(), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, wg.jit], ids=["eager", "compiled"])
+def test_incomplete_functions_have_their_derivatives_at_the_ends(transform):
+    def slopes(f, x):
+        found = []
+        for _ in range(4):
+            f = wg.grad(f)
+            found.append(float(transform(f)(wg.tensor(x, dtype=wg.float64))))
+        return found
+
+    def p(a):
+        return lambda x: wg.special.gammainc(wg.tensor(a, dtype=wg.float64), x)
+
+    def i(a, b):
+        return lambda x: wg.special.betainc(wg.tensor(a, dtype=wg.float64), wg.tensor(b, dtype=wg.float64), x)
+
+    # The density x**(a-1) exp(-x) / Gamma(a) as a series, and polynomials.
+    for f, x, wanted in (
+        (p(1.0), 0.0, [1, -1, 1, -1]),
+        (p(2.0), 0.0, [0, 1, -2, 3]),
+        (p(3.0), 0.0, [0, 0, 1, -3]),
+        (i(2.0, 3.0), 0.0, [0, 12, -48, 72]),
+        (i(2.0, 3.0), 1.0, [0, 0, 24, 72]),
+        (i(1.0, 1.0), 0.0, [1, 0, 0, 0]),
+        (i(2.0, 2.0), 1.0, [0, -6, -12, 0]),
+    ):
+        assert slopes(f, x) == pytest.approx(wanted, rel=1e-12, abs=1e-12)

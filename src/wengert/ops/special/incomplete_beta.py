@@ -28,7 +28,7 @@ from ..pointwise.arithmetic import exp, log, log1p
 from ..pointwise.selection import where
 from ..pointwise.xlogy import xlog1py, xlogy
 from .gamma import STIRLING, _lgamma, digamma, polygamma_op
-from .incomplete_gamma import as_wide_as, wider
+from .incomplete_gamma import as_wide_as, parts, wider
 from .wide import Array, choose, horner, in_float64, log_remainder, summed
 
 # Of the trapezoidal rule: how many points, and the first one.
@@ -302,7 +302,10 @@ betainc_op: Op = elementwise(
 
 def _density(a: Any, b: Any, x: Any) -> Any:
     one, other, at = wider(a), wider(b), wider(x)
-    return as_wide_as(x, exp(xlogy(one - 1.0, at) + xlog1py(other - 1.0, -at) - betaln_op(one, other)))
+    (low, high), (rest, _) = parts(at), parts(1.0 - at)
+    left = where(rest < 1.0, 0.0, at)  # where 1 - x is near 0 it is exact
+    inside = exp(xlogy(one - 1.0, high) + xlog1py(other - 1.0, -left) - betaln_op(one, other))
+    return as_wide_as(x, low ** (one - 1.0) * rest ** (other - 1.0) * inside)
 
 
 # -- derivatives in the parameters

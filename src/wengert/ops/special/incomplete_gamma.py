@@ -250,10 +250,20 @@ def as_wide_as(x: Any, found: Any) -> Any:
     return found if found.dtype == x.dtype else cast(found, dtype=x.dtype)
 
 
+def parts(x: Any) -> tuple[Any, Any]:
+    """Return two factors of `x`, of which one is 1: that near 0, where powers have all derivatives, and the other.
+
+    There the logarithm has none.
+    """
+    near = (x >= 0.0) & (x < 0.125)
+    return where(near, x, 1.0), where(near, 1.0, x)
+
+
 def _density(a: Any, x: Any) -> Any:
     """Return x**(a-1) exp(-x) / Gamma(a); right also where a power of x is 0 or infinite."""
     wide, at = wider(a), wider(x)
-    return as_wide_as(x, exp(xlogy(wide - 1.0, at) - at - lgamma(wide)))
+    low, high = parts(at)
+    return as_wide_as(x, low ** (wide - 1.0) * exp(xlogy(wide - 1.0, high) - at - lgamma(wide)))
 
 
 def slope_of_upper(a: Any, x: Any) -> Any:
