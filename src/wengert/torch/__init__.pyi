@@ -200,7 +200,7 @@ def addbmm(input: TensorLike, batch1: Any, batch2: Any, *, beta: Any = 1, alpha:
 def addcdiv(input: TensorLike, tensor1: Any, tensor2: Any, *, value: TensorLike = 1, out: Any = None) -> Tensor:
     """Return `input + value * tensor1 / tensor2`."""
 def addcmul(input: TensorLike, tensor1: Any, tensor2: Any, *, value: TensorLike = 1, out: Any = None) -> Tensor:
-    """Return `input + value * tensor1 * tensor2`."""
+    """Return `input + value * tensor1 * tensor2`. For integers the value is one, cut towards 0."""
 def addmm(input: TensorLike, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: TensorLike = 1, out: Any = None) -> Tensor:
     """Return `beta * input + alpha * (mat1 @ mat2)`, of matrices."""
 def addmv(input: TensorLike, mat: Any, vec: Any, *, beta: Any = 1, alpha: TensorLike = 1, out: Any = None) -> Tensor:
