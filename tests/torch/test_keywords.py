@@ -44,6 +44,8 @@ OWN = {
     "func.jacfwd": {"randomness"},
     "is_inference": {"input"},
     "linalg.ldl_factor": {"args", "kwargs"},  # refused
+    "linalg.svd": {"driver"},
+    "linalg.svdvals": {"driver"},
     "nn.DataParallel.__init__": {"device_ids", "output_device"},
     "nn.LazyModuleMixin.initialize_parameters": {"args", "kwargs"},
     "nn.functional.linear_cross_entropy": {"options"},
@@ -61,6 +63,8 @@ OWN = {
     "sparse_coo_tensor": {"check_invariants"},
     "testing.assert_close": {"allow_subclasses", "check_device", "check_layout", "check_stride"},
     "utils.checkpoint.checkpoint": {"debug"},
+    "utils.checkpoint.set_checkpoint_debug_enabled": {"enabled"},
+    "utils.checkpoint.set_checkpoint_early_stop": {"enable"},
     "utils.data.default_worker_init": {"worker_id"},
 }
 
@@ -82,10 +86,10 @@ def functions():
     seen = set()
 
     def one(path, fn):
-        while inspect.isfunction(fn) and fn.__code__ not in seen:
-            seen.add(fn.__code__)
-            if "/wengert/torch/" in fn.__code__.co_filename.replace("\\", "/"):
+        while inspect.isfunction(fn):  # several may be made by one wrapper
+            if fn.__code__ not in seen and "/wengert/torch/" in fn.__code__.co_filename.replace("\\", "/"):
                 yield path, fn
+            seen.add(fn.__code__)
             fn = getattr(fn, "__wrapped__", None)
 
     for home, where in HOMES.items():

@@ -12,7 +12,7 @@ would share memory, and a write to it would be one to that tensor: such a write 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,15 @@ from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import another, caller, same_value
 from ...core.source import is_stored_back, resolve
-from ...core.spec import DType, broadcast_shapes, category, show
+from ...core.spec import DType, broadcast_shapes, category, float16, int64, show
 from ...core.standins import DataView, replace
 from ...core.state.capture import fresh_leaves, note_gradient, note_write, notes_writes
-from ...core.state.observer import observer, observers
-from ...core.storage import alone, leave, living, pin, storage_of, window_of
+from ...core.state.observer import detours, observer, observers
+from ...core.storage import alone, is_shared, leave, living, pin, storage_of, window_of
 from ...core.tensor import Tensor, asarray, leaf_node, like, taken_from, wrap
 from ..pointwise import arithmetic, selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
-from ..pointwise.selection import clip, remainder
+from ..pointwise.selection import clip, clip_op, maximum, minimum, remainder
 from ..structure.shapes import broadcast, cast, placed
 
 # -- versions
@@ -114,14 +114,26 @@ def overwrite(x: Tensor, index: Any, value: Any) -> None:
 
     Raises what NumPy raises for the index or the value; then nothing is written.
     """
-    x = x.owner if isinstance(x, DataView) else x
+    written(x.owner if isinstance(x, DataView) else x)[index] = value
+
+
+def written(x: Tensor) -> Any:
+    """Return the memory of a tensor with a value, for an unrecorded write at once; traces at work are told of it."""
     if notes_writes():
         s = storage_of(x)
         for t in (x,) if s is None else living(s):
             note_write(t, False)
+    _leave_graph(x)
+    return alone(x)
+
+
+def _leave_graph(x: Tensor) -> None:
+    """Cut a tensor that is written to from what computed it, where its namespace has no views.
+
+    In those with views the value changes, not the way that its gradients take.
+    """
     if x.writes_through is None and x.node is not None and x.node.op is not LEAF:
-        x.node = None  # elsewhere the value changes, not the way that its gradients take
-    alone(x)[index] = value
+        x.node = None
 
 
 # Python's numbers that floating elements take as they are.
@@ -224,6 +236,71 @@ def value_for(x: Tensor, value: Any, what: str) -> Tensor:
     return asarray(value, dtype=x.dtype)
 
 
+# Up to how many bytes a new value is computed first and then written: a warning that is an error leaves the old one.
+_SMALL = 1 << 15
+
+
+def _at_once(x: Tensor, what: str, op: Op | None, *others: Any, by: Callable[..., Any] | None = None) -> bool:
+    """Compute an elementwise op in a tensor's memory where nothing is recorded; return whether that was done.
+
+    `by` makes the second operand of `op` from the arrays of `x` and the others; without an op it is the value.
+    """
+    x = x.owner if isinstance(x, DataView) else x
+    if observers or detours or x.is_weak or not can_overwrite(x):
+        return False
+    values = _plain_values(x, others)
+    if values is None or not (op is None or getattr(x._spec, op.accepts)):
+        return False
+    if x._base is not None:
+        check_reaches(x, what)
+    window, s = window_of(x), storage_of(x)
+    is_kept = s is not None and (s.memory is not None or is_shared(x))
+    try:
+        if by is not None:
+            values = [by(window, *values)]
+        if is_kept and op is not None and type(op.forward) is np.ufunc and window.nbytes > _SMALL:
+            if broadcast_shapes(window.shape, *map(np.shape, values)) != window.shape:
+                return False
+            into = written(x)
+            with np.errstate(all="ignore"):
+                op.forward(window, *values, out=into)
+            return True
+        data = np.asarray(values[0] if op is None else op.forward(window, *values))
+    except (ValueError, TypeError, OverflowError, RuntimeWarning, ShapeError):
+        return False
+    if data.dtype != window.dtype or data.shape != window.shape:
+        return False
+    if is_kept or not window.flags.c_contiguous:
+        written(x)[...] = data
+    else:
+        note_write(x, False)
+        _leave_graph(x)
+        x._data = data if op is not None and data.flags.c_contiguous else np.array(data, order="C")
+        x._base = None
+    return True
+
+
+def _plain_values(x: Tensor, others: Iterable[Any]) -> list[Any] | None:
+    """Return the operands that are computed with a tensor as they are: its dtype, or numbers; None if one is not."""
+    dtype = x._spec.dtype
+    if dtype.kind not in "fiuc" or dtype == float16:
+        return None
+    values: list[Any] = []
+    for a in others:
+        if type(a) is float or type(a) is int:
+            if dtype.kind != "f" and (type(a) is float or dtype != int64):
+                return None
+            values.append(a)
+            continue
+        if not isinstance(a, Tensor) or a.is_weak or (a.node is not None and get_mode().grad):
+            return None
+        value = window_of(a)
+        if type(value) is not np.ndarray or value.dtype != dtype:
+            return None
+        values.append(value)
+    return values
+
+
 def update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """Give `x` the version that `compute` makes of the present one. Returns `x`."""
     check_write(x, what)
@@ -254,8 +331,19 @@ def _run(op: Op, *args: Any) -> Tensor:
     return elementwise_general(op, args)
 
 
-def _scaled(value: Any, alpha: Any) -> Any:
-    return value if type(alpha) is int and alpha == 1 else _run(multiply, value, alpha)
+def _computed(x: Tensor, what: str, op: Op, *others: Any) -> Tensor:
+    """Give `x` the version that an elementwise op makes of the present one. Returns `x`."""
+    if _at_once(x, what, op, *others):
+        return x
+    return update(x, what, lambda old: _run(op, old, *others))
+
+
+def _accumulate(x: Tensor, what: str, op: Op, other: Any, alpha: Any) -> Tensor:
+    if type(alpha) is int and alpha == 1:
+        return _computed(x, what, op, other)
+    if isinstance(other, Tensor) and _at_once(x, what, op, other, alpha, by=lambda _, v, a: multiply.forward(v, a)):
+        return x
+    return update(x, what, lambda old: _run(op, old, _run(multiply, other, alpha)))
 
 
 @public(method=True, function=False)
@@ -273,25 +361,25 @@ def add_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> y
     tensor([10., 20.])
     """
-    return update(x, "add_", lambda old: _run(add, old, _scaled(other, alpha)))
+    return _accumulate(x, "add_", add, other, alpha)
 
 
 @public(method=True, function=False)
 def sub_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """Give `x` the new version `x - alpha * other`; see `add_`. Returns `x`."""
-    return update(x, "sub_", lambda old: _run(subtract, old, _scaled(other, alpha)))
+    return _accumulate(x, "sub_", subtract, other, alpha)
 
 
 @public(method=True, function=False)
 def mul_(x: Tensor, other: Any) -> Tensor:
     """Give `x` the new version `x * other`; see `add_`. Returns `x`."""
-    return update(x, "mul_", lambda old: _run(multiply, old, other))
+    return _computed(x, "mul_", multiply, other)
 
 
 @public(method=True, function=False)
 def div_(x: Tensor, other: Any) -> Tensor:
     """Give `x` the new version `x / other`; see `add_`. Returns `x`."""
-    return update(x, "div_", lambda old: _run(divide, old, other))
+    return _computed(x, "div_", divide, other)
 
 
 @public(method=True, function=False)
@@ -303,12 +391,12 @@ def pow_(x: Tensor, exponent: Any) -> Tensor:
 @public(method=True, function=False)
 def remainder_(x: Tensor, other: Any) -> Tensor:
     """Give `x` the new version `x % other`; see `add_`. Returns `x`."""
-    return update(x, "remainder_", lambda old: _run(remainder, old, other))
+    return _computed(x, "remainder_", remainder, other)
 
 
 def _of_one(name: str, op: Op) -> None:
     def method(x: Tensor) -> Tensor:
-        return update(x, name, lambda old: _run(op, old))
+        return _computed(x, name, op)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Give `x` the new version `wg.{op.name}(x)`; see `add_`. Returns `x`."
@@ -337,37 +425,55 @@ _of_one("neg_", arithmetic.negative)
 @public(method=True, function=False)
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Give `x` the new version `wg.clip(x, min, max)`; see `add_`. Returns `x`."""
+    given = [b for b in (min, max) if b is not None]
+    op = clip_op if len(given) == 2 else minimum if min is None else maximum
+    if given and _at_once(x, "clamp_", op, *given):
+        return x
     return update(x, "clamp_", lambda old: clip(old, min, max))
 
 
 @public(method=True, function=False)
 def clamp_min_(x: Tensor, min: Any) -> Tensor:
     """Give `x` the new version `wg.clip(x, min=min)`; see `add_`. Returns `x`."""
-    return update(x, "clamp_min_", lambda old: clip(old, min, None))
+    return clamp_(x, min)
 
 
 @public(method=True, function=False)
 def clamp_max_(x: Tensor, max: Any) -> Tensor:
     """Give `x` the new version `wg.clip(x, max=max)`; see `add_`. Returns `x`."""
-    return update(x, "clamp_max_", lambda old: clip(old, None, max))
+    return clamp_(x, None, max)
 
 
 @public(method=True, function=False)
 def lerp_(x: Tensor, end: Any, weight: Any) -> Tensor:
     """Give `x` the new version `x + weight * (end - x)`; see `add_`. Returns `x`."""
+    if isinstance(end, Tensor) and _at_once(x, "lerp_", add, end, weight, by=lambda old, e, w: (e - old) * w):
+        return x
     return update(x, "lerp_", lambda old: _run(add, old, _run(multiply, _run(subtract, end, old), weight)))
 
 
 @public(method=True, function=False)
 def addcmul_(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """Give `x` the new version `x + value * a * b`; see `add_`. Returns `x`."""
-    return update(x, "addcmul_", lambda old: _run(add, old, _scaled(_run(multiply, a, b), value)))
+    return _add_product(x, "addcmul_", multiply, a, b, value)
 
 
 @public(method=True, function=False)
 def addcdiv_(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """Give `x` the new version `x + value * a / b`; see `add_`. Returns `x`."""
-    return update(x, "addcdiv_", lambda old: _run(add, old, _scaled(_run(divide, a, b), value)))
+    return _add_product(x, "addcdiv_", divide, a, b, value)
+
+
+def _add_product(x: Tensor, what: str, op: Op, a: Any, b: Any, value: Any) -> Tensor:
+    is_one = type(value) is int and value == 1
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if is_one and _at_once(x, what, add, a, b, by=lambda _, p, q: op.forward(p, q)):
+            return x
+        if not is_one and _at_once(x, what, add, a, b, value, by=lambda _, p, q, v: op.forward(p, q) * v):
+            return x
+    product = _run(op, a, b)
+    scaled = product if is_one else _run(multiply, product, value)
+    return update(x, what, lambda old: _run(add, old, scaled))
 
 
 @public(method=True, function=False)
@@ -377,6 +483,8 @@ def copy_(x: Tensor, source: Any) -> Tensor:
     Raises GradientError for a leaf that requires gradients while they are recorded, ShapeError,
     DTypeError.
     """
+    if isinstance(source, Tensor) and source.shape == x.shape and _at_once(x, "copy_", None, source):
+        return x
     return update(x, "copy_", lambda old: _filled(old, source, "copy_"))
 
 
@@ -502,6 +610,8 @@ _AUGMENTED = {
 def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
     plain = f"__{name}__"
 
+    op = {"add": add, "sub": subtract, "mul": multiply, "truediv": divide}.get(name)
+
     def compute(x: Tensor, other: Any) -> Tensor:
         out: Tensor = METHODS[plain](x, other)
         node = out.node
@@ -516,6 +626,8 @@ def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
         frame = sys._getframe(1)
         if base is not None and base[1] is frame.f_code and is_stored_back(frame.f_code, base[2], frame.f_lasti):
             return compute(self, other)  # x[i] += y: x takes it
+        if op is not None and _at_once(self, symbol, op, other):
+            return self
         return update(self, symbol, lambda old: compute(old, other))
 
     augmented.__name__ = f"__i{name}__"

@@ -12,4 +12,5 @@ from . import (
     reductions,
     shaping,
     spectra,
+    views,
 )
