@@ -316,7 +316,7 @@ def update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     if new.shape != x.shape:
         fail(
             ShapeError,
-            f"{what}: a result of shape {new.shape} for a tensor of {show(x.shape, x.dtype)}",
+            f"{what}: a result of shape {tuple(new.shape)} for a tensor of {show(x.shape, x.dtype)}",
             "The other operand must broadcast to the tensor's shape.",
         )
     write(x, new if new.dtype == x.dtype else cast.front(new, dtype=x.dtype))
@@ -502,7 +502,7 @@ def fill_(x: Tensor, value: Any) -> Tensor:
         return x
     filled = value_for(x, value, "fill_")
     if filled.ndim:
-        fail(ShapeError, f"fill_: a value of shape {filled.shape}", "Give a number, or use copy_.")
+        fail(ShapeError, f"fill_: a value of shape {tuple(filled.shape)}", "Give a number, or use copy_.")
     return update(x, "fill_", lambda old: _filled(old, filled, "fill_"))
 
 
@@ -519,7 +519,7 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
     if v.shape != x.shape and broadcast_shapes(v.shape, x.shape) != x.shape:
         fail(
             ShapeError,
-            f"{what}: a value of shape {v.shape} for a tensor of {show(x.shape, x.dtype)}",
+            f"{what}: a value of shape {tuple(v.shape)} for a tensor of {show(x.shape, x.dtype)}",
             "The value must broadcast to the tensor's shape.",
         )
     out = another(v) if v.shape == x.shape else broadcast.front(placed(v, CPU), shape=x.shape)
@@ -545,7 +545,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     check_reaches(x, "assign_")
     source = value if isinstance(value, Tensor) else asarray(value)
     if source.shape != x.shape:
-        fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")
+        fail(ShapeError, f"a value of shape {tuple(source.shape)} assigned to a tensor of shape {tuple(x.shape)}")
     if x.writes_through is not None and x.writes_through.assign(x, source):
         return x
     if source._array is None or x._array is None:
