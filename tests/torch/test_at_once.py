@@ -62,7 +62,8 @@ def test_a_write_reaches_all_that_shares_memory(name: str, layout: str, size: in
         y = (rng.normal(size=part.shape) + 3).astype(np.float32)
         part[...] = expected(part, y)
         assert write(x, torch.tensor(y)) is x
-        assert x.dtype == torch.float32 and x.stride() == tuple(s // 4 for s in part.strides)
+        assert x.dtype == torch.float32
+        assert x.stride() == tuple(s // 4 for s in part.strides)
         np.testing.assert_allclose(x.numpy(), part, rtol=2e-6, atol=1e-6)
         np.testing.assert_allclose(other.numpy(), whole, rtol=2e-6, atol=1e-6)
     np.testing.assert_array_equal(held.numpy(), start)
@@ -91,7 +92,8 @@ def test_a_refused_write_leaves_the_value(size: int) -> None:
     for refused in (lambda: n.add_(0.5), lambda: n.add_(2**70), lambda: n.reciprocal_(), lambda: n.div_(2)):
         with pytest.raises(wg.DTypeError):
             refused()
-    assert x[:3].tolist() == [2.0, 1.0, 1.0] and n[:3].tolist() == [2, 1, 1]
+    assert x[:3].tolist() == [2.0, 1.0, 1.0]
+    assert n[:3].tolist() == [2, 1, 1]
 
 
 @pytest.mark.parametrize("size", [4, 20_000])
@@ -102,15 +104,19 @@ def test_warnings_that_are_errors_change_no_number(size: int) -> None:
         warnings.simplefilter("error")
         x.div_(torch.zeros(size))
         view.sub_(view)
-    assert x[0].item() == np.inf and np.isnan(view.numpy()).all()
+    assert x[0].item() == np.inf
+    assert np.isnan(view.numpy()).all()
 
 
 def test_writes_of_numbers_and_of_zero_axes() -> None:
     n = torch.tensor(3)
-    assert n.add_(1) is n and n.item() == 4 and n.dtype == torch.int64
+    assert n.add_(1) is n
+    assert n.item() == 4
+    assert n.dtype == torch.int64
     x = torch.tensor(1.0)
     x.add_(2.0).mul_(torch.tensor(3.0))
-    assert x.item() == 9.0 and x.shape == ()
+    assert x.item() == 9.0
+    assert x.shape == ()
     empty = torch.zeros(0, 3)
     assert empty.add_(1.0).shape == (0, 3)
     half = torch.ones(3, dtype=torch.float16)
@@ -128,7 +134,9 @@ def test_what_is_recorded_or_watched_takes_the_general_path(namespace: Any) -> N
     assert w.grad.tolist() == [2.0] * 3
     with namespace.no_grad():
         w.sub_(w.grad, alpha=0.5)
-    assert w.tolist() == [0.0] * 3 and w.requires_grad and w.is_leaf
+    assert w.tolist() == [0.0] * 3
+    assert w.requires_grad
+    assert w.is_leaf
 
     def step(x: Any) -> Any:
         y = x.clone()
@@ -187,7 +195,8 @@ def test_a_view_is_one(name: str, state: str) -> None:
 def test_expanded_views_are_read_only_where_elements_share_memory() -> None:
     x = torch.arange(3.0).reshape(1, 3)
     view = x.expand(2, 2, -1)
-    assert view.stride() == (0, 0, 1) and x.expand((4, 3)).stride() == (0, 1)
+    assert view.stride() == (0, 0, 1)
+    assert x.expand((4, 3)).stride() == (0, 1)
     x[0, 1] = 9.0
     assert view.tolist() == [[[0.0, 9.0, 2.0]] * 2] * 2
     with pytest.raises(wg.WriteError, match="elements share memory"):
