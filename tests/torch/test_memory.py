@@ -16,6 +16,8 @@ import pytest
 import wengert as wg
 import wengert.numpy as wnp
 import wengert.torch as torch
+from wengert.core import storage
+from wengert.core.storage import window_of
 
 CALLS = 6
 MILLION = 10**6
@@ -460,3 +462,18 @@ def test_data_lies_in_the_memory_of_what_it_is_given():
     with torch.no_grad():
         p[0, 0] = 2
     assert p.tolist() == [[2, 1], [1, 1]]
+
+
+def test_memory_that_is_kept_for_too_long_is_poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `WENGERT_POISON=1` is for: an array that was lent for one read holds no number after a write."""
+    x = torch.zeros(4)
+    view = x[1:]
+    x[0] = 1.0
+    kept = window_of(x)
+    x[1] = 2.0
+    assert kept.tolist() == [1.0, 2.0, 0.0, 0.0]
+    monkeypatch.setattr(storage, "_POISONS", True)
+    x[2] = 3.0
+    assert np.isnan(kept).all()
+    assert x.tolist() == [1.0, 2.0, 3.0, 0.0]
+    assert view.tolist() == [2.0, 3.0, 0.0]

@@ -15,11 +15,15 @@ A member is in one of three states:
 
 So a value that was read never changes, whoever reads it, and the bytes that are copied are at most a small multiple
 of the bytes that were written and read.
+
+With `WENGERT_POISON=1`, for tests, each write moves the memory, and the memory before is filled with ones (NaN where
+elements are floating numbers): whoever kept an array of it for longer than a read at once computes with these.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import weakref
 from typing import Any
 
@@ -28,6 +32,8 @@ import numpy as np
 from .state.at_once import Call, at_once
 
 Array = np.ndarray[Any, Any]
+
+_POISONS = os.environ.get("WENGERT_POISON", "0") not in ("", "0")
 
 
 class Storage:
@@ -383,6 +389,10 @@ def alone(x: Any) -> Array:
     s = base if type(base) is Storage else base.storage
     if s.memory is None:
         own(s)
+    elif _POISONS and not is_given(s):
+        before = s.memory
+        own(s)
+        before.fill(0xFF)
     s.read = 0
     s.version += 1
     window: Array = x._window

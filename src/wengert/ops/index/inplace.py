@@ -261,9 +261,9 @@ def _at_once(x: Tensor, what: str, op: Op | None, *others: Any, by: Callable[...
         if is_kept and op is not None and type(op.forward) is np.ufunc and window.nbytes > _SMALL:
             if broadcast_shapes(window.shape, *map(np.shape, values)) != window.shape:
                 return False
-            into = written(x)
+            into = written(x)  # from here on, what shares its memory may lie elsewhere
             with np.errstate(all="ignore"):
-                op.forward(window, *values, out=into)
+                op.forward(into, *(_plain_values(x, others) or () if by is None else values), out=into)
             return True
         data = np.asarray(values[0] if op is None else op.forward(window, *values))
     except (ValueError, TypeError, OverflowError, RuntimeWarning, ShapeError):
