@@ -477,3 +477,52 @@ def test_memory_that_is_kept_for_too_long_is_poisoned(monkeypatch: pytest.Monkey
     assert np.isnan(kept).all()
     assert x.tolist() == [1.0, 2.0, 3.0, 0.0]
     assert view.tolist() == [2.0, 3.0, 0.0]
+
+
+def _data_of_a_given_one(x: Any, w: Any) -> Any:
+    w.data = x
+    return w.sum()
+
+
+def _data_of_a_computed_one(x: Any, w: Any) -> Any:
+    y = x * 2
+    w.data = y
+    y.add_(1)
+    return w.sum()
+
+
+def _data_of_a_part(x: Any, w: Any) -> Any:
+    y = x * 2
+    w.data = y[:]
+    y.mul_(3)
+    return w.sum()
+
+
+def _data_written_through(x: Any, w: Any) -> Any:
+    y = x * 2
+    w.data = y
+    w.data.add_(1)
+    return y
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize(
+    "step", [_data_of_a_given_one, _data_of_a_computed_one, _data_of_a_part, _data_written_through]
+)
+def test_data_shares_memory_in_compiled_functions_too(step: Any) -> None:
+    left = []
+    for run in (step, torch.compile(step)):
+        w = torch.nn.Parameter(torch.zeros(3))
+        for call in range(CALLS):
+            x = torch.full((3,), float(call))
+            out = run(x, w)
+            x.add_(10.0)
+        left.append((out.tolist(), w.tolist()))
+    assert left[0] == left[1]
+
+
+def test_data_of_what_is_given_is_refused_by_jit() -> None:
+    w = torch.nn.Parameter(torch.zeros(3))
+    with pytest.raises(wg.TraceError, match=r"x\.data = v for \(3,\) float32, where v is given.*test_memory\.py:\d+"):
+        wg.jit(_data_of_a_given_one)(torch.ones(3), w)
+    assert w.tolist() == [0.0] * 3

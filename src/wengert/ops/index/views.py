@@ -22,6 +22,7 @@ import numpy as np
 
 from ...core.elsewhere import Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, WriteError, fail
+from ...core.graph.snapshot import LEAVES
 from ...core.mode import enable_grad, get_mode, no_grad
 from ...core.node import Node
 from ...core.ops.facets import Role
@@ -30,6 +31,7 @@ from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
 from ...core.standins import names_of
 from ...core.state.capture import fresh_leaves, get_capture, note_write, notes_writes
+from ...core.state.refusals import refuse
 from ...core.storage import (
     Branch,
     Storage,
@@ -296,10 +298,21 @@ class Through:
     def set_data(self, x: Tensor, value: Any) -> None:
         """Give `x` the value of another tensor, and its memory, as `x.data = value` does.
 
-        Each has its own in a trace, and where elements share bytes or the gradients of `x` have a way to go on.
+        Each has its own where elements share bytes or the gradients of `x` have a way to go on. Raises TraceError in a
+        trace for a value that shares memory with others.
         """
         self.part(x, value)
         x.assign_(value)
+        if isinstance(value, Tensor) and window_of(value) is None and window_of(x) is None:
+            if storage_of(value) is not None or (value.node is not None and value.node.op in LEAVES):
+                refuse(
+                    f"x.data = v for {show(x.shape, x.dtype)}, where v is given or has views",
+                    "Both would share memory from then on, which a compiled function does not know of. "
+                    "Write x.data.copy_(v), or do it outside.",
+                    x,
+                )
+            join(value, x, keeps_gradients=False)
+            return
         if not isinstance(value, Tensor) or value.writes_through is None or value.is_weak or notes_writes():
             return
         node, window = x.node, window_of(value)
