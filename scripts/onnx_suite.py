@@ -24,7 +24,7 @@ import onnx
 from onnx import numpy_helper
 
 import wengert as wg
-from wengert.core.spec import NATIVE
+from wengert.core.dtypes import NATIVE
 from wengert.interop import onnx as wengert_onnx
 
 AREAS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")

@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder as _PathFinder
 from typing import Any as _Any
 
 from . import ops
-from .core import spec as _spec
+from .core import dtypes as _dtypes
 from .core import tree
 from .core.errors import (
     DataError,
@@ -74,7 +74,7 @@ _FUNCTIONS = {name: function for name, function in _declare.PUBLIC.items() if na
 globals().update(_FUNCTIONS)
 globals().update(_CONSTANTS)
 # The Array API's name for the dtype; it shadows the builtin only as an attribute of the module.
-globals()["bool"] = _spec.bool_
+globals()["bool"] = _dtypes.made("bool")
 
 _install_warning_filter()
 
@@ -205,8 +205,8 @@ for _name, _module in _LAZY_METHODS.items():
 
 def __getattr__(name: str) -> _Any:
     """Submodules and names that are loaded when first used."""
-    if name == "bfloat16":
-        value: _Any = _spec.bfloat16()
+    if name in _FOREIGN:
+        value: _Any = _dtypes.made(name)
     elif name in _LAZY_MODULES:
         value = _locks.imported(f".{name}", __name__)
     elif name in _LAZY_NAMES:
@@ -277,5 +277,6 @@ __all__ = [
     *_LAZY_MODULES,
     *_LAZY_NAMES,
 ]
-if _PathFinder.find_spec("ml_dtypes") is not None:
-    __all__ += ["bfloat16"]
+# The dtypes of packages that are imported when they are asked for.
+_FOREIGN = frozenset(name for name, record in _dtypes.RECORDS.items() if record.package != "numpy")
+__all__ += [name for name in sorted(_FOREIGN) if _PathFinder.find_spec(_dtypes.RECORDS[name].package) is not None]

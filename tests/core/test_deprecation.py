@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wengert.core import errors
-from wengert.core.deprecation import deprecated, warn_deprecated
+from wengert.core.state.deprecation import deprecated, warn_deprecated
 
 
 @deprecated("wg.old", since="0.3", removal="0.5", instead="wg.new")

@@ -62,8 +62,8 @@ def test_a_hunk_is_found_by_what_is_left_around_it() -> None:
     assert place([" a\n", "+b\n"], "x\n") is None
 
 
-def test_there_are_four() -> None:
-    assert list(WALKS) == ["Adding an op", "Adding a kernel", "Adding a transform", "Adding an answer"]
+def test_there_are_five() -> None:
+    assert list(WALKS) == ["Adding an op", "Adding a kernel", "Adding a dtype", "Adding a transform", "Adding an answer"]
 
 
 @pytest.mark.parametrize("title", WALKS)

@@ -163,6 +163,6 @@ DIFFERENTIATED = [
     op
     for op in TABLE.values()
     if (op.kind == "elementwise" or (op.kind == "composite" and (op.name in EXACT or (op.formulas and not op.combine))))
-    and op.accepts in ("numeric", "inexact", "real", "real_inexact")
+    and op.accepts in ("numeric", "floating", "real", "real_inexact")
     and op.result != "boolean"
 ]

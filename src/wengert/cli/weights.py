@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import is_inexact
 from ..core.errors import DataError, fail
 from ..core.graph.graph import Graph
 from ..core.spec import as_dtype, category
@@ -139,7 +140,7 @@ def convert(args: argparse.Namespace) -> int:
     arrays: dict[str, Array] = {}
     for name, stored in part_of(found.arrays, args.part, args.file).items():
         array = stored.read()
-        if dtype is not None and (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
+        if dtype is not None and is_inexact(array.dtype) and array.dtype.kind != "c":
             array = array.astype(dtype)
         arrays[name] = array
     if not arrays:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import DType, is_foreign, is_known, record_of
 from .elsewhere import Elsewhere, here
 from .errors import DTypeError, ShapeError, fail
-from .spec import DType, as_dtype, category, default_complex, default_float, default_int, short_name
+from .spec import as_dtype, category, default_complex, default_float, default_int
 
 Array = np.ndarray[Any, Any]
 
@@ -147,7 +148,7 @@ def _ragged(data: Any) -> str:
 
 def dtype_for(data: Any, value: Array) -> DType:
     """Return the dtype of a tensor made of `data`, whose array is `value`. Raises DTypeError where there is none."""
-    if value.dtype.kind == "O" or (value.dtype.kind in "SUMmV" and value.dtype.name != "bfloat16"):
+    if value.dtype.kind in "OSUMmV" and not is_known(value.dtype):
         kinds = sorted({type(v).__name__ for v in np.asarray(data, dtype=object).ravel()[:1000]})
         fail(
             DTypeError,
@@ -205,7 +206,13 @@ def converted(value: Array, dtype: DType) -> Array:
                 f"the number {value[outside].flat[0]} does not fit {dtype}",
                 f"{dtype} holds {int(lowest)} to {int(beyond) - 1}: choose a wider dtype, or bound the numbers first.",
             )
-    return value.astype(dtype)
+    return narrowed(value, dtype) if record_of(dtype).largest else value.astype(dtype)
+
+
+def narrowed(x: Array, dtype: DType) -> Array:
+    """Return real numbers in a dtype without infinities, as PyTorch and ONNX do: larger ones become its largest."""
+    largest = record_of(dtype).largest
+    return np.asarray(np.clip(x.astype(np.float32), -largest, largest)).astype(dtype)  # type: ignore[operator]
 
 
 # -- floating numbers as integers
@@ -269,7 +276,7 @@ def format_tensor(x: Any) -> str:
         body = repr(x._array)
     else:
         value = here(x._array, "repr()")
-        shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
+        shown = value.astype(np.float32) if is_foreign(value.dtype) else value
         body = np.array2string(shown, separator=", ", prefix="tensor(", **PRINTING)
         if value.size == 0:
             body = "[]"

@@ -12,8 +12,9 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from .dtypes import DType
 from .errors import GraphError, WengertError, error, fail
-from .spec import DType, Shape, Spec, spec_of
+from .spec import Shape, Spec, spec_of
 from .storage import laid_like, leave
 
 # What a value is asked for by who writes it to a file.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .dims import Dim
+from .dtypes import NATIVE, RECORDS, SHORT, DType, canonical, is_foreign, is_known, made, names, record_of
 from .errors import DTypeError, ShapeError, fail
 from .mode import get_mode, set_mode
 
 Shape = tuple[int, ...]
-DType = np.dtype[Any]
 
 # More elements than these no memory holds; more axes than these no array of NumPy has.
 MOST_ELEMENTS = sys.maxsize // 16
@@ -38,43 +38,9 @@ def default_complex() -> DType:
     return complex_dtype(get_mode().floats)
 
 
-_STANDARD = {
-    d.name: d
-    for d in (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-    + (float16, float32, float64, complex64, complex128)
-}
-# The dtypes that NumPy has itself, by themselves: a dtype's name is slow to ask for.
-NATIVE: dict[DType, DType] = {d: d for d in _STANDARD.values()}
-_SHORT = {"bool": "bool", "bfloat16": "bf16"} | {
-    name: name.replace("uint", "u").replace("int", "i").replace("float", "f").replace("complex", "c")
-    for name in _STANDARD
-    if name != "bool"
-}
-_LONG = {short: name for name, short in _SHORT.items()}
-
-# The category of a dtype; promotion across categories goes to the later one.
-_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-
-
-def bfloat16() -> DType:
-    """Return the bfloat16 dtype of `ml_dtypes`, imported when first asked for."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        fail(DTypeError, "bfloat16 needs the package ml_dtypes", "Install it with: pip install ml_dtypes")
-    found: DType = np.dtype(ml_dtypes.bfloat16)
-    return found
-
-
-def is_bfloat16(dtype: DType) -> bool:
-    """Return whether a dtype is bfloat16."""
-    # Every other supported dtype has a kind of its own; a dtype's name is slow to ask for.
-    return dtype.kind == "V" and dtype.name == "bfloat16"
-
-
 def category(dtype: DType) -> int:
     """Return the category of a dtype: 0 bool, 1 integer, 2 real floating, 3 complex."""
-    return 2 if is_bfloat16(dtype) else _CATEGORY[dtype.kind]
+    return record_of(dtype).category
 
 
 def as_dtype(value: Any) -> DType:
@@ -91,24 +57,17 @@ def as_dtype(value: Any) -> DType:
         if native is not None:
             return native
     if isinstance(value, str):
-        value = _LONG.get(value, value)
-        if value == "bfloat16":
-            return bfloat16()
+        record = SHORT.get(value) or RECORDS.get(value)
+        if record is not None:
+            return made(record.name)
     try:
-        dtype = np.dtype(value)
+        dtype: DType = np.dtype(value)
     except (TypeError, ValueError, SyntaxError):  # NumPy reads some texts as Python
-        fail(DTypeError, f"{value!r} is not a dtype", "Use one of: " + ", ".join(_STANDARD) + ", bfloat16.")
-    found = _STANDARD.get(dtype.name)
-    if found is None:
-        if is_bfloat16(dtype):
-            kept: DType = dtype
-            return kept
-        fail(
-            DTypeError,
-            f"tensors cannot hold dtype {dtype}",
-            "Convert the data to one of: " + ", ".join(_STANDARD) + ", bfloat16.",
-        )
-    return found
+        fail(DTypeError, f"{value!r} is not a dtype", f"Use one of: {names()}.")
+    native = dtype if dtype.isnative else dtype.newbyteorder("=")
+    if not is_known(native):
+        fail(DTypeError, f"tensors cannot hold dtype {dtype}", f"Convert the data to one of: {names()}.")
+    return canonical(native)
 
 
 def plain_dtype(dtype: Any) -> DType:
@@ -118,24 +77,24 @@ def plain_dtype(dtype: Any) -> DType:
 
 def short_name(dtype: DType) -> str:
     """Return the dtype as graphs print it: f32, i64, bool, bf16, c128."""
-    return _SHORT[dtype.name]
+    return record_of(dtype).short
 
 
 def is_short_name(name: str) -> bool:
     """Return whether a name is one by which graphs print a dtype."""
-    return name in _LONG
+    return name in SHORT
 
 
 def from_short_name(name: str) -> DType:
     """Return the dtype that graphs print by this name."""
-    return as_dtype(_LONG[name])
+    return made(SHORT[name].name)
 
 
 def from_name(name: str) -> DType:
     """Return the dtype with this name and no other spelling. Raises DTypeError."""
-    if name not in _SHORT:
-        fail(DTypeError, f"{name[:100]!r} is not the name of a dtype", "Use one of: " + ", ".join(_SHORT) + ".")
-    return as_dtype(name)
+    if name not in RECORDS:
+        fail(DTypeError, f"{name[:100]!r} is not the name of a dtype", f"Use one of: {names()}.")
+    return made(name)
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -163,12 +122,21 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
-    ca, cb = category(a), category(b)
+    of_a, of_b = record_of(a), record_of(b)
+    ca, cb = of_a.category, of_b.category
+    if (of_a.stored or of_b.stored) and a != b:
+        fail(
+            DTypeError,
+            f"no dtype for {a} and {b} together: {a if of_a.stored else b} is for storage",
+            "Cast it first: x.astype(wg.float32).",
+        )
     if ca != cb and not (ca >= 2 and cb >= 2):
         return a if ca > cb else b
-    if is_bfloat16(a) or is_bfloat16(b):
-        other = b if is_bfloat16(a) else a
-        return a if is_bfloat16(other) else (float32 if other == float16 else other)
+    if a == b:
+        return a
+    if is_foreign(a) or is_foreign(b):  # bfloat16, which NumPy does not promote with float16
+        other = b if is_foreign(a) else a
+        return float32 if other == float16 else other
     if ca == cb == 1 and {a.kind, b.kind} == {"u", "i"} and uint64 in (a, b):
         fail(
             DTypeError,
@@ -201,9 +169,10 @@ SCALAR = 2
 class Spec:
     """The shape and dtype of a value. It is interned by :func:`spec_of`, so fast paths compare by identity.
 
-    The flags say which ops take the dtype as it is (see `Op.accepts`): True, or where there are no
-    axes `SCALAR`, which is true too. `boolean` and `magnitude`, the specs of a comparison's and of an
-    absolute value's result, are set when first needed. `family` has the specs of the dtype by shape.
+    The flags say which ops take the dtype as it is (see `Op.accepts`), and `inexact` whether values carry gradients:
+    True, or where there are no axes `SCALAR`, which is true too. `boolean` and `magnitude`, the specs of a
+    comparison's and of an absolute value's result, are set when first needed. `family` has the specs of the dtype by
+    shape.
 
     >>> import wengert as wg
     >>> s = wg.tensor([[1.0, 2.0]]).spec
@@ -217,6 +186,7 @@ class Spec:
         "family",
         "numeric",
         "inexact",
+        "floating",
         "real",
         "real_inexact",
         "bitwise",
@@ -235,15 +205,18 @@ class Spec:
         self.shape = shape
         self.dtype = dtype
         self.family = family
-        kind = category(dtype)
+        of = record_of(dtype)
+        kind = of.category
         yes: Any = True if shape else SCALAR
+        # What is for storage carries gradients, and is taken by no op that computes.
+        self.anything, self.inexact = yes, kind >= 2 and yes
+        kind = -1 if of.stored else kind
         self.numeric = kind >= 1 and yes
-        self.inexact = kind >= 2 and yes
+        self.floating = kind >= 2 and yes
         self.real = kind in (1, 2) and yes
         self.real_inexact = kind == 2 and yes
-        self.bitwise = kind <= 1 and yes
+        self.bitwise = 0 <= kind <= 1 and yes
         self.logical = kind == 0 and yes
-        self.anything = yes
 
     @property
     def ndim(self) -> int:
@@ -294,7 +267,7 @@ def spec_of(shape: Shape, dtype: DType) -> Spec:
             # Identity only speeds comparisons up: forgetting is always safe, hoarding is not.
             family.clear()
         # Of equal dtypes the one that all others are compared with by identity.
-        spec = family[shape] = Spec(shape, _STANDARD.get(dtype.name, dtype), family)
+        spec = family[shape] = Spec(shape, canonical(dtype), family)
     return spec
 
 
@@ -409,7 +382,7 @@ def set_default_dtype(dtype: Any) -> _DefaultDtype:
     dtype('float32')
     """
     found = as_dtype(dtype)
-    if category(found) != 2:
+    if category(found) != 2 or record_of(found).stored:
         fail(DTypeError, f"a default dtype of {found}", "It is the dtype of floating numbers: float32 or float64.")
     return _DefaultDtype(found)
 

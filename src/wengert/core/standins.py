@@ -15,21 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import NATIVE, DType
 from .errors import GradientError, fail
 from .ops.op import LEAF, TABLE
-from .spec import (
-    NATIVE,
-    DType,
-    Spec,
-    bool_,
-    category,
-    complex128,
-    default_complex,
-    default_float,
-    default_int,
-    float64,
-    spec_of,
-)
+from .spec import Spec, bool_, category, complex128, default_complex, default_float, default_int, float64, spec_of
 from .state.capture import note_write
 from .state.refusals import refuse
 from .storage import borrow, leave

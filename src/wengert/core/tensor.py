@@ -15,13 +15,14 @@ import numpy as np
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
 from .dims import Dim
+from .dtypes import NATIVE, DType, is_inexact
 from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
 from .errors import DTypeError, GradientError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .ops.op import LEAF, TABLE, Meaning
 from .source import Source
-from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
+from .spec import Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .state.observer import observer, observers
 from .state.refusals import is_for_looking, refuse
@@ -396,7 +397,7 @@ class Tensor(Methods):
                     _hooks_of_frozen[id(self)] = node.saved.saved, node.saved.hooks
                 self.node = node.inputs[0] if self._array is None else None
         elif node is None or not node.requires_grad:
-            if category(self.dtype) < 2:
+            if not is_inexact(self.spec.dtype):
                 fail(
                     DTypeError,
                     f"a tensor of dtype {self.dtype} cannot require gradients",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import tree
 from ..core.dims import Dim, bind_dims, has_dims
+from ..core.dtypes import DType
 from ..core.errors import DTypeError, FeedError, GraphError, fail
 from ..core.graph.checked import inferred
 from ..core.graph.evaluate import run
@@ -18,7 +19,7 @@ from ..core.mode import get_mode
 from ..core.node import Node, make_node
 from ..core.ops.op import INPUT
 from ..core.ops.record import caller
-from ..core.spec import DType, Spec, as_dtype, category, spec_of
+from ..core.spec import Spec, as_dtype, category, spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.tracing.trace import unknown_sizes
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import is_foreign
+
 Index = tuple[int, ...]
 
 
@@ -17,7 +19,7 @@ def is_number(v: Any) -> bool:
 def finite(value: Any) -> Any:
     """Return the mask of the elements that are neither infinite nor NaN."""
     array = np.asarray(value)
-    if array.dtype.kind == "V":  # bfloat16
+    if array.dtype.kind not in "biufc" or is_foreign(array.dtype):
         array = array.astype(np.float32)
     return np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, bool)
 

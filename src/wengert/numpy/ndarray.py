@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import DType, is_foreign
 from ..core.errors import WriteError, fail
 from ..core.ops.op import Meaning
-from ..core.spec import DType, complex_dtype, float64, is_bfloat16, scalar_category
 from ..core.spec import category as category_of
+from ..core.spec import complex_dtype, float64, scalar_category
 from ..core.spec import promote as promote_half
 from ..core.standins import DataView
 from ..core.tensor import Tensor, new, of_class
@@ -29,7 +30,7 @@ _INT64 = np.dtype(np.int64)
 
 def _promote(a: DType, b: DType) -> DType:
     """Return the dtype of an operation on both: float32 with int64 is float64, as int64's numbers do not fit."""
-    return promote_half(a, b) if is_bfloat16(a) or is_bfloat16(b) else np.promote_types(a, b)
+    return promote_half(a, b) if is_foreign(a) or is_foreign(b) else np.promote_types(a, b)
 
 
 def _promote_scalar(dtype: DType, value: Any) -> DType:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import DType
 from ..core.errors import DTypeError, fail
 from ..core.mode import no_grad
-from ..core.spec import DType, category, float32, uint8
+from ..core.spec import category, float32, uint8
 from ..core.state.cells import ArrayCell, Cell
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.index.gather import take

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import mean as mean_of
 from .. import where
+from ..core.dtypes import made
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.spec import bfloat16
 from ..core.tensor import Tensor
 from .optimizer import Group
 
@@ -36,7 +36,7 @@ def mean(x: Any, axis: int) -> Any:
 
 def to_bfloat16(x: Any) -> Any:
     """Return float32 numbers rounded to those of bfloat16."""
-    return x.astype(bfloat16()).astype("float32")
+    return x.astype(made("bfloat16")).astype("float32")
 
 
 def check_betas(group: Group, names: str = "betas") -> None:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from .. import view_as_complex, view_as_real, where
+from ..core.dtypes import DType
 from ..core.elsewhere import Elsewhere, here
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.ops.record import same_value
-from ..core.spec import DType, category, float32, float64, real_dtype
+from ..core.spec import category, float32, float64, real_dtype
 from ..core.standins import present, weak
 from ..core.state.capture import get_capture
 from ..core.state.cells import ArrayCell, Cell, TensorCell

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import DType, is_foreign
 from ..core.graph.graph import Graph
 from ..core.graph.snapshot import constant_node, located
 from ..core.node import Node
 from ..core.ops import autocast as casting
 from ..core.ops.op import TABLE, Op, spec_of_input
 from ..core.ops.record import OUTPUT
-from ..core.spec import DType, Spec, category, is_bfloat16, promote
+from ..core.spec import Spec, category, promote
 from .origins import note
 from .rewrite import with_outputs
 
@@ -138,7 +139,7 @@ class _Autocast:
 def _without_literals(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return inputs with constants in the place of numbers, which bfloat16 does not meet, as they are recorded."""
     spec = next(spec_of_input(e) for e in inputs if isinstance(e, _VALUES))
-    if not is_bfloat16(spec.dtype):
+    if not is_foreign(spec.dtype):
         return inputs
     return tuple(e if isinstance(e, _VALUES) else _broadcast(e, spec) for e in inputs)
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from .. import concat, where
 from ..core import tree
+from ..core.dtypes import DType
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, TraceError, WengertError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.spec import DType, Spec, category, default_float, promote, spec_of
+from ..core.spec import Spec, category, default_float, promote, spec_of
 from ..core.standins import WeakTensor
 from ..core.state.refusals import refuse
 from ..core.tensor import Tensor, asarray, wrap

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import made
 from ..core.errors import DataError, DTypeError, WengertError, fail
 
 Array = np.ndarray[Any, Any]
@@ -172,10 +173,9 @@ def native(array: Array) -> Array:
     return array if array.flags.aligned else array.copy()
 
 
-def small_float(name: str) -> Any:
-    """Return a floating dtype of `ml_dtypes` by its name, such as bfloat16. Raises DataError where it is missing."""
+def dtype_in_file(name: str) -> Any:
+    """Return a dtype by its name. Raises DataError where it needs a package that is missing."""
     try:
-        import ml_dtypes
-    except ImportError:
-        fail(DataError, f"{name} needs the package ml_dtypes", "Install it with: pip install ml_dtypes")
-    return np.dtype(getattr(ml_dtypes, name))
+        return made(name)
+    except DTypeError as e:
+        fail(DataError, *str(e).splitlines())

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, fail
-from .files import Array, Budget, Path, Reading, Stored, bytes_of, little_endian, native, small_float
+from .files import Array, Budget, Path, Reading, Stored, bytes_of, dtype_in_file, little_endian, native
 
 MAGIC = b"GGUF"
 _ALIGNMENT = 32
@@ -37,7 +37,7 @@ def _plain(dtype: Any) -> Callable[[Array], Array]:
 
 
 def _bfloat16(raw: Array) -> Array:
-    return native(raw.view(small_float("bfloat16")))
+    return native(raw.view(dtype_in_file("bfloat16")))
 
 
 def _scales(blocks: Array) -> Array:

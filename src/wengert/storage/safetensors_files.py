@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import RECORDS
 from ..core.errors import DataError, fail
-from .files import Array, Path, Reading, Staged, Stored, bytes_of, little_endian, native, not_written, small_float
+from .files import Array, Path, Reading, Staged, Stored, bytes_of, dtype_in_file, little_endian, native, not_written
 from .structure import Packed, names_in, unpack
 
 # Where the structure of nested containers stands in the file's metadata.
@@ -18,22 +19,7 @@ STRUCTURE = "wengert"
 # Programs that read such files ask for this entry.
 _FORMAT = {"format": "pt"}
 
-_DTYPES = {
-    "BOOL": np.bool_,
-    "U8": np.uint8,
-    "I8": np.int8,
-    "U16": np.uint16,
-    "I16": np.int16,
-    "F16": np.float16,
-    "U32": np.uint32,
-    "I32": np.int32,
-    "F32": np.float32,
-    "C64": np.complex64,
-    "U64": np.uint64,
-    "I64": np.int64,
-    "F64": np.float64,
-}
-_SMALL = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+_NAMES = {record.safetensors: record.name for record in RECORDS.values() if record.safetensors}
 
 
 def _package() -> Any:
@@ -120,9 +106,9 @@ def _stored(name: str, entry: Mapping[str, Any], data: Array, pairs: bool, file:
     begin, end = entry["data_offsets"]
 
     def read() -> Array:
-        if told not in _DTYPES and told not in _SMALL:
+        if told not in _NAMES:
             fail(DataError, f"{name} in {file} is of dtype {told}, which arrays cannot hold")
-        dtype = little_endian(_DTYPES[told]) if told in _DTYPES else small_float(_SMALL[told])
+        dtype = little_endian(dtype_in_file(_NAMES[told]))
         with Reading(file):
             found = native(data[begin:end].view(np.ndarray).view(dtype).reshape(shape))
             if pairs:

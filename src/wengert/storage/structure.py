@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.dtypes import is_known
 from ..core.elsewhere import SAVING
 from ..core.errors import DataError, fail
-from ..core.spec import is_bfloat16
 from ..core.tensor import Tensor, asarray
 
 Array = np.ndarray[Any, Any]
@@ -96,7 +96,7 @@ class Packed:
         known = self._names.get(id(array))
         if known is not None:
             return known
-        if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
+        if not is_known(array.dtype):
             fail(DataError, f"{_where(path)} is an array of dtype {array.dtype}, which cannot be saved")
         name = path or "value"
         number = 0

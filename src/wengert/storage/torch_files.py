@@ -17,8 +17,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..core.dtypes import RECORDS
 from ..core.errors import DataError, fail
-from .files import Array, Budget, Path, Reading, bytes_of, native, small_float
+from .files import Array, Budget, Path, Reading, bytes_of, dtype_in_file, native
 from .pickles import PLAIN, Callee, Inert, Known, Machine, Value, checked_size, shown
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -26,25 +27,9 @@ VERSION = 1001
 # That number in a pickle, with which files of the older format begin, after a few bytes that tell the protocol.
 LEGACY_START = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
-# PyTorch's dtypes that tensors have here, with the class of storage that names each in files; the others are told apart
-# by the tensor.
-STORAGES = {
-    "bool": "BoolStorage",
-    "uint8": "ByteStorage",
-    "int8": "CharStorage",
-    "int16": "ShortStorage",
-    "int32": "IntStorage",
-    "int64": "LongStorage",
-    "float16": "HalfStorage",
-    "bfloat16": "BFloat16Storage",
-    "float32": "FloatStorage",
-    "float64": "DoubleStorage",
-    "complex64": "ComplexFloatStorage",
-    "complex128": "ComplexDoubleStorage",
-}
-UNTYPED = ("uint16", "uint32", "uint64")
-_SMALL = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
-_ITEMSIZES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16} | dict.fromkeys(_SMALL, 1)
+# The classes of storage that name a dtype in files; of the others the tensor says which one it is.
+STORAGES = {record.name: record.storage for record in RECORDS.values() if record.storage}
+UNTYPED = tuple(record.name for record in RECORDS.values() if record.storage == "")
 _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 
 
@@ -54,13 +39,11 @@ class DTypeName(str):
     @property
     def itemsize(self) -> int:
         """The bytes of an element."""
-        return _ITEMSIZES.get(self) or np.dtype(str(self)).itemsize
+        return RECORDS[self].itemsize
 
     def dtype(self) -> np.dtype[Any]:
         """Return the dtype. Raises DataError where it needs a package that is missing."""
-        if self == "bfloat16" or self in _SMALL:
-            return small_float(self)  # type: ignore[no-any-return]
-        return np.dtype(str(self))
+        return dtype_in_file(self)  # type: ignore[no-any-return]
 
 
 class Storage:
@@ -114,7 +97,7 @@ class _Builder:
         # By key and dtype, the elements of memories.
         self.memories: dict[tuple[str, DTypeName], Array] = {}
         self.known: dict[str, Any] = dict(PLAIN)
-        for dtype in (*STORAGES, *UNTYPED, *_SMALL):
+        for dtype in (*STORAGES, *UNTYPED):
             self.known[f"torch.{dtype}"] = Value(partial(makers.dtype, DTypeName(dtype)))
         for alias, dtype in _ALIASES.items():
             self.known[f"torch.{alias}"] = self.known[f"torch.{dtype}"]

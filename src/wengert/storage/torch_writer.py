@@ -14,9 +14,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..core.dtypes import is_known, record_of
 from ..core.elsewhere import SAVING
 from ..core.errors import DataError, fail
-from ..core.spec import is_bfloat16
 from ..core.storage import address, bounds, is_shared, laid_as, laid_in, storage_of, window_of
 from ..core.tensor import Tensor
 from .files import Array, little_endian
@@ -60,10 +60,9 @@ def torch_name(module: str, name: str) -> Global:
 
 def dtype_name(dtype: Any) -> str:
     """Return PyTorch's name of a dtype. Raises DataError where it has none."""
-    name = "bfloat16" if is_bfloat16(dtype) else np.dtype(dtype).name
-    if name not in STORAGES and name not in UNTYPED:
-        fail(DataError, f"PyTorch has no dtype {name}")
-    return name
+    if not is_known(dtype) or record_of(dtype).storage is None:
+        fail(DataError, f"PyTorch has no dtype {dtype}")
+    return record_of(dtype).name
 
 
 class _NumPysDType:

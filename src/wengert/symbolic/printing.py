@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, get_args
 
+from ..core.dtypes import is_foreign
 from ..core.graph.graph import Graph
 from ..core.graph.snapshot import CONSTANT, inputs_of
 from ..core.graph.values import encode, encode_array
@@ -209,7 +210,7 @@ def _constant(node: Node, show: Show) -> Piece:
     value = node.attrs["value"]
     if value.ndim == 0 and value.dtype.kind in "biuf":
         return _literal(value.item(), show)
-    if value.ndim == 0 and value.dtype.name == "bfloat16":
+    if value.ndim == 0 and is_foreign(value.dtype):
         return _literal(float(str(value)), show)
     shown = encode_array(value)
     if shown.startswith("["):

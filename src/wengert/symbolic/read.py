@@ -13,7 +13,7 @@ from ..core.graph.snapshot import CONSTANT
 from ..core.node import Node
 from ..core.ops.op import spec_of_input
 from ..core.ops.record import OUTPUT
-from ..core.spec import Spec
+from ..core.spec import Spec, category
 from .expr import FALSE, Expr, Opaque, call, symbol
 from .functions import ARITHMETIC
 from .numbers import from_value
@@ -44,11 +44,7 @@ def _read_node(node: Node, args: list[Expr]) -> Expr:
     op, spec = node.op, node.spec
     if op is CONSTANT:
         value = node.attrs["value"]
-        if (
-            value.size
-            and (value.dtype.kind in "bf" or value.dtype.name == "bfloat16")
-            and np.all(value == value.flat[0])
-        ):
+        if value.size and category(value.dtype) in (0, 2) and np.all(value == value.flat[0]):
             return from_value(value.reshape(-1)[0])  # its shape is what it meets, or is given
         return Expr("call", "constant", (), Opaque(op, (("value", _Array(value)),), (), spec))
     if op is OUTPUT:

@@ -21,6 +21,7 @@ from typing import Any as _Any
 
 import wengert as _wengert
 
+from ..core.dtypes import RECORDS as _RECORDS
 from ..core.ops.declare import HOMES as _HOMES
 from ..core.ops.declare import PUBLIC as _PUBLIC
 from ..core.state.locks import imported as _imported
@@ -83,7 +84,7 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
-    if name == "bfloat16":  # it is of another package, which is imported when it is asked for
+    if name in _RECORDS and _RECORDS[name].storage is not None:  # its package is imported when it is asked for
         return _by_name(name)
     if name in _wengert.__all__:
         return getattr(_wengert, name)

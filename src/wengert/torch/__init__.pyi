@@ -521,6 +521,10 @@ float: Any
 float16: Any
 float32: Any
 float64: Any
+float8_e4m3fn: Any
+float8_e4m3fnuz: Any
+float8_e5m2: Any
+float8_e5m2fnuz: Any
 def float_power(input: TensorLike, exponent: Any, *, out: Any = None) -> Tensor:
     """Return `input ** exponent`, computed in float64 or complex128."""
 def floor(input: TensorLike, *, out: Any = None) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.spec import NATIVE, DType, as_dtype, complex_dtype, real_dtype
+from ..core.dtypes import NATIVE, DType, record_of
+from ..core.spec import as_dtype, complex_dtype, real_dtype
 
 
 class dtype:
@@ -74,12 +75,12 @@ def _made(plain: DType) -> dtype:
     self: dtype = object.__new__(dtype)
     self.dtype, self.name, self.kind, self.itemsize = plain, plain.name, plain.kind, plain.itemsize
     self.is_complex, self.is_signed = plain.kind == "c", plain.kind not in "bu"
-    self.is_floating_point = plain.kind in "fV"  # bfloat16 is of no kind of NumPy's
+    self.is_floating_point = record_of(plain).category == 2
     self._hash = hash(plain)
     return self
 
 
-# By NumPy's dtype; bfloat16 comes when it is first met.
+# By NumPy's dtype; those of other packages come when they are first met.
 DTYPES: dict[DType, dtype] = {plain: _made(plain) for plain in NATIVE}
 
 

@@ -19,7 +19,6 @@ from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, Wri
 from ..core.node import AfterAccumulation, RemovableHandle
 from ..core.ops.op import Meaning
 from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
-from ..core.spec import bfloat16 as bfloat16_dtype
 from ..core.standins import DataView
 from ..core.storage import address, bounds, laid_as, lend, placed_alone, storage_of, window_of
 from ..core.tensor import Tensor as Plain
@@ -560,7 +559,7 @@ def dtype_of(given: Any) -> Any:
     if isinstance(name, str):
         plain = name.removeprefix("torch.")
         if plain in TYPES:
-            return bfloat16_dtype() if TYPES[plain] == "bfloat16" else as_dtype(TYPES[plain])
+            return as_dtype(TYPES[plain])
         if isinstance(given, str):
             return as_dtype(plain)
     return as_dtype(given)

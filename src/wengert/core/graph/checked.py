@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import is_foreign
 from ..errors import DTypeError, GraphError, ShapeError, WengertError, fail, first_line
 from ..mode import Scope
 from ..node import Node
@@ -21,7 +22,7 @@ from ..ops.attributes import ROLES, check_attribute
 from ..ops.op import Op, find_op
 from ..ops.record import OUTPUT, SCALARS
 from ..source import Source
-from ..spec import Spec, category, check_size, is_bfloat16, scalar_category
+from ..spec import Spec, category, check_size, scalar_category
 from .declared import check_declared
 from .snapshot import located
 from .values import shortened
@@ -133,7 +134,7 @@ def _check_literal(op: Op, value: Any, beside: Spec | None) -> None:
     if beside is None:
         fail(GraphError, f"{op.name} takes no literal here: nothing beside it has a dtype")
     dtype = beside.dtype
-    if scalar_category(value) > category(dtype) or (op.kind == "elementwise" and is_bfloat16(dtype)):
+    if scalar_category(value) > category(dtype) or (op.kind == "elementwise" and is_foreign(dtype)):
         fail(DTypeError, f"{op.name} of {beside} and the literal {value!r}: make it a constant, or cast")
     if type(value) is int:
         if dtype.kind in "iu" and op.result != "boolean":

@@ -362,7 +362,7 @@ class _Parser:
             self.fail(f"{token.text!r} is not a dtype", token)
         try:
             return from_short_name(token.text)
-        except DTypeError as e:  # bfloat16 without its package
+        except DTypeError as e:  # of a package that is not installed
             self.fail(first_line(e), token)
 
     def define(self, token: _Token, node: Node) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..dims import Dim
+from ..dtypes import is_foreign
 from ..spec import Spec, category, scalar_category, short_name
 
 # No number of a graph has more digits: Python itself reads few more.
@@ -193,7 +194,7 @@ def _little(spec: Spec) -> np.dtype[Any]:
 def encode_array(value: Array) -> str:
     """Return a constant as nested lists of numbers where it is small and they are exact, else packed."""
     if value.size <= INLINE_ELEMENTS:
-        numbers = _shortest(value.astype(np.float32 if value.dtype.name == "bfloat16" else value.dtype).tolist(), value)
+        numbers = _shortest(value.astype(np.float32 if is_foreign(value.dtype) else value.dtype).tolist(), value)
         back = np.array(numbers, value.dtype).reshape(value.shape)
         if array_bytes(back) == array_bytes(value):
             return _nested(numbers)

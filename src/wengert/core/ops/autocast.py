@@ -14,9 +14,10 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 from .. import tree
+from ..dtypes import DType, record_of
 from ..errors import DTypeError, fail
 from ..mode import Mode, ModeBlock, get_mode, reset_mode, set_mode
-from ..spec import DType, as_dtype, category, float16, float32, is_bfloat16, promote
+from ..spec import as_dtype, category, float16, float32, promote
 from ..standins import WeakTensor
 from ..state.observer import CASTING, detours
 from ..tensor import Tensor
@@ -86,7 +87,7 @@ class Precisions:
 
 def is_half(dtype: DType) -> bool:
     """Return whether a dtype is float16 or bfloat16."""
-    return dtype is float16 or is_bfloat16(dtype)
+    return dtype is float16 or record_of(dtype).name == "bfloat16"
 
 
 def is_castable(dtype: DType) -> bool:

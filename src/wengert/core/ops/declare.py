@@ -239,7 +239,7 @@ def elementwise(
     forward: Callable[..., Any],
     *,
     partials: Mapping[str, Rule | Fact] | None = None,
-    accepts: Accepts = "inexact",
+    accepts: Accepts = "floating",
     view: bool = False,
     result: Result = "same",
     doc: str,
@@ -260,7 +260,7 @@ def elementwise(
     `partials` maps an argument to its partial derivative (a function by parameter names, see
     :mod:`wengert.core.ops.op`) or to a Fact. `operator` is the Python operator's dunder without
     underscores ("add"); its reflected form follows. `accepts` says which dtypes run as they are
-    (integers become the default float for "inexact"), `result` the result's dtype. `public` is
+    (integers become the default float for "floating"), `result` the result's dtype. `public` is
     the exported name where it differs from the op's, "" to export nothing; `home` the submodule that
     offers it ("special"), where that is not `wengert` itself. `formulas` says what the op is of
     others: see :mod:`wengert.core.ops.formula`.

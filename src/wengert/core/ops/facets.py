@@ -205,6 +205,7 @@ class Facets(TypedDict, total=False):
     ring: of an op on sequences, how ranks compute it that each have a part of them (see :class:`Ring`).
     unview: of an op whose result is a view of its operand, the operand with other elements where the view is,
         `unview(operand, elements, **attrs)`. Where an op does not say it, the elements are written by their places.
+    moves: whether each element of the result is one of an operand, or a constant. Views are known to.
     square: what its square is, where it has a kink itself (see :class:`Square`).
     calls_user: whether its forward is a user's function: it is called once, and what it raises is told as it is.
     composed: the same results by other ops, `composed(*operands, **attrs)`, for whoever cannot run it whole.
@@ -238,6 +239,7 @@ class Facets(TypedDict, total=False):
     over_parts: Literal["linear", "sum", "mean", "max", "min"]
     ring: Ring
     unview: Callable[..., Any]
+    moves: bool
     square: Square
     calls_user: bool
     composed: Callable[..., Any]

@@ -33,7 +33,7 @@ from .facets import Facets, Role
 _NO_ATTRS: dict[str, Any] = {}
 Rule = Callable[..., Any]
 Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "collective", "leaf"]
-Accepts = Literal["numeric", "inexact", "real", "real_inexact", "bitwise", "logical", "anything"]
+Accepts = Literal["numeric", "floating", "real", "real_inexact", "bitwise", "logical", "anything"]
 Result = Literal["same", "boolean", "magnitude"]
 
 
@@ -268,7 +268,6 @@ class Op:
         "samples",
         "reference",
         "onnx",
-        "bfloat16",
         "facets",
         "role",
         "by_kernel",

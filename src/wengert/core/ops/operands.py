@@ -11,11 +11,11 @@ import numpy as np
 
 from ..arrays import refuse_subclass
 from ..dims import Dim
+from ..dtypes import STORED, DType, is_foreign, refuse_stored
 from ..errors import DTypeError, fail
 from ..mode import Scope, get_mode
 from ..node import EMPTY_ATTRS, Node, make_node, note_node
 from ..spec import (
-    DType,
     Spec,
     category,
     complex_dtype,
@@ -23,7 +23,6 @@ from ..spec import (
     float16,
     float32,
     float64,
-    is_bfloat16,
     real_dtype,
     scalar_category,
     show,
@@ -82,7 +81,7 @@ def to_operands(args: Sequence[Any], op: str) -> list[Any]:
 
 WANTED = {
     "numeric": "numbers",
-    "inexact": "numbers",
+    "floating": "numbers",
     "real": "real numbers",
     "real_inexact": "real numbers",
     "bitwise": "integers or booleans",
@@ -93,7 +92,7 @@ WANTED = {
 # The dtypes that ops take as they are: their front doors convert others to them.
 _TAKEN = {
     "numeric": "numbers, not booleans",
-    "inexact": "floating or complex numbers",
+    "floating": "floating or complex numbers",
     "real": "integers or floating numbers",
     "real_inexact": "floating numbers",
     "bitwise": "integers or booleans",
@@ -173,6 +172,8 @@ def accepted_dtype(op: Op, dtype: DType, args: Sequence[Any], floats: DType) -> 
     kind, accepts = category(dtype), op.accepts
     if accepts == "anything":
         return dtype
+    if dtype in STORED:
+        refuse_stored(op.name, dtype, describe(args))
     if (
         (kind == 3 and accepts in ("real", "real_inexact"))
         or (kind >= 2 and accepts == "bitwise")
@@ -187,7 +188,7 @@ def accepted_dtype(op: Op, dtype: DType, args: Sequence[Any], floats: DType) -> 
         )
     if kind == 0 and accepts in ("numeric", "real"):
         return default_int
-    if kind < 2 and accepts in ("inexact", "real_inexact"):
+    if kind < 2 and accepts in ("floating", "real_inexact"):
         return floats
     return dtype
 
@@ -336,7 +337,7 @@ def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
 
 
 def _literal(op: Op, number: Any, dtype: DType) -> Any:
-    if is_bfloat16(dtype):  # NumPy's own weak promotion does not know it
+    if is_foreign(dtype):  # NumPy's own weak promotion does not know it
         return asarray(number, dtype=dtype)
     if op.result == "boolean" and type(number) is int and dtype.kind in "iu":
         return number  # every integer compares with every other, also one that does not fit
@@ -481,9 +482,9 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         if (
             dtype is not float32
             and dtype is not float64
-            and (is_bfloat16(dtype) or (op.name in x.meaning.wide and not _is_held(number, dtype)))
+            and (is_foreign(dtype) or (op.name in x.meaning.wide and not _is_held(number, dtype)))
         ):
-            return None  # bfloat16 promotes with tensors only
+            return None  # NumPy's own promotion does not know it
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
         return None

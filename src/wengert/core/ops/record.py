@@ -12,11 +12,12 @@ import numpy as np
 
 from ..arrays import in_order_of
 from ..dims import has_dims
+from ..dtypes import STORED, DType, refuse_stored
 from ..elsewhere import Elsewhere, PlacedSpec, as_data
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
 from ..mode import get_mode
 from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node
-from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
+from ..spec import Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
@@ -59,6 +60,10 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
     """
     if detours:
         args = in_its_precision(op, args)
+    if STORED and not (op.view or op.role is Role.PASS or "moves" in op.facets):
+        for a in args:
+            if isinstance(a, Tensor) and a.spec.dtype in STORED:
+                refuse_stored(op.name, a.spec.dtype, describe(args))
     if len(args) == 1 and op.results == 1:
         x = args[0]
         kind = type(x)

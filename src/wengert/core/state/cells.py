@@ -35,8 +35,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..arrays import Array
+from ..dtypes import DType
 from ..elsewhere import as_data
-from ..spec import DType, Spec, spec_of
+from ..spec import Spec, spec_of
 from ..standins import become, present, weak
 from ..storage import alone, is_shared, lent_window, living, pin, storage_of, window_of
 from ..tensor import Tensor, abstract_like, wrap

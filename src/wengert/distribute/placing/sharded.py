@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.elsewhere import SAVING, Elsewhere, refuse_here
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.spec import DType, Spec, spec_of
+from ...core.spec import Spec, spec_of
 from ...core.tensor import Tensor, wrap
 from ...ops.collective.definitions import all_gather, broadcast_from
 from ...ops.collective.group import current, entered

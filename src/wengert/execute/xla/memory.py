@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.dtypes import is_foreign
 from ...core.storage import leave
 from ...core.tensor import Tensor
 from .api import jax, jnp
@@ -73,7 +74,7 @@ def held_by(a: Array) -> Holder | None:
     base: Any = a.base
     if type(base) in _HOLDERS:
         return base  # type: ignore[no-any-return]
-    if type(base) is np.ndarray and a.dtype.kind == "V" and a.size == base.size:  # bfloat16, which no interface names
+    if type(base) is np.ndarray and is_foreign(a.dtype) and a.size == base.size:  # which no interface names
         found: Any = base.base
         return found if type(found) in _HOLDERS else None
     return None

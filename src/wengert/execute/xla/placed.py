@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.dtypes import DType
 from ...core.elsewhere import Elsewhere, here, refuse_device, refuse_here, spec_at
 from ...core.errors import GraphError
 from ...core.graph.graph import Graph
-from ...core.spec import DType, spec_of
+from ...core.spec import spec_of
 from .api import is_installed, jax, jnp
 from .lower import lower
 from .program import Compiled

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import Array
+from ...core.dtypes import is_inexact
 from ...core.errors import GradientError, WengertError, fail
 from ...core.mode import no_grad
 from ...core.spec import category, complex128, float64
@@ -124,7 +125,7 @@ def _check_level(
 
 def _is_floating(leaf: Any) -> bool:
     if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
-        return leaf.dtype.kind in "fc" or leaf.dtype.name == "bfloat16"
+        return is_inexact(leaf.dtype)
     return type(leaf) in (float, complex)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import is_foreign, is_known
 from ...core.ops.facets import VIEWS
 from ...core.ops.op import Op
 from ...core.source import Source, resolve
@@ -140,7 +141,7 @@ def floating(value: Any) -> np.ndarray[Any, Any] | None:
     if value is None or isinstance(value, (tuple, list)):
         return None
     array = np.asarray(value)
-    if array.dtype.kind == "V":  # bfloat16
+    if is_foreign(array.dtype) and is_known(array.dtype):
         array = array.astype(np.float32)
     return array if array.dtype.kind == "f" and array.size else None
 

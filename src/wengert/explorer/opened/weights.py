@@ -6,8 +6,9 @@ import os
 
 import numpy as np
 
+from ...core.dtypes import is_known
 from ...core.mode import Scope
-from ...core.spec import NATIVE, is_bfloat16, spec_of
+from ...core.spec import spec_of
 from ...interop.onnx.errors import shown
 from ...storage.files import Reading
 from ...storage.weights import open_weights
@@ -23,7 +24,7 @@ def recording_of(path: str) -> Recording:
     with Reading(path):
         for name, stored in found.arrays.items():
             value = stored.read()
-            if value.dtype not in NATIVE and not is_bfloat16(value.dtype):
+            if not is_known(value.dtype):
                 other += 1
                 continue
             module, _, last = shown(name, 400).rpartition(".")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.spec import DType
+from ...core.dtypes import DType
 from .errors import refuse, shown, unreadable
 from .values import Known, package
 

@@ -11,11 +11,12 @@ import numpy as np
 import wengert as wg
 
 from ...core.dims import Dim
+from ...core.dtypes import DType, is_inexact
+from ...core.dtypes import is_known as is_held
 from ...core.node import Node
 from ...core.ops.declare import SIZE
 from ...core.ops.facets import Role
 from ...core.ops.op import TABLE
-from ...core.spec import NATIVE, DType, is_bfloat16
 from ...core.tensor import Tensor
 from .errors import OnnxError, refuse, shown
 
@@ -52,12 +53,12 @@ def element_type(dtype: DType) -> int:
 
 def holds(dtype: DType) -> bool:
     """Return whether tensors can hold a dtype."""
-    return dtype in NATIVE or is_bfloat16(dtype)
+    return is_held(dtype)
 
 
 def is_floating(dtype: DType) -> bool:
     """Return whether values of a dtype may be trained: floating or complex ones."""
-    return dtype.kind in "fc" or dtype.name == "bfloat16"
+    return is_inexact(dtype)
 
 
 def tensor(value: Any) -> Tensor:

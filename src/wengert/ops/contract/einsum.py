@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...core.dtypes import STORED
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
@@ -24,7 +25,7 @@ from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import another, bind
-from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
+from ...core.spec import Shape, Spec, float32, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..long_sums import LONGEST, add_up
 from ..long_sums import product as matrix_product
@@ -32,7 +33,7 @@ from ..pointwise.arithmetic import conj, multiply
 from ..reduce.sums import sum as sum_along
 from ..structure.axes import permute_op
 from ..structure.diagonals import diagonal, diagonal_op
-from ..structure.shapes import as_operand, broadcast, reshaped
+from ..structure.shapes import as_operand, broadcast, casted, reshaped
 
 # -- the op
 
@@ -328,6 +329,14 @@ def _squeeze_broadcast(x: Tensor, term: str, sizes: dict[str, int]) -> tuple[Ten
     return reshaped(x, tuple(n for _, n in kept)), "".join(letter for letter, _ in kept)
 
 
+def operands_of(name: str, *operands: Any) -> list[Tensor]:
+    """Return the operands of a product in one dtype; those that are for storage (float8) in float32."""
+    if STORED:
+        stored = [isinstance(a, Tensor) and a.spec.dtype in STORED for a in operands]
+        operands = tuple([casted(a, float32) if s else a for a, s in zip(operands, stored)])
+    return promote_tensors(name, *operands)
+
+
 @public
 def einsum(subscripts: str, *operands: Any) -> Tensor:
     """Return a sum of products over index letters, by Einstein's convention (NumPy).
@@ -359,7 +368,7 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     if not operands:
         fail(ShapeError, f"einsum {subscripts!r} without operands")
-    tensors = promote_tensors("einsum", *operands)
+    tensors = operands_of("einsum", *operands)
     terms, out = _read(subscripts, tensors)
     for i, term in enumerate(terms):
         if len(set(term)) < len(term):
@@ -394,7 +403,7 @@ def tensordot(x: Any, y: Any, /, *, axes: Any = 2) -> Tensor:
     >>> wg.tensordot(wg.ones((2, 3)), wg.ones((3, 4)), axes=1).shape
     (2, 4)
     """
-    x, y = promote_tensors("tensordot", x, y)
+    x, y = operands_of("tensordot", x, y)
     in_x, in_y = _paired_axes(axes, x, y)
     if [x.shape[i] for i in in_x] != [y.shape[j] for j in in_y]:
         fail(

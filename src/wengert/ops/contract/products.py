@@ -17,7 +17,7 @@ from ...core.ops.declare import METHODS, op, public
 from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
-from ...core.ops.operands import elementwise_general, of_their_own, promote_tensors
+from ...core.ops.operands import elementwise_general, of_their_own
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.state.observer import detours
@@ -25,7 +25,7 @@ from ...core.tensor import Tensor, ndarray, new, result_class
 from ..long_sums import LONGEST_PRODUCT, product
 from ..pointwise.arithmetic import conj, multiply
 from ..structure.axes import permute_op
-from .einsum import tensordot
+from .einsum import operands_of, tensordot
 
 # -- the products as ops: leading axes broadcast, and each is linear in both arguments
 
@@ -276,7 +276,8 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     Parameters
     ----------
     x, y: (..., m, n) and (..., n, p) give (..., m, p), with leading axes broadcast; a vector (n,)
-        stands for one row on the left and one column on the right, and that axis is dropped.
+        stands for one row on the left and one column on the right, and that axis is dropped. Of float8 the product is
+        computed in float32, and is float32.
 
     Raises ShapeError where the inner sizes or the leading axes do not fit, DTypeError.
 
@@ -288,7 +289,13 @@ def matmul(x: Any, y: Any, /) -> Tensor:
         spec, other = x._spec, y._spec
         m, n = len(spec.shape), len(other.shape)
         right = y._data
-        is_plain = spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= n == 2) and not detours
+        is_plain = (
+            spec.dtype is other.dtype
+            and spec.numeric
+            and spec.dtype.kind != "V"
+            and (n < 2 or m <= n == 2)
+            and not detours
+        )
         if is_plain and len(right) <= LONGEST_PRODUCT:
             out = new(Tensor if type(x) is Tensor and type(y) is Tensor else result_class((x, y)))
             data = np.matmul(x._data, right, out=ARRAY_ALWAYS)
@@ -314,7 +321,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
         pass  # not tensors, abstract, or of shapes that do not fit
     if (found := of_their_own("__rmatmul__", x, y)) is not NotImplemented:
         return found  # type: ignore[no-any-return]
-    return _matmul_general(*promote_tensors("matmul", x, y))
+    return _matmul_general(*operands_of("matmul", x, y))
 
 
 def _matmul_general(x: Tensor, y: Tensor) -> Tensor:
@@ -346,7 +353,7 @@ METHODS["__rmatmul__"] = _reflected
 
 
 def _exact_ranks(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> Tensor:
-    x, y = promote_tensors(name, x, y)
+    x, y = operands_of(name, x, y)
     if (x.ndim, y.ndim) != ranks:
         fail(
             ShapeError,
@@ -389,7 +396,7 @@ def dot(x: Any, y: Any) -> Tensor:
     >>> wg.dot(wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    x, y = promote_tensors("dot", x, y)
+    x, y = operands_of("dot", x, y)
     if x.ndim == 0 or y.ndim == 0:
         return elementwise_general(multiply, (x, y))
     if y.ndim == 1 or (x.ndim <= 2 and y.ndim == 2):
@@ -407,7 +414,7 @@ def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
     >>> wg.vecdot(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), wg.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    x, y = promote_tensors("vecdot", x, y)
+    x, y = operands_of("vecdot", x, y)
     a, b = normalize_axis(axis, x.ndim), normalize_axis(axis, y.ndim)
     if x.shape[a] != y.shape[b]:
         fail(

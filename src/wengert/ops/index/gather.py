@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.declare import op, public
 from ...core.ops.facets import Form, Role
@@ -14,7 +15,6 @@ from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
 from ...core.spec import (
-    DType,
     Shape,
     Spec,
     as_dtype,
@@ -119,6 +119,7 @@ gather_op: Op = op(
         "indices": INDEX,
     },
     kind="linear",
+    moves=True,
     doc="The elements that an index array picks along one axis, aligned with the other axes.",
     samples=lambda rng: [Call((rng.normal(size=s), i), {"axis": axis}) for s, i, axis in _GATHERS],
     reference=_gather_by_loop,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.elsewhere import CPU, Elsewhere, in_place_of
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import enable_grad, get_mode
@@ -26,7 +27,7 @@ from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import another, caller, same_value
 from ...core.source import is_stored_back, resolve
-from ...core.spec import DType, broadcast_shapes, category, float16, int64, show
+from ...core.spec import broadcast_shapes, category, float16, int64, show
 from ...core.standins import DataView, replace
 from ...core.state.capture import fresh_leaves, note_gradient, note_write, notes_writes
 from ...core.state.observer import detours, observer, observers

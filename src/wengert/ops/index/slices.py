@@ -179,6 +179,7 @@ slice_transpose: Op = linear(
     transpose=lambda ct, entries: slice_op(ct, entries=entries),
     selects=True,
     covers=True,
+    moves=True,
     doc="The transpose of slice: zeros with the elements at a static index put in.",
     samples=lambda rng: [
         Call(
@@ -202,6 +203,7 @@ slice_update: Op = op(
         "v": Linear(lambda ct, entries: slice_op(ct, entries=entries), selects=True, covers=True),
     },
     kind="linear",
+    moves=True,
     doc="x with the elements at a static index replaced by v.",
     samples=lambda rng: [
         Call((rng.normal(size=shape), rng.normal(size=_slice_shape(shape, entries))), {"entries": entries})

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...core.dtypes import is_foreign
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import SORTING, log2_of
 from ...core.ops.declare import composite, op, public
@@ -18,7 +19,7 @@ from ...core.ops.facets import Count
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
-from ...core.spec import Spec, default_float, float32, int64, is_bfloat16, normalize_axis, show, spec_of
+from ...core.spec import Spec, default_float, float32, int64, normalize_axis, show, spec_of
 from ...core.state.refusals import refuse
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
@@ -33,7 +34,7 @@ from .gather import gather_op
 
 def _comparable(x: Any) -> Any:
     """Return `x` in a dtype in whose order NumPy has NaN last."""
-    return x.astype(float32) if is_bfloat16(x.dtype) else x
+    return x.astype(float32) if is_foreign(x.dtype) else x
 
 
 def _argsort(x: Any, axis: int, descending: bool, stable: bool) -> Any:

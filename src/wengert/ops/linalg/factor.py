@@ -62,7 +62,7 @@ def _cholesky_by_columns(x: Any) -> Any:
 cholesky_op: Op = op(
     "cholesky(x)",
     _cholesky,
-    accepts="inexact",
+    accepts="floating",
     infer=infer_same,
     facts={"x": Vjp(_cholesky_pull)},
     doc="The lower triangular L with L L^H = x, of the Hermitian part of matrices.",
@@ -180,7 +180,7 @@ def _householder(x: Any, complete: bool) -> tuple[Any, Any]:
 qr_op: Op = op(
     "qr(x; complete)",
     _qr,
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_qr,
     results=2,
     facts=Joint(_qr_pull, absent=True),

@@ -127,7 +127,7 @@ def _determinants(rng: Any) -> list[Call]:
 adjugate_op: Op = op(
     "adjugate(x)",
     _adjugate,
-    accepts="inexact",
+    accepts="floating",
     infer=infer_same,
     facts={"x": Vjp(_adjugate_pull)},
     doc="The adjugate, det(x) times the inverse, also of singular matrices: the transposed cofactors.",
@@ -143,7 +143,7 @@ adjugate_op: Op = op(
 det_op: Op = op(
     "det(x)",
     lapack("det", "has no determinant", "")(lambda x: np.asarray(np.linalg.det(x))),
-    accepts="inexact",
+    accepts="floating",
     infer=infer_numbers,
     facts={"x": Vjp(lambda ct, x: matrix_scaled(ct, adjoint(adjugate_op(x))))},
     doc="The determinant of square matrices.",
@@ -187,7 +187,7 @@ def _slogdet_reference(x: Any) -> tuple[Any, Any]:
 slogdet_op: Op = op(
     "slogdet(x)",
     _slogdet,
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x: (infer_numbers(x), real_spec(x, x.shape[:-2])),
     results=2,
     facts=Joint(_slogdet_pull, absent=True),
@@ -392,7 +392,7 @@ def _frechet_series(x: Any, e: Any) -> Any:
 expm_op: Op = op(
     "expm(x)",
     _expm,
-    accepts="inexact",
+    accepts="floating",
     infer=infer_same,
     facts={"x": Vjp(lambda ct, x: expm_frechet_op(adjoint(x), ct))},
     doc="The exponential of square matrices.",
@@ -421,7 +421,7 @@ def _infer_frechet(x: Spec, e: Spec) -> Spec:
 expm_frechet_op: Op = op(
     "expm_frechet(x, e)",
     lambda x, e: _expm_frechet(x, e),
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_frechet,
     facts={
         "x": Vjp(_frechet_in_x),

@@ -158,7 +158,7 @@ def _lu_by_rows(x: Any) -> tuple[Any, Any]:
 lu_op: Op = op(
     "lu(x)",
     _lu,
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_lu,
     results=2,
     facts=Joint(_lu_pull, absent=True),
@@ -241,7 +241,7 @@ def _geqrf_reference(x: Any) -> tuple[Any, Any]:
 geqrf_op: Op = op(
     "geqrf(x)",
     _geqrf,
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x: (matrix_spec(x), x.with_shape((*x.shape[:-2], min(x.shape[-2:])))),
     results=2,
     facts={"x": Missing("of reflections; that of qr is declared")},

@@ -99,7 +99,7 @@ def _operations(node: Any, specs: Sequence[Spec], out: Spec) -> Any:
 solve_op: Op = op(
     "solve(a, b)",
     lapack("solve", _SINGULAR, _MEND_SINGULAR)(lambda a, b: np.linalg.solve(a, b)),
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_solve,
     facts={
         "a": Vjp(lambda ct, a, out: -matmul_op(solve_op(adjoint(a), ct), adjoint(out))),
@@ -170,7 +170,7 @@ def _solve_triangular_reference(a: Any, b: Any, upper: bool, unit: bool) -> Any:
 solve_triangular_op: Op = op(
     "solve_triangular(a, b; upper, unit)",
     _solve_triangular,
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_solve,
     facts={
         "a": Vjp(_solve_triangular_in_a),
@@ -198,7 +198,7 @@ solve_triangular_op: Op = op(
 inv_op: Op = op(
     "inv(x)",
     lapack("inv", _SINGULAR, _MEND_SINGULAR)(lambda x: np.linalg.inv(x)),
-    accepts="inexact",
+    accepts="floating",
     infer=infer_same,
     facts={"x": Vjp(lambda ct, out: -matmul_op(adjoint(out), matmul_op(ct, adjoint(out))))},
     doc="The inverse of square matrices.",
@@ -266,7 +266,7 @@ def _pinv_reference(x: Any, rtol: float | None) -> Any:
 pinv_op: Op = op(
     "pinv(x; rtol)",
     _pinv,
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x, rtol: matrix_spec(x).with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2])),
     facts={"x": Vjp(_pinv_pull)},
     doc="The Moore-Penrose inverse of matrices.",
@@ -314,7 +314,7 @@ def _lstsq_in_a(ct: Any, a: Any, b: Any, out: Any, rtol: float | None) -> Any:
 lstsq_op: Op = op(
     "lstsq(a, b; rtol)",
     _lstsq,
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_lstsq,
     facts={
         "a": Vjp(_lstsq_in_a),

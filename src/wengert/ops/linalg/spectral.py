@@ -112,7 +112,7 @@ def _symmetric(rng: Any, *shape: int, complex: bool = False) -> Any:
 eigh_op: Op = op(
     "eigh(x)",
     _eigh,
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x: (real_spec(square_spec(x), x.shape[:-1]), x),
     results=2,
     facts=Joint(_eigh_pull, absent=True),
@@ -141,7 +141,7 @@ def _eigvalsh_pull(ct: Any, x: Any) -> Any:
 eigvalsh_op: Op = op(
     "eigvalsh(x)",
     lapack("eigvalsh", *_NO_EIGENVALUES, finite=True)(lambda x: np.linalg.eigvalsh(hermitian(x))),
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x: real_spec(square_spec(x), x.shape[:-1]),
     facts={"x": Vjp(_eigvalsh_pull)},
     doc="Eigenvalues, ascending, of the Hermitian part of matrices.",
@@ -270,7 +270,7 @@ def _characteristic(x: Any) -> list[Any]:
 eig_op: Op = op(
     "eig(x)",
     _eig,
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x: (_eig_spec(square_spec(x)).with_shape(x.shape[:-1]), _eig_spec(x)),
     results=2,
     facts=Joint(_eig_pull, absent=True),
@@ -417,7 +417,7 @@ def _svd_reference(x: Any, full: bool) -> tuple[Any, Any, Any]:
 svd_op: Op = op(
     "svd(x; full)",
     _svd,
-    accepts="inexact",
+    accepts="floating",
     infer=_infer_svd,
     results=3,
     facts=Joint(_svd_pull, absent=True),
@@ -448,7 +448,7 @@ def _svdvals_pull(ct: Any, x: Any) -> Any:
 svdvals_op: Op = op(
     "svdvals(x)",
     lapack("svdvals", *NO_SVD, finite=True)(lambda x: np.linalg.svd(x, compute_uv=False)),
-    accepts="inexact",
+    accepts="floating",
     infer=lambda x: real_spec(matrix_spec(x), (*x.shape[:-2], min(x.shape[-2:]))),
     facts={"x": Vjp(_svdvals_pull)},
     doc="The singular values of matrices, descending.",

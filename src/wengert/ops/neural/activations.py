@@ -216,7 +216,7 @@ def _silu_slope(x: Any) -> Any:
 silu_op = composite(
     "silu(x)",
     formulas=(_SILU,),
-    accepts="inexact",
+    accepts="floating",
     forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
     doc="x times its sigmoid.",

@@ -79,7 +79,7 @@ def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
 
 @composite(
     "softmax(x; axis)",
-    accepts="inexact",
+    accepts="floating",
     forward=softmax_numpy,
     facts={"x": Vjp(_softmax_pull)},
     doc="exp(x) over its sum along an axis.",
@@ -105,7 +105,7 @@ def softmax_op(x: Any, *, axis: int) -> Any:
 
 @composite(
     "log_softmax(x; axis)",
-    accepts="inexact",
+    accepts="floating",
     forward=log_softmax_numpy,
     facts={"x": Vjp(lambda ct, out, axis: ct - conjugate(exp(out)) * sum_op(ct, axis=(axis,), keepdims=True))},
     doc="The logarithm of softmax along an axis.",
@@ -288,7 +288,7 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
 
 @composite(
     "dropout(x; p, key, counter)",
-    accepts="inexact",
+    accepts="floating",
     forward=_dropout_numpy,
     facts={"x": Route(_kept_mask, weight=lambda p: 1 / (1 - p))},
     doc="x with elements dropped at random and the others scaled up.",
@@ -307,7 +307,7 @@ def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
 
 @composite(
     "dropout_at(x, key, counter; p)",
-    accepts="inexact",
+    accepts="floating",
     forward=lambda x, key, counter, p: _dropout_numpy(x, p, key_words(key), int(counter)),
     facts={"x": Route(_kept_mask_at, weight=lambda p: 1 / (1 - p))},
     doc="x with elements dropped at random and the others scaled up. The key and the position are inputs.",

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.dtypes import DType
 from ...core.errors import ShapeError, fail
-from ...core.spec import DType, Shape, Spec, show, spec_of
+from ...core.spec import Shape, Spec, show, spec_of
 from ..long_sums import add_up
 from .windows import (
     GATHER_BYTES,

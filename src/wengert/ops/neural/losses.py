@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dims import Dim
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.autocast import computed_in
 from ...core.ops.declare import composite, op, public
@@ -15,7 +16,7 @@ from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
-from ...core.spec import DType, category, float16, float32, show
+from ...core.spec import category, float16, float32, show
 from ...core.tensor import Tensor, asarray
 from ..index.gather import gather_op, one_hot_op
 from ..long_sums import LONGEST_PRODUCT, product

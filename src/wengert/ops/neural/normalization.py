@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.costs import DIVISION
@@ -18,7 +19,7 @@ from ...core.ops.facets import Cause, Form, Nonfinite
 from ...core.ops.nonfinite import ROWS, always
 from ...core.ops.op import Call, Joint, Missing, Vjp
 from ...core.ops.operands import promote_tensors
-from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
+from ...core.spec import Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array, where_or_zero
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
@@ -21,7 +22,7 @@ from ...core.ops.facets import Count
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
-from ...core.spec import DType, Shape, Spec, bool_, category, default_float, show, spec_of
+from ...core.spec import Shape, Spec, bool_, category, default_float, show, spec_of
 from ...core.tensor import Tensor, asarray
 from .. import definitions
 from ..long_sums import accumulating

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.spec import DType, Shape, category, float32
+from ...core.spec import Shape, category, float32
 
 Size = int | Sequence[int]
 Pads = tuple[tuple[int, int], ...]

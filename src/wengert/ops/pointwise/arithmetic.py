@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import in_order_of
+from ...core.dtypes import DType
 from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, fail
 from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
@@ -38,7 +39,6 @@ from ...core.ops.nonfinite import (
 from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
 from ...core.ops.record import SCALARS
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
-from ...core.spec import DType
 from .complex_cases import careful, complex_expm1, complex_log1p
 from .selection import NOWHERE, where_op
 

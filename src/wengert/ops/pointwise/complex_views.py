@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import linear, public
 from ...core.ops.facets import Role
 from ...core.ops.op import TABLE, Call, Missing
-from ...core.spec import DType, Spec, category, complex64, complex128, float32, float64, real_dtype, show, spec_of
+from ...core.spec import Spec, category, complex64, complex128, float32, float64, real_dtype, show, spec_of
 from ...core.tensor import Tensor, asarray
 
 _NO_COMPLEX = Missing("ONNX operators take no complex numbers")

@@ -229,6 +229,7 @@ _named = op(
     infer=lambda x, name: x,
     facts={"x": Linear(lambda ct: ct, fills=True, selects=True, covers=True)},
     kind="linear",
+    moves=True,
     doc="x, under a name that checkpoint policies know.",
     samples=lambda rng: [Call((rng.normal(size=(2, 3)),), {"name": "a"})],
     reference=lambda x, name: x,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
@@ -27,7 +28,7 @@ from ...core.ops.operands import (
 )
 from ...core.ops.record import SCALARS, caller
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
-from ...core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
+from ...core.spec import Spec, broadcast_shapes, category, show, spec_of
 from ...core.standins import PYTHON_DTYPES
 from ...core.state.observer import observers
 from ...core.tensor import Tensor, asarray, of_class, result_class, wrap

@@ -18,13 +18,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import op, public
 from ...core.ops.op import TABLE, Call, Missing
 from ...core.ops.operands import elementwise_general
 from ...core.spec import (
-    DType,
     Shape,
     Spec,
     as_dtype,

@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.spec import DType, Shape, bool_, float32, float64, int64, is_bfloat16
+from ...core.dtypes import DType, record_of
+from ...core.spec import Shape, bool_, float32, float64, int64
 
 Key = tuple[int, int]
 
@@ -92,7 +93,7 @@ def uniform(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:
         words = words64(key, counter, count)
         words >>= np.uint64(11)
         return (words * 2.0**-53).reshape(shape)
-    bits = 8 if is_bfloat16(dtype) else 11 if dtype.itemsize == 2 else 24
+    bits = record_of(dtype).digits
     out = (words32(key, counter, count) >> np.uint32(32 - bits)).astype(float32)
     out *= np.float32(2.0**-bits)
     return out.reshape(shape).astype(dtype, copy=False)

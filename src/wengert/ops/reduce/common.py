@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...core.dims import Dim
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, WengertError, fail
 from ...core.ops.autocast import casts
 from ...core.ops.op import Call, Op
 from ...core.ops.record import bind, record_one, refuse_value
 from ...core.spec import (
-    DType,
     Shape,
     Spec,
     category,

@@ -107,7 +107,7 @@ def _variance_of(row: list[float], correction: float) -> float:
 var_op: Op = op(
     "var(x; axis: axes, correction, keepdims)",
     lambda x, axis, correction, keepdims: narrowed(_variance(x, axis, correction, keepdims), real_dtype(x.dtype)),
-    accepts="inexact",
+    accepts="floating",
     infer=infer_as(real_dtype),
     facts={"x": Vjp(_var_pull)},
     doc="The mean squared distance from the mean along axes, over `correction` fewer than all.",
@@ -152,7 +152,7 @@ def _covariance(x: Any, y: Any, axis: tuple[int, ...], correction: float, keepdi
 
 @composite(
     "std(x; axis: axes, correction, keepdims)",
-    accepts="inexact",
+    accepts="floating",
     forward=_std,
     facts={"x": Vjp(_std_pull, present=present_where_nonzero)},
     doc="The square root of var. No gradient flows where it is 0.",

@@ -137,7 +137,7 @@ def _product(x: Any, y: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 @composite(
     "l2_norm(x; axis: axes, keepdims)",
-    accepts="inexact",
+    accepts="floating",
     forward=_length,
     facts={"x": Vjp(_length_pull, present=present_where_nonzero)},
     doc="The Euclidean length along axes. No gradient flows at 0.",
@@ -158,7 +158,7 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 @composite(
     "p_norm(x; ord, axis: axes, keepdims)",
-    accepts="inexact",
+    accepts="floating",
     doc="The root, of order `ord`, of the sum of powers of absolute values along axes. No gradient flows at 0.",
     samples=lambda rng: [*reductions(ord=3.0)(rng)[:3], *reductions(ord=1.5)(rng)[:2], *reductions(ord=-2.0)(rng)[:1]],
     reference=row_by_row(lambda row, ord: math.fsum(abs(v) ** ord for v in row) ** (1 / ord)),

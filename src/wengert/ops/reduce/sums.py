@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import op, public
 from ...core.ops.facets import Cause, Form, Nonfinite, Reduction
 from ...core.ops.nonfinite import OVERFLOW, PRODUCT, WIDER, always
 from ...core.ops.op import Call, Linear, Op, Vjp
 from ...core.ops.record import bind
-from ...core.spec import DType, Shape, as_dtype, category, inexact_dtype
+from ...core.spec import Shape, as_dtype, category, inexact_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..long_sums import MANY, SHORT, add, add_up, multiply, multiply_up
@@ -148,7 +149,7 @@ def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 mean_op: Op = op(
     "mean(x; axis: axes, keepdims)",
     _mean,
-    accepts="inexact",
+    accepts="floating",
     kind="linear",
     infer=infer,
     # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.

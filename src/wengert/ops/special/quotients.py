@@ -101,7 +101,7 @@ def _op(
 
     made: Op = composite(
         signature,
-        accepts="inexact",
+        accepts="floating",
         forward=blockwise(on_arrays),
         facts={"x": Partial(lambda x, n: made(x, n=n + 1))},
         doc=doc,

@@ -92,6 +92,7 @@ concat_op: Op = linear(
     transpose=_concat_transpose,
     selects=True,
     covers=True,
+    moves=True,
     doc="Tensors one after the other along an axis.",
     samples=lambda rng: [
         Call((rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": -1}),
@@ -294,6 +295,7 @@ stack_op: Op = linear(
     transpose=lambda ct, index, axis: ct[along(axis, index)],
     selects=True,
     covers=True,
+    moves=True,
     doc="Tensors of one shape side by side along a new axis.",
     samples=lambda rng: [
         Call((rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), {"axis": -1}),

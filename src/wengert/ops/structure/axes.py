@@ -368,6 +368,7 @@ roll_op: Op = linear(
     fills=True,
     selects=True,
     covers=True,
+    moves=True,
     doc="The elements shifted along axes; what leaves at one end comes in at the other.",
     samples=lambda rng: [
         Call((rng.normal(size=(5,)),), {"shift": (2,), "axis": (-1,)}),

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.arrays import converted
 from ...core.dims import Dim, has_dims
+from ...core.dtypes import DType
 from ...core.elsewhere import Elsewhere
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
@@ -23,7 +24,6 @@ from ...core.ops.declare import public
 from ...core.ops.op import TABLE
 from ...core.ops.record import filled
 from ...core.spec import (
-    DType,
     Shape,
     as_dtype,
     complex128,

@@ -31,6 +31,7 @@ tril_op: Op = linear(
     infer=_infer_triangle,
     transpose=lambda ct, k: tril_op(ct, k=k),
     selects=True,
+    moves=True,
     doc="The lower triangle of matrices, up to the k-th diagonal; zeros above.",
     samples=lambda rng: [
         Call((rng.normal(size=(3, 3)),), {"k": 0}),
@@ -49,6 +50,7 @@ triu_op: Op = linear(
     infer=_infer_triangle,
     transpose=lambda ct, k: triu_op(ct, k=k),
     selects=True,
+    moves=True,
     doc="The upper triangle of matrices, from the k-th diagonal; zeros below.",
     samples=lambda rng: [
         Call((rng.normal(size=(3, 3)),), {"k": 0}),
@@ -169,6 +171,7 @@ embed_diagonal: Op = linear(
     transpose=lambda ct, offset: diagonal_op(ct, offset=offset),
     selects=True,
     covers=True,
+    moves=True,
     doc="Matrices of zeros with vectors on a diagonal: the transpose of diagonal.",
     samples=lambda rng: [
         Call((rng.normal(size=(3,)),), {"offset": 0, "rows": 3, "columns": 3}),

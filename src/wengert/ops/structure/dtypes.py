@@ -14,11 +14,12 @@ import numpy as np
 
 from ...core import spec
 from ...core.dims import Dim
+from ...core.dtypes import DType, is_foreign
 from ...core.elsewhere import device_name
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import public
 from ...core.ops.record import EXAMPLES, SCALARS
-from ...core.spec import DType, as_dtype, category, is_bfloat16, promote, promote_scalar, real_dtype
+from ...core.spec import as_dtype, category, promote, promote_scalar, real_dtype
 from ...core.standins import WeakTensor
 from ...core.tensor import Tensor, asarray
 
@@ -190,11 +191,12 @@ def _finfo(dtype: DType) -> FloatInfo:
     if category(dtype) < 2:
         fail(DTypeError, f"finfo of {dtype}", "Use wg.iinfo for integers.")
     part = real_dtype(dtype)
-    if is_bfloat16(part):
-        # 8 bits of exponent, as in float32, and 7 of mantissa.
-        largest = (2.0 - 2.0**-7) * 2.0**127
-        return FloatInfo(16, 2.0**-7, largest, -largest, 2.0**-126, part)
-    info = np.finfo(part)
+    if is_foreign(part):
+        import ml_dtypes
+
+        info: Any = ml_dtypes.finfo(part)
+    else:
+        info = np.finfo(part)
     return FloatInfo(info.bits, float(info.eps), float(info.max), float(info.min), float(info.smallest_normal), part)
 
 

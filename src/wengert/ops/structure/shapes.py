@@ -11,8 +11,9 @@ from weakref import ref
 
 import numpy as np
 
-from ...core.arrays import in_order_of, refuse_subclass, to_integers
+from ...core.arrays import in_order_of, narrowed, refuse_subclass, to_integers
 from ...core.dims import Dim, is_undecided
+from ...core.dtypes import DType, made, record_of
 from ...core.elsewhere import CPU, Elsewhere, device_name, moved, names_device, place_of
 from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
@@ -22,11 +23,9 @@ from ...core.ops.nonfinite import WIDER, overflowed
 from ...core.ops.op import TABLE, Call, Op
 from ...core.ops.record import another, bind, record_one
 from ...core.spec import (
-    DType,
     Shape,
     Spec,
     as_dtype,
-    bfloat16,
     bool_,
     category,
     complex128,
@@ -448,6 +447,8 @@ def broadcast_arrays(*xs: Any) -> list[Tensor]:
 def _cast(x: Any, dtype: DType) -> Any:
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         _infer_cast(spec_of(x.shape, x.dtype), dtype)
+    if record_of(dtype).largest:
+        return in_order_of(narrowed(x, dtype), (x,))
     if category(dtype) >= category(x.dtype) and dtype.itemsize >= x.dtype.itemsize:
         return x.astype(dtype) if x.flags.c_contiguous else in_order_of(x.astype(dtype), (x,))
     if dtype.kind in "iu" and category(x.dtype) == 2:
@@ -470,6 +471,8 @@ def _infer_cast(x: Spec, dtype: DType) -> Spec:
 def _cast_transpose(ct: Any, x_dtype: DType) -> Any:
     if ct.dtype.kind == "c" and x_dtype.kind != "c":
         ct = TABLE["real"](ct)
+    if record_of(x_dtype).stored:  # its digits are too few for a gradient
+        return ct
     return cast(ct, dtype=x_dtype)
 
 
@@ -481,6 +484,7 @@ cast: Op = linear(
     fills=True,
     selects=True,
     covers=True,
+    moves=True,
     doc="The elements in another dtype; into integers by truncation, to the nearest that there is, NaN to 0.",
     samples=lambda rng: [
         Call((rng.normal(size=(2, 3)),), {"dtype": complex128}),
@@ -629,4 +633,4 @@ for _name, _dtype in {
     "long": int64,
 }.items():
     _cast_method(_name, lambda dtype=_dtype: dtype)  # type: ignore[misc]
-_cast_method("bfloat16", bfloat16)
+_cast_method("bfloat16", lambda: made("bfloat16"))

@@ -9,10 +9,11 @@ from contextvars import ContextVar
 from typing import Any
 
 from ...core import tree
+from ...core.dtypes import DType, made
 from ...core.errors import GradientError, fail
 from ...core.mode import Mode, ModeBlock, get_mode, set_mode
 from ...core.ops.autocast import Detour, is_half, lower_precision
-from ...core.spec import DType, as_dtype, bfloat16, category, float16
+from ...core.spec import as_dtype, category, float16
 from ...core.tensor import Tensor
 from ..dtypes import dtype_named
 
@@ -136,7 +137,7 @@ def _default(device_type: str) -> DType:
     if not _is_cpu(str(device_type)):
         return float16
     current = get_mode().autocast
-    return current.dtype if current is not None else _cpu_dtype.get() or bfloat16()
+    return current.dtype if current is not None else _cpu_dtype.get() or made("bfloat16")
 
 
 def get_autocast_gpu_dtype() -> Any:

@@ -13,13 +13,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core import tree
+from ...core.dtypes import DType
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.graph.graph import Graph
 from ...core.mode import get_mode
 from ...core.node import Node
 from ...core.ops.op import TABLE
 from ...core.ops.record import bind, filled, same_value
-from ...core.spec import DType, Spec, bool_, category, int64, spec_of
+from ...core.spec import Spec, bool_, category, int64, spec_of
 from ...core.standins import PYTHON_DTYPES, WeakTensor, weak
 from ...core.state.capture import Writes
 from ...core.state.refusals import refuse

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import where_or_zero
+from ...core.dtypes import is_foreign
 from ...core.node import Mixed, Node
 from ...core.ops.op import TABLE
 from ...core.ops.record import SCALARS, filled, pick
@@ -52,7 +53,7 @@ class Arrays:
     @staticmethod
     def times(tangent: Any, partial: Any) -> Any:
         """Return a tangent through a partial derivative."""
-        if tangent.dtype.kind == "V":  # bfloat16 times a Python number is float32 to NumPy
+        if is_foreign(tangent.dtype):  # times a Python number it is float32 to NumPy
             return (tangent * partial).astype(tangent.dtype)
         return tangent * partial
 

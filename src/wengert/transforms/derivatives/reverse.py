@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.dtypes import DType
 from ...core.errors import GradientError, GraphError, ShapeError, TraceError, fail, moved, user_location
 from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
 from ...core.node import AfterAccumulation, Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
 from ...core.ops.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ...core.ops.record import OUTPUT
-from ...core.spec import DType, bool_, category
+from ...core.spec import bool_, category
 from ...core.state.capture import open_variables
 from ...core.state.observer import Observer, observer, observers
 from ...core.tensor import Tensor, as_like, wrap

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
+from ...core.dtypes import is_inexact
 from ...core.errors import DTypeError, GradientError, GraphError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import EMPTY_ATTRS, Hooked, Node, make_node
@@ -110,7 +111,7 @@ def differentiable(leaf: Any) -> bool:
     if isinstance(leaf, Tensor):
         return category(leaf.dtype) >= 2
     if isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf.dtype.kind in "fc" or leaf.dtype.name == "bfloat16"
+        return is_inexact(leaf.dtype)
     return type(leaf) in (float, complex)
 
 

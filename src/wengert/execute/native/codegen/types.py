@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....core.dtypes import record_of
 from ....core.state.cached import cached_property
 
 
@@ -63,14 +64,15 @@ PTR = Type("p", 64)
 
 
 def storage_type(dtype: np.dtype) -> Type | None:
-    """Return the type of an array's elements in memory; None for what kernels do not hold (complex numbers)."""
-    if dtype.kind == "V" and dtype.name == "bfloat16":
+    """Return the type of an array's elements in memory; None for what kernels do not hold (complex numbers, float8)."""
+    record = record_of(dtype)
+    if record.name == "bfloat16":
         return BF16
-    if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
-        return Type("f", dtype.itemsize * 8)
-    if dtype.kind in "iu":
-        return Type("i", dtype.itemsize * 8)
-    return I8 if dtype.kind == "b" else None
+    if record.category == 0:
+        return I8
+    if record.category == 3 or record.stored:
+        return None
+    return Type("f" if record.category == 2 else "i", dtype.itemsize * 8)
 
 
 @dataclass(frozen=True)

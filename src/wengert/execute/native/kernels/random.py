@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....core.dtypes import record_of
 from ....core.node import Node
 from ....ops.random.philox import BLOCK, WORD
 from ..codegen.builder import Builder, Value
@@ -215,7 +216,7 @@ def _uniform(low: Lowering, node: Node) -> View | None:
     out = low.temp(node.spec.shape, node.spec.dtype)
     type = storage_type(out.dtype)
     assert type is not None
-    bits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}[out.dtype.name]
+    bits = record_of(out.dtype).digits
 
     def one(b: Builder, words: Value) -> Value:
         source = words if type == F64 else _halves(b, words)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.dtypes import record_of
 from ..codegen.builder import Builder, Value
 from ..codegen.types import BF16, F32, F64, I1, I8, Type, storage_type
 from .fp16 import convert, rounded_to_bfloat16
@@ -16,7 +17,7 @@ DType = np.dtype[Any]
 
 def kind_of(dtype: DType) -> str:
     """Return "f" for floats (bfloat16 too), "i" and "u" for integers, "b" for booleans, "c" for complex numbers."""
-    return "f" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
+    return "f" if record_of(dtype).category == 2 else dtype.kind
 
 
 def compute_type(dtype: DType) -> Type:

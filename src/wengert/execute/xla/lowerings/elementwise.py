@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.arrays import integer_bounds
+from ....core.dtypes import record_of
 from ....core.node import Node
 from ..api import jnp, jsp, lax
 from ..rules import RULES, Trace, dtype_of, lowers, narrow, together, wide
@@ -212,7 +213,8 @@ def _cast(t: Trace, node: Node, x: Any) -> Any:
     if dtype.kind == "b":
         return x if x.dtype == dtype else lax.ne(x, np.zeros((), x.dtype))
     if dtype.kind not in "iu" or x.dtype.kind in "biu":
-        return narrow(x, dtype)
+        largest = record_of(dtype).largest
+        return narrow(x if largest is None else jnp.clip(wide(x), -largest, largest), dtype)
     # Truncated toward 0; out of range is the nearest bound, NaN is 0.
     x = wide(x)
     low, high = integer_bounds(dtype)

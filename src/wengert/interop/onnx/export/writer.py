@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ....core.dims import Dim
+from ....core.dtypes import DType, record_of
 from ....core.errors import WengertError
 from ....core.graph.graph import Graph
 from ....core.graph.snapshot import CONSTANT, PARAMETER, specs_of
 from ....core.node import Node
 from ....core.ops.op import INPUT, Missing
 from ....core.ops.record import OUTPUT
-from ....core.spec import DType, category
+from ....core.spec import category
 from ..errors import refuse, said, shown
 from ..values import element_type, package
 
@@ -184,7 +185,10 @@ class Writer:
 
     def cast(self, x: str, dtype: Any) -> str:
         """Return `x` as another dtype."""
-        out: str = self("Cast", x, to=element_type(np.dtype(dtype)))
+        record = record_of(np.dtype(dtype))
+        # Of float8 ONNX bounds what is too large unless it is told not to.
+        rule = {"saturate": int(record.largest is not None)} if record.stored else {}
+        out: str = self("Cast", x, to=element_type(np.dtype(dtype)), **rule)
         return out
 
     def axes(self, op: str, x: str, axes: Sequence[int], keepdims: bool) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 import wengert as wg
 
+from ....core.dtypes import record_of
 from ....core.spec import category
 from ....core.tensor import Tensor
 from ..errors import refuse
@@ -33,9 +34,11 @@ def cast_to(x: Any, dtype: np.dtype[Any], saturate: int = 1, round_mode: str = "
     """Return `x` in another dtype, as ONNX converts."""
     if round_mode not in _ROUND_MODES:
         refuse(f"round_mode is {round_mode!r}, and none of {', '.join(_ROUND_MODES)}")
-    if isinstance(x, Tensor) and holds(dtype):
+    if isinstance(x, Tensor) and holds(dtype) and (saturate or not record_of(dtype).largest):
         if category(x.dtype) == 2 and category(dtype) == 1:
             return wg.trunc(x).astype(dtype)
+        if record_of(dtype).stored and x.dtype != dtype:
+            x = wg.clip(x.astype(np.float32), *_bounds(dtype)) if saturate else x
         return x.astype(dtype) if x.dtype != dtype else x
     source = values_of(x, f"a cast to {dtype.name}")
     if source.dtype == dtype:
@@ -68,22 +71,24 @@ def _between(x: Known, dtype: np.dtype[Any], saturate: int, round_mode: str) -> 
     return x.astype(dtype)
 
 
-def saturated(x: Known, dtype: np.dtype[Any]) -> Known:
-    """Return floats in a narrow dtype without infinities: what is larger than its largest becomes that."""
+def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:
     import ml_dtypes
 
     top = float(ml_dtypes.finfo(dtype).max)
-    return np.clip(x, -top, top).astype(np.float32).astype(dtype)
+    return -top, top
+
+
+def saturated(x: Known, dtype: np.dtype[Any]) -> Known:
+    """Return floats in a narrow dtype without infinities: what is larger than its largest becomes that."""
+    return np.clip(x, *_bounds(dtype)).astype(np.float32).astype(dtype)
 
 
 def to_float8(x: Known, dtype: np.dtype[Any], saturate: int) -> Known:
     """Return floats as float8: too large ones become the largest, or with `saturate=0` what the format has for them."""
-    import ml_dtypes
-
     wide = x.astype(np.float32)
     out = wide.astype(dtype)
     if saturate:
-        top = float(ml_dtypes.finfo(dtype).max)
+        top = _bounds(dtype)[1]
         large = (np.abs(wide) > top) & ~np.isnan(wide)
         out = np.where(large, np.copysign(np.float32(top), wide), wide).astype(dtype)
     return out

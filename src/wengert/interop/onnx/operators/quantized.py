@@ -87,7 +87,7 @@ def quantized(
         if category(x.dtype) == 1
         else x.dtype
     )
-    if category(wide) != 2 or wide == wg.float16 or wide.name == "bfloat16":
+    if category(wide) != 2 or wide.itemsize == 2:
         wide = np.dtype(np.float32)
     scaled = x.astype(wide) / _per(given.astype(wide), x, axis, block_size)
     shift = None if zero is None else _per(_numbers(zero).astype(wide), x, axis, block_size)

@@ -17,6 +17,7 @@ import wengert as wg
 from ....core.errors import DTypeError, ShapeError, fail
 from ....core.ops.autocast import computed_in
 from ....core.ops.record import bind
+from ....core.spec import category
 from ....core.tensor import asarray
 from ....ops.neural.pool import argmax_pool, max_pool, sum_pool
 from ....ops.neural.windows import int_tuple
@@ -323,7 +324,7 @@ def _adaptive_avg_pools(ndim: int) -> Function:
     def pool(input: Any, output_size: Any) -> Any:
         x = _input(name, input, ndim)
         out = _wanted(name, x, output_size, ndim)
-        if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
+        if category(x.spec.dtype) != 2:
             fail(DTypeError, f"{name} of {x.spec}", "Take the mean of floating numbers: x.float().")
         wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         even = _even(x, out)

@@ -13,9 +13,9 @@ import numpy as np
 
 import wengert as wg
 
+from ....core.dtypes import record_of
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.mode import get_mode
-from ....core.spec import is_bfloat16
 from ....ops.neural.gates import gru_gates, lstm_gates
 from ...namespace import tensor_of
 from ...tensor import Tensor, dtype_of, where
@@ -220,7 +220,7 @@ class RNNBase(Module):
         It takes the library's LSTM there, which is for bfloat16; other recurrent layers follow their operands.
         """
         found = get_mode().autocast
-        applies = found is not None and found.rules == "torch" and is_bfloat16(found.dtype)
+        applies = found is not None and found.rules == "torch" and record_of(found.dtype).name == "bfloat16"
         return found.dtype if applies and _step(self.mode)[0] is _lstm and not self.proj_size else None
 
     def _initial(self, hx: Any, n: int, input: Tensor, batched: bool) -> list[Any]:

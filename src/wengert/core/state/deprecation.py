@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import user_frame
+from ..errors import user_frame
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def warn_deprecated(what: str, *, since: str, removal: str, instead: str = "") -
     instead: what to write in its place.
 
     >>> import warnings
-    >>> from wengert.core.deprecation import warn_deprecated
+    >>> from wengert.core.state.deprecation import warn_deprecated
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     warnings.simplefilter("always")
     ...     warn_deprecated("wg.old", since="0.3", removal="0.5", instead="wg.new")
@@ -51,7 +51,7 @@ def deprecated(what: str, *, since: str, removal: str, instead: str = "") -> Cal
 
     The function's documentation begins with the same statement.
 
-    >>> from wengert.core.deprecation import deprecated
+    >>> from wengert.core.state.deprecation import deprecated
     >>> @deprecated("wg.old", since="0.3", removal="0.5", instead="wg.new")
     ... def old(x):
     ...     return x
