@@ -396,7 +396,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 # Tests that ask the same of many cases, drawn programs or combinations of values. One case of so many runs every time,
 # and every value that stands in several combinations is in one of them; the others are marked slow.
 SELDOM: dict[str, int] = {
-    "distribute/test_xla::test_losses_are_those_of_one_process": 3,
+    "distribute/test_xla::test_losses_are_those_of_one_process": 8,
+    "distribute/test_training::test_losses_are_those_of_one_process": 2,
+    "crossings/test_crossings::test_a_crossing_means_what_numpy_means_or_is_refused": 2,
+    "special_points/test_special_points::test_derivatives": 2,
     "core/test_documents::test_mutants_are_refused_or_run_the_same_both_ways": 2,
     "execute/jit/test_jit_around::test_drawn_programs": 2,
     "execute/native/test_attention::test_against_the_definition": 2,

@@ -41,7 +41,7 @@ LARGEST = "gpt"
 RUNS = [(kind, plan, n) for kind in MODELS for n in PLANS for plan in PLANS[n] if meshes.is_for(plan, kind, "xla")]
 
 
-# conftest.py asks a third of them every time; scripts/plans.py has 20 steps of all.
+# conftest.py asks some of them every time; scripts/plans.py has 20 steps of all.
 @pytest.mark.parametrize(("kind", "plan", "ranks"), [run for run in RUNS if run[0] != LARGEST])
 def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> None:
     is_equal_to_one_process(kind, plan, ranks)

@@ -144,6 +144,7 @@ def test_shakespeare_goes_on_from_where_it_was(tmp_path: Path) -> None:
     assert last_loss(run("shakespeare", *args, "--resume", kept)) == expected
 
 
+@pytest.mark.slow
 def test_runs_that_are_resumed_otherwise(tmp_path: Path) -> None:
     """More steps go on; another model, another text or other images are told."""
     text, kept = tmp_path / "text.txt", tmp_path / "run"
