@@ -411,7 +411,7 @@ def cos(input: TensorLike, *, out: Any = None) -> Any:
     """Return `cos` of each element. Parameters are `input` and `out`."""
 def cosh(input: TensorLike, *, out: Any = None) -> Any:
     """Return `cosh` of each element. Parameters are `input` and `out`."""
-def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: _Int = 1, eps: _Float = 1e-08) -> Tensor:
+def cosine_similarity(x1: TensorLike, x2: TensorLike, axis: _Int = 1, eps: _Float = 1e-08, *, dim: Axes | None = ...) -> Tensor:
     """Return the cosine of the angle between vectors along an axis; both broadcast."""
 def count_nonzero(input: TensorLike, dim: Any = None) -> Tensor:
     """Return how many elements are not 0, of all or along an axis or several."""

@@ -243,7 +243,7 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}))
+    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}), True)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)

@@ -12,7 +12,6 @@ from .parameter import Buffer, Parameter
 
 _KINDS = (
     "activation",
-    "loss",
     "norm",
     "pad",
     "dropout",

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 _KINDS = (
     "activations",
-    "losses",
     "norms",
     "padding",
     "dropouts",
     "linear",
-    "distances",
     "pooling",
     "vision",
     "convolution",

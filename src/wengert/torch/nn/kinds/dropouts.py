@@ -11,7 +11,7 @@ import wengert as wg
 from ....core.errors import RangeError, ShapeError, fail
 from ....core.tensor import Tensor
 from ....nn import functional as plain
-from ..arguments import applied
+from ....nn.functions.arguments import applied
 
 __all__ = [
     "alpha_dropout",

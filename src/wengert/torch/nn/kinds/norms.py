@@ -11,10 +11,10 @@ import wengert as wg
 from ....core.errors import ShapeError, fail
 from ....core.tensor import Tensor
 from ....nn import functional as plain
+from ....nn.functions.arguments import along
 from ....ops.neural.normalization import follows
 from ....ops.reduce.norms import vector_norm
 from ...namespace import give
-from ..arguments import along
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
