@@ -395,7 +395,10 @@ def test_dropout2d_drops_whole_channels():
     wg.manual_seed(0)
     y = nn.Dropout2d(0.5)(wg.ones((20, 10, 3, 3))).numpy()
     assert set(np.unique(y.reshape(200, 9).sum(1))) == {0.0, 18.0}
-    with pytest.raises(wg.ShapeError, match="dropout2d of"):
+    with (
+        pytest.raises(wg.ShapeError, match="dropout of channels"),
+        pytest.warns(UserWarning, match="1-D input"),
+    ):
         F.dropout2d(wg.ones(3))
 
 

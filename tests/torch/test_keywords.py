@@ -51,6 +51,7 @@ OWN = {
     "linalg.svdvals": {"driver"},
     "nn.DataParallel.__init__": {"device_ids", "output_device"},
     "nn.LazyModuleMixin.initialize_parameters": {"args", "kwargs"},
+    "nn.Identity.__init__": {"args", "kwargs"},  # as documented
     "nn.functional.linear_cross_entropy": {"options"},
     "nn.Module.compile": {"args", "kwargs"},
     "nn.Module.set_extra_state": {"state"},  # to be written by users

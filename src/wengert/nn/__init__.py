@@ -35,7 +35,8 @@ from .layers.conv import (
     MaxPool1d,
     MaxPool2d,
 )
-from .layers.dropout import Dropout, Dropout2d
+from .layers.distance import CosineSimilarity, PairwiseDistance
+from .layers.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from .layers.linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
 from .layers.loss import (
     AdaptiveLogSoftmaxWithLoss,
@@ -65,6 +66,23 @@ from .layers.loss import (
     TripletMarginWithDistanceLoss,
 )
 from .layers.norm import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from .layers.pad import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
 from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .module import Module
 from .parameter import Parameter
@@ -73,6 +91,7 @@ from .utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vect
 __all__ = [
     "AdaptiveAvgPool2d",
     "AdaptiveLogSoftmaxWithLoss",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "BCELoss",
@@ -81,16 +100,26 @@ __all__ = [
     "BatchNorm2d",
     "Bilinear",
     "CTCLoss",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
     "ConvTranspose2d",
     "CosineEmbeddingLoss",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
     "Dropout2d",
+    "Dropout3d",
     "ELU",
     "Embedding",
+    "FeatureAlphaDropout",
     "Flatten",
     "GELU",
     "GRU",
@@ -128,6 +157,7 @@ __all__ = [
     "NLLLoss",
     "NLLLoss2d",
     "PReLU",
+    "PairwiseDistance",
     "Parameter",
     "ParameterList",
     "PoissonNLLLoss",
@@ -136,6 +166,12 @@ __all__ = [
     "RNNCell",
     "ReLU",
     "ReLU6",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
     "SELU",
     "Sequential",
     "SiLU",
@@ -151,6 +187,9 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
     "clip_grad_norm_",
     "clip_grad_value_",
     "functional",

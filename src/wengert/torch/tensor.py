@@ -195,7 +195,7 @@ NO_BOOLEANS: Mapping[str, Callable[[Iterable[bool]], bool]] = MappingProxyType(
 # The ops in which an integer that does not fit the dtype wraps around; in others it is an error.
 WRAPPING = frozenset(
     {
-        *("add", "subtract", "multiply", "floor_divide", "remainder"),
+        *("add", "subtract", "multiply", "floor_divide", "remainder", "pad"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
     }
 )

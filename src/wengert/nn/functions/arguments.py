@@ -1,18 +1,9 @@
-"""Readings of arguments that many functions of networks have: `inplace`, axes of 0-d tensors."""
+"""Readings of arguments that many functions of networks have: axes of 0-d tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-
-from ...ops.index.inplace import update
-
-
-def applied(x: Any, inplace: bool, name: str, compute: Callable[..., Any], *args: Any) -> Any:
-    """Return `compute(x, *args)`; with `inplace` `x` itself, which has taken that value."""
-    if inplace:
-        return update(x, f"{name}_", lambda old: compute(old, *args))
-    return compute(x, *args)
 
 
 def along(x: Any, dim: int, compute: Callable[..., Any], *args: Any) -> Any:

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 _KINDS = (
     "activations",
     "norms",
-    "padding",
-    "dropouts",
-    "linear",
     "pooling",
     "vision",
     "convolution",

@@ -469,7 +469,7 @@ def _nothing(module: Module, args: tuple[Any, ...], output: Any) -> None:
     """Do nothing: a module with a hook is one whose hooks are looked at."""
 
 
-def layer(cls: Any) -> Any:
+def counterpart(cls: Any) -> Any:
     """Return the class of this namespace for a layer of `wengert.nn`, or for a base of layers: it is a `Module` too.
 
     Its constructor takes PyTorch's dtypes and devices.
@@ -478,7 +478,7 @@ def layer(cls: Any) -> Any:
         return Module
     made = COUNTERPARTS.get(cls)
     if made is None:
-        bases = [layer(base) for base in cls.__bases__ if issubclass(base, plain.Module)]
+        bases = [counterpart(base) for base in cls.__bases__ if issubclass(base, plain.Module)]
         # Examples stand with the class that it is made of, and are run there.
         text = re.split(r"\n\s*>{3} ", cls.__doc__ or "")[0].rstrip()
         doc = f"{text}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "

@@ -13,8 +13,9 @@ from ....core.errors import RangeError, ShapeError, fail
 from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
-from ....nn.functions.arguments import along, applied
+from ....nn.functions.arguments import along
 from ....ops.index.gather import one_hot
+from ....ops.index.inplace import applied
 from ....ops.random.functions import rand_like, uniform
 from ...namespace import tensor_of
 from ...tensor import dtype_of

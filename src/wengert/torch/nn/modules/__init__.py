@@ -10,7 +10,7 @@ from .. import __all__
 from ..layers.convolution import ConvBase
 from ..layers.norm import BatchNorm, InstanceNorm, NormBase
 from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
-from ..module import layer
+from ..module import counterpart
 from . import module
 from .utils import consume_prefix_in_state_dict_if_present  # which binds `utils` to the module of this package
 
@@ -27,7 +27,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "fold": {},
     "lazy": {},
     "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
-    "loss": {"_Loss": layer(Loss), "_WeightedLoss": layer(WeightedLoss)},
+    "loss": {"_Loss": counterpart(Loss), "_WeightedLoss": counterpart(WeightedLoss)},
     "normalization": {},
     "padding": {},
     "pixelshuffle": {},
