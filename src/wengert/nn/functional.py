@@ -9,7 +9,6 @@ from typing import Any
 
 import wengert as wg
 
-from .. import relu, sigmoid, tanh
 from ..core.errors import RangeError, fail
 from ..core.tensor import Tensor
 from ..ops.index.gather import embedding as rows_of
@@ -37,9 +36,6 @@ from ..ops.neural.attention import scaled_dot_product_attention
 from ..ops.neural.composites import (
     dropout,
     linear,
-    log_softmax,
-    softmax,
-    softmin,
 )
 from ..ops.neural.convolve import (
     conv1d,
@@ -75,6 +71,27 @@ from ..ops.neural.pool import (
     max_pool2d,
 )
 from ..ops.structure.shapes import as_operand
+from .functions.activations import (
+    celu_,
+    elu_,
+    gumbel_softmax,
+    hardshrink,
+    hardtanh_,
+    leaky_relu_,
+    log_softmax,
+    relu,
+    relu_,
+    rrelu,
+    rrelu_,
+    selu_,
+    sigmoid,
+    softmax,
+    softmin,
+    softshrink,
+    tanh,
+    threshold,
+    threshold_,
+)
 from .functions.distances import pairwise_distance, pdist
 from .functions.dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from .functions.linear import bilinear
@@ -105,6 +122,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -119,21 +137,26 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "feature_alpha_dropout",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "linear_cross_entropy",
     "log_softmax",
@@ -156,9 +179,13 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -166,9 +193,12 @@ __all__ = [
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
     "tanhshrink",
+    "threshold",
+    "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
@@ -201,14 +231,14 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
     return out
 
 
-def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
 
     >>> import wengert as wg
     >>> wg.nn.functional.softplus(wg.tensor([-1.0, 0.0, 100.0]))
     tensor([  0.3133,   0.6931, 100.    ])
     """
-    x = as_operand(x)  # a Python number stays one: beside float64 it keeps its digits
+    x = as_operand(input)  # a Python number stays one: beside float64 it keeps its digits
     out: Tensor = unbounded_softplus(x, beta)
     # Beyond 20 the two agree to 1e-9.
     if threshold < 20.0:

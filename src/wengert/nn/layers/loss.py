@@ -318,10 +318,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _parts(self, input: Any) -> tuple[Any, list[Any]]:
         """Return log-probabilities: of the head, and of each cluster's classes among all."""
-        head = F.log_softmax(self.head(input), axis=-1)
+        head = F.log_softmax(self.head(input), dim=-1)
         clusters = enumerate(self.tail)
         return head, [
-            F.log_softmax(part(input), axis=-1) + head[..., self.shortlist_size + i : self.shortlist_size + i + 1]
+            F.log_softmax(part(input), dim=-1) + head[..., self.shortlist_size + i : self.shortlist_size + i + 1]
             for i, part in clusters
         ]
 

@@ -21,7 +21,7 @@ from ..aliases import dim_alias
 from ..contract.products import matmul, matmul_op
 from ..index.inplace import applied
 from ..long_sums import add_up
-from ..pointwise.arithmetic import exp, log, negative
+from ..pointwise.arithmetic import exp, log
 from ..pointwise.selection import where
 from ..random.draws import draw_with, key_words
 from ..random.functions import random_bernoulli
@@ -160,18 +160,6 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     t = operand(x, "log_softmax")
     out: Tensor = log_softmax_op.front(t, axis=normalize_axis(axis, t.ndim))
     return out
-
-
-@public(home="nn.functional")
-@dim_alias
-def softmin(x: Any, axis: int = -1) -> Tensor:
-    """Return :func:`softmax` of -x.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.softmin(wg.tensor([3.0, 3.0]))
-    tensor([0.5, 0.5])
-    """
-    return softmax(negative.front(operand(x, "softmin")), axis=axis)
 
 
 # -- the affine map

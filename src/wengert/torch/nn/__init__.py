@@ -11,7 +11,6 @@ from .module import COUNTERPARTS, Module, counterpart
 from .parameter import Buffer, Parameter
 
 _KINDS = (
-    "activation",
     "norm",
     "container",
     "pooling",

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _KINDS = (
-    "activations",
     "norms",
     "pooling",
     "vision",
