@@ -10,16 +10,19 @@ from typing import Any
 import wengert as wg
 
 from ...core.errors import RangeError, fail
+from ...core.ops.op import Op
+from ...core.spec import normalize_axis
 from ...core.tensor import Tensor, asarray
 from ...ops.aliases import alias
 from ...ops.index.gather import one_hot
 from ...ops.index.inplace import applied
-from ...ops.neural.activations import celu, elu, hardtanh, leaky_relu, selu
+from ...ops.neural.activations import celu, elu, hardtanh, leaky_relu, operand, selu
+from ...ops.neural.composites import log_softmax_op, softmax_op
 from ...ops.random.functions import rand_like, uniform
-from .arguments import along
 
 # NumPy's name of PyTorch's parameter.
 _axis_alias = alias(axis="dim")
+_relu = wg.relu
 
 
 def relu(input: Any, inplace: bool = False) -> Tensor:
@@ -29,7 +32,7 @@ def relu(input: Any, inplace: bool = False) -> Tensor:
     >>> wg.nn.functional.relu(wg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return applied(input, True, "relu", wg.relu) if inplace else wg.relu(input)
+    return applied(input, True, "relu", _relu) if inplace else _relu(input)
 
 
 def _threshold(x: Any, threshold: float, value: float) -> Any:
@@ -118,20 +121,16 @@ def sigmoid(input: Any) -> Tensor:
 # -- softmax
 
 
-def _axis(name: str, x: Any, dim: int | None) -> int:
-    """Return the axis; without one PyTorch's choice of old, with its warning."""
-    if dim is not None:
-        return dim
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=3,
-    )
-    return 0 if asarray(x).ndim in (0, 1, 3) else 1
-
-
-def _in(x: Any, dtype: Any) -> Any:
-    x = asarray(x)
-    return x if dtype is None else x.to(dtype)
+def _along(x: Any, name: str, dim: int | None, dtype: Any, op: Op) -> Tensor:
+    """Return an op's result along an axis; without one PyTorch's choice of old, with its warning."""
+    x = operand(x if dtype is None else asarray(x).to(dtype), name)
+    if dim is None:
+        text = f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X."
+        warnings.warn(text, stacklevel=4)
+        dim = 0 if x.ndim in (0, 1, 3) else 1
+    axis = normalize_axis(dim, x.ndim or 1)
+    out: Tensor = op.front(x, axis=axis) if x.ndim else op.front(x.reshape((1,)), axis=axis).reshape(())
+    return out
 
 
 @_axis_alias
@@ -145,7 +144,7 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     tensor([[0.5, 0.5],
             [0.5, 0.5]])
     """
-    return along(_in(input, dtype), _axis("softmax", input, dim), wg.softmax)  # type: ignore[no-any-return]
+    return _along(input, "softmax", dim, dtype, softmax_op)
 
 
 @_axis_alias
@@ -156,7 +155,7 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
     >>> wg.nn.functional.log_softmax(wg.tensor([0.0, -1000.0]), dim=0)
     tensor([    0., -1000.])
     """
-    return along(_in(input, dtype), _axis("log_softmax", input, dim), wg.log_softmax)  # type: ignore[no-any-return]
+    return _along(input, "log_softmax", dim, dtype, log_softmax_op)
 
 
 @_axis_alias
@@ -167,7 +166,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     >>> wg.nn.functional.softmin(wg.tensor([3.0, 3.0]), dim=0)
     tensor([0.5, 0.5])
     """
-    return along(-_in(input, dtype), _axis("softmin", input, dim), wg.softmax)  # type: ignore[no-any-return]
+    return _along(-asarray(input), "softmin", dim, dtype, softmax_op)
 
 
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

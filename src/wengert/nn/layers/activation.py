@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import full
+from ... import full, relu, sigmoid, tanh
 from ...core.errors import ShapeError, fail
 from ...core.tensor import Tensor, asarray
 from .. import functional as F
@@ -57,7 +57,9 @@ class ReLU(_InPlace):
     tensor([0., 0., 2.])
     """
 
-    _compute = staticmethod(F.relu)
+    def forward(self, input: Any) -> Tensor:
+        """Return max(x, 0), elementwise."""
+        return F.relu(input, True) if self.inplace else relu(input)
 
 
 class ReLU6(_InPlace):
@@ -136,7 +138,7 @@ class Tanh(_Simple):
     tensor([-0.7616,  0.    ,  0.964 ])
     """
 
-    _compute = staticmethod(F.tanh)
+    _compute = staticmethod(tanh)
 
 
 class Sigmoid(_Simple):
@@ -147,7 +149,7 @@ class Sigmoid(_Simple):
     tensor([0.2689, 0.5   , 0.8808])
     """
 
-    _compute = staticmethod(F.sigmoid)
+    _compute = staticmethod(sigmoid)
 
 
 class LogSigmoid(_Simple):

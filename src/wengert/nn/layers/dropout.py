@@ -23,8 +23,7 @@ class _Dropout(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return `input`, in training with a part dropped; with `inplace` it is written to."""
-        out: Tensor = type(self)._compute(input, self.p, self.training, self.inplace)
-        return out
+        return self._compute(input, self.p, self.training, self.inplace)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         """Return the options for `repr`."""

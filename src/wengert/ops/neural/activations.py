@@ -52,6 +52,12 @@ def operand(x: Any, name: str) -> Tensor:
     return t if category(t.dtype) == 2 else casted(t, float32)
 
 
+def inexact_operand(x: Any, name: str) -> Tensor:
+    """Return a floating or complex tensor; integers become the default float."""
+    t = as_operand(x)
+    return t if category(t.dtype) >= 2 else casted(t, float32)
+
+
 def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
     """Return an elementwise body that computes half precision in float32, its numbers too, and rounds once."""
 
@@ -243,8 +249,8 @@ def silu(input: Any, inplace: bool = False) -> Tensor:
     """
     if inplace:
         return update(input, "silu_", lambda x: silu(x))
-    t = as_operand(input)
-    out: Tensor = t * sigmoid.front(t) if t.dtype.kind == "c" else silu_op.front(operand(t, "silu"))
+    t = inexact_operand(input, "silu")
+    out: Tensor = t * sigmoid.front(t) if category(t.dtype) == 3 else silu_op.front(t)
     return out
 
 
@@ -717,8 +723,7 @@ def tanhshrink(input: Any) -> Tensor:
     >>> wg.nn.functional.tanhshrink(wg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2384])
     """
-    t = as_operand(input)
-    t = t if t.dtype.kind == "c" else operand(t, "tanhshrink")
+    t = inexact_operand(input, "tanhshrink")
     out: Tensor = t - tanh.front(t)
     return out
 
@@ -745,8 +750,8 @@ def softsign(input: Any) -> Tensor:
     >>> wg.nn.functional.softsign(wg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
-    t = as_operand(input)
-    out: Tensor = t / (1 + abs.front(t)) if t.dtype.kind == "c" else softsign_op.front(operand(t, "softsign"))
+    t = inexact_operand(input, "softsign")
+    out: Tensor = t / (1 + abs.front(t)) if category(t.dtype) == 3 else softsign_op.front(t)
     return out
 
 

@@ -19,7 +19,7 @@ from ...core.spec import Spec, float32, normalize_axis, show
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..contract.products import matmul, matmul_op
-from ..index.inplace import applied
+from ..index.inplace import update
 from ..long_sums import add_up
 from ..pointwise.arithmetic import exp, log
 from ..pointwise.selection import where
@@ -340,11 +340,9 @@ def dropout(
         fail(DTypeError, f"dropout: p={p!r} is a {type(p).__name__}", "The probability is a number in 0..1.")
     if not 0 <= p <= 1:
         fail(ShapeError, f"dropout: p={p!r} is not a probability", "It must lie between 0 and 1.")
-    return applied(input, inplace, "dropout", _dropped, p, training, generator)  # type: ignore[no-any-return]
-
-
-def _dropped(x: Any, p: float, training: bool, generator: Generator | None) -> Tensor:
-    t = operand(x, "dropout")
+    if inplace:
+        return update(input, "dropout_", lambda x: dropout(x, p, training, generator=generator))
+    t = operand(input, "dropout")
     if not training or p == 0:
         return t
     if p == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,8 +26,8 @@ from ..pointwise.selection import abs, maximum, minimum, where
 from ..probabilities import check_probabilities, probability_op
 from ..reduce.common import divided, narrowed, running_dtype, widened
 from ..structure.axes import permute_op
-from ..structure.shapes import as_operand, broadcast, casted
-from .activations import operand, softplus_op
+from ..structure.shapes import broadcast, casted
+from .activations import inexact_operand, operand, softplus_op
 from .composites import log_softmax, log_softmax_op, softmax_numpy, softmax_op
 
 Flag = bool | None
@@ -82,15 +82,17 @@ def _weighted(loss: Any, weight: Any, reduction: str, name: str, by_weights: boo
 
 def _equal(name: str, x: Any, y: Any) -> Sequence[Tensor]:
     """Return two real operands of one shape and dtype."""
-    a, b = promote_tensors(name, operand(x, name), operand(y, name))
+    a, b = _alike(name, x, y)
     if a.shape != b.shape:
         _refuse_shapes(name, a, b)
     return a, b
 
 
-def _beside(name: str, x: Any, y: Any, warns: bool = True) -> Sequence[Tensor]:
+def _beside(
+    name: str, x: Any, y: Any, of: Callable[[Any, str], Tensor] = operand, warns: bool = True
+) -> Sequence[Tensor]:
     """Return two operands of one shape and dtype: PyTorch's broadcast, as a rule with a warning."""
-    a, b = promote_tensors(name, x, y)
+    a, b = _alike(name, x, y, of)
     if a.shape == b.shape:
         return a, b
     shape = broadcast_shapes(a.shape, b.shape)
@@ -103,6 +105,13 @@ def _beside(name: str, x: Any, y: Any, warns: bool = True) -> Sequence[Tensor]:
             stacklevel=4,
         )
     return broadcast.front(a, shape=shape), broadcast.front(b, shape=shape)
+
+
+def _alike(name: str, x: Any, y: Any, of: Callable[[Any, str], Tensor] = operand) -> Sequence[Tensor]:
+    """Return two operands of one dtype."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.spec is y.spec and category(x.spec.dtype) == 2:
+        return x, y
+    return promote_tensors(name, of(x, name), of(y, name))
 
 
 def _refuse_shapes(name: str, x: Tensor, y: Tensor) -> NoReturn:
@@ -187,7 +196,7 @@ def mse_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     check_reduction(reduction, "mse_loss")
-    x, y = _beside("mse_loss", operand(input, "mse_loss"), operand(target, "mse_loss"))
+    x, y = _beside("mse_loss", input, target)
     out: Tensor
     if weight is not None or reduction == "none":
         out = _weighted((x - y).square(), weight, reduction, "mse_loss", True)
@@ -214,9 +223,7 @@ def l1_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     # Of complex numbers too.
-    given = [as_operand(t) for t in (input, target)]
-    found = [t if category(t.dtype) == 3 else operand(t, "l1_loss") for t in given]
-    x, y = _beside("l1_loss", found[0], found[1])
+    x, y = _beside("l1_loss", input, target, inexact_operand)
     return _weighted(abs.front(x - y), weight, reduction, "l1_loss", True)
 
 
@@ -268,7 +275,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """
     if delta <= 0:
         fail(ShapeError, f"huber_loss: delta={delta!r}", "It must be positive.")
-    x, y = _beside("huber_loss", operand(input, "huber_loss"), operand(target, "huber_loss"))
+    x, y = _beside("huber_loss", input, target)
     return _weighted(huber_op.front(x, y, delta=float(delta)), weight, reduction, "huber_loss", False)
 
 
@@ -293,7 +300,7 @@ def smooth_l1_loss(
     if beta < 0:
         fail(ShapeError, f"smooth_l1_loss: beta={beta!r}", "It must not be negative.")
     reduction = reduction_of(size_average, reduce, reduction)
-    x, y = _beside("smooth_l1_loss", operand(input, "smooth_l1_loss"), operand(target, "smooth_l1_loss"))
+    x, y = _beside("smooth_l1_loss", input, target)
     loss = huber_op.front(x, y, delta=float(beta)) if beta else abs.front(x - y)
     out = reduced(loss, reduction, "smooth_l1_loss")
     return out / beta if beta else out
@@ -776,7 +783,7 @@ def kl_div(
     tensor(0.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    x, y = _beside("kl_div", operand(input, "kl_div"), operand(target, "kl_div"), warns=False)
+    x, y = _beside("kl_div", input, target, warns=False)
     if log_target:
         terms = y.exp() * (y - x)
     else:
