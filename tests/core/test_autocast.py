@@ -36,7 +36,7 @@ def test_each_op_in_its_precision(dtype: str) -> None:
                     x[0] @ x[1], wg.nn.functional.linear(x, w.T), wg.concat([h, h]), wg.where(h > 0, h, 0.0)],
             "float32": [wg.exp(h), h.sum(), h.mean(0), h**2.5, 2.0**h, 1.0 / wg.exp(h), h.softmax(-1), h.cumsum(0),
                         h.std(), wg.linalg.norm(h), wg.linalg.norm(h[0], 3), wg.log(h.abs()), h + w[0],
-                        wg.concat([h, w]), wg.where(h > 0, h, w[0]), wg.nn.functional.l1_loss(h, h, "none")],
+                        wg.concat([h, w]), wg.where(h > 0, h, w[0]), wg.nn.functional.l1_loss(h, h, reduction="none")],
             "float64": [x.double() @ w, wg.exp(h).double()],
             "int64": [wg.arange(3) @ wg.arange(3), wg.arange(3).sum()],
             "complex64": [wg.exp(x + 1j), (x + 1j) @ w],

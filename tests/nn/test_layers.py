@@ -395,7 +395,10 @@ def test_dropout2d_drops_whole_channels():
     wg.manual_seed(0)
     y = nn.Dropout2d(0.5)(wg.ones((20, 10, 3, 3))).numpy()
     assert set(np.unique(y.reshape(200, 9).sum(1))) == {0.0, 18.0}
-    with pytest.raises(wg.ShapeError, match="dropout2d of"):
+    with (
+        pytest.raises(wg.ShapeError, match="dropout of channels"),
+        pytest.warns(UserWarning, match="1-D input"),
+    ):
         F.dropout2d(wg.ones(3))
 
 
@@ -681,7 +684,7 @@ def test_losses_reduce_as_they_are_told():
         for reduction, reduce in (("none", np.array), ("sum", np.sum), ("mean", np.mean)):
             got = make(reduction=reduction, **options)(wg.tensor(a), wg.tensor(b)).numpy()
             np.testing.assert_allclose(got, reduce(expected), rtol=1e-9, err_msg=f"{make.__name__} {reduction}")
-    assert nn.KLDivLoss("batchmean")(wg.tensor(x), wg.tensor(t)).item() == pytest.approx(
+    assert nn.KLDivLoss(reduction="batchmean")(wg.tensor(x), wg.tensor(t)).item() == pytest.approx(
         (t * (np.log(t) - x)).sum() / 4
     )
 
@@ -702,6 +705,8 @@ def test_class_losses():
     assert [n for n, _ in nn.CrossEntropyLoss(weight=weight).named_buffers()] == ["weight"]
     with pytest.raises(wg.ShapeError, match="reduction must be"):
         nn.MSELoss(reduction="avg")
+    with pytest.raises(wg.DTypeError, match="Write reduction='sum'"):
+        nn.MSELoss("sum")
 
 
 def test_positive_weight():

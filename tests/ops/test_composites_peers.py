@@ -400,7 +400,7 @@ def test_a_class_that_does_not_exist_is_found_when_a_graph_runs() -> None:
         (lambda: wg.nn.functional.huber_loss(wg.zeros(2), wg.zeros(2), delta=0.0), wg.ShapeError, "delta=0.0"),
         (lambda: wg.nn.functional.smooth_l1_loss(wg.zeros(2), wg.zeros(2), beta=-1.0), wg.ShapeError, "beta=-1.0"),
         (lambda: wg.nn.functional.binary_cross_entropy(wg.tensor([1.5]), wg.zeros(1)), wg.ShapeError, "outside 0..1"),
-        (lambda: wg.nn.functional.kl_div(wg.zeros(2), wg.zeros(2), "average"), wg.ShapeError, "'average'"),
+        (lambda: wg.nn.functional.kl_div(wg.zeros(2), wg.zeros(2), reduction="average"), wg.ShapeError, "'average'"),
         (lambda: wg.nn.functional.glu(wg.zeros(3)), wg.ShapeError, "odd size 3"),
         (lambda: wg.nn.functional.prelu(wg.zeros((2, 3)), wg.zeros(2)), wg.ShapeError, "f32[2]"),
         (lambda: wg.nn.functional.hardtanh(wg.zeros(2), 1.0, -1.0), wg.ShapeError, "above"),

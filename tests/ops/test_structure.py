@@ -423,8 +423,20 @@ def test_functional_pad_counts_from_the_last_axis(pad: Any, mode: str, value: An
         ((1, 1), "edge", None, "no mode 'edge'"),
         ((1, 1), "reflect", 2.0, "a value in mode"),
         ((4, 0), "reflect", None, "only 4 elements"),
+        ((0, 5), "circular", None, "only 4 elements"),
     ],
 )
 def test_functional_pad_refuses(pad: Any, mode: str, value: Any, text: str) -> None:
     with pytest.raises(wg.WengertError, match=text):
         wg.nn.functional.pad(wg.zeros(2, 3, 4), pad, mode, value)
+
+
+def test_functional_pad_of_integers_and_booleans() -> None:
+    assert wg.nn.functional.pad(wg.tensor([True]), (1, 1)).tolist() == [False, True, False]
+    assert wg.nn.functional.pad([1, 2], (1, 0), value=3).tolist() == [3, 1, 2]
+    with pytest.raises(wg.DTypeError):
+        wg.nn.functional.pad(wg.tensor([1, 2]), (1, 0), value=0.5)
+    x = wg.tensor([1.0, 2.0])
+    y = wg.nn.functional.pad(x, (0, 0), "circular")
+    y += 1
+    assert x.tolist() == [1.0, 2.0]

@@ -57,7 +57,6 @@ HOMONYMS = {
     "interop/onnx/operators/normalize.py: none ...": "values of an ONNX attribute",
     "interop/tensorboard.py: min ...": "fields of a record",
     "nn/layers/attention.py: _ACTIVATIONS": "values of an argument, which are PyTorch's",
-    "optim/lr_scheduler.py: levels": "fields of a schedule",
     "passes/strategies.py: sum ...": "values of a facet",
     "special.py: __all__": "functions of the module",
 }

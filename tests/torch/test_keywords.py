@@ -3,6 +3,7 @@
 import dis
 import importlib
 import inspect
+import re
 import types
 
 import numpy as np
@@ -22,6 +23,8 @@ HOMES = {
         )
     },
 }
+# Where functions stand that take PyTorch's parameters.
+ROOMS = re.compile("/wengert/(torch|nn|optim)/")
 # Keywords that choose how PyTorch computes, or where, and no number.
 FREE_WORDS = """
     assume_unique cache_enabled check_batched_forward_grad check_batched_grad check_grad_dtypes check_undefined_grad
@@ -48,6 +51,7 @@ OWN = {
     "linalg.svdvals": {"driver"},
     "nn.DataParallel.__init__": {"device_ids", "output_device"},
     "nn.LazyModuleMixin.initialize_parameters": {"args", "kwargs"},
+    "nn.Identity.__init__": {"args", "kwargs"},  # as documented
     "nn.functional.linear_cross_entropy": {"options"},
     "nn.Module.compile": {"args", "kwargs"},
     "nn.Module.set_extra_state": {"state"},  # to be written by users
@@ -87,7 +91,7 @@ def functions():
 
     def one(path, fn):
         while inspect.isfunction(fn):  # several may be made by one wrapper
-            if fn.__code__ not in seen and "/wengert/torch/" in fn.__code__.co_filename.replace("\\", "/"):
+            if fn.__code__ not in seen and ROOMS.search(fn.__code__.co_filename.replace("\\", "/")):
                 yield path, fn
             seen.add(fn.__code__)
             fn = getattr(fn, "__wrapped__", None)
@@ -98,7 +102,7 @@ def functions():
                 continue
             found = getattr(where, name)
             yield from one(home + name, found)
-            if inspect.isclass(found) and found.__module__.startswith("wengert.torch"):
+            if inspect.isclass(found) and found.__module__.startswith("wengert."):
                 for inner, fn in vars(found).items():
                     if not inner.startswith("_") or inner == "__init__":
                         yield from one(f"{home}{name}.{inner}", fn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from typing import Any
@@ -178,6 +179,60 @@ def test_derivatives_compiled_calls_and_batches(name: str) -> None:
     rows = [torch.tensor(state.normal(size=(4, 3))) for _ in range(count)]
     each = [loss(*(r[i] for r in rows)).item() for i in range(4)]
     np.testing.assert_allclose(wg.vmap(loss)(*rows).numpy(), each, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_one_function_serves_both_namespaces(name: str) -> None:
+    assert getattr(F, name) is getattr(wg.nn.functional, name)
+    count, loss = SMOOTH[name]
+    state = np.random.RandomState(4)
+    given = [state.normal(size=3) for _ in range(count)]
+    assert loss(*map(wg.tensor, given)).item() == loss(*map(torch.tensor, given)).item()
+
+
+def test_results_are_of_their_arguments_namespace() -> None:
+    x = [0.5, 0.25]
+    for name in ("huber_loss", "gaussian_nll_loss", "soft_margin_loss", "pairwise_distance", "triplet_margin_loss"):
+        loss, count = getattr(F, name), 3 if name[0] in "gt" else 2
+        for lib in (wg, torch):
+            assert type(loss(*[lib.tensor(x)] * count)) is lib.Tensor, name
+    scores = wg.log(wg.full((2, 1, 2), 0.5))
+    assert type(F.ctc_loss(scores, wg.tensor([[1]]), [2], [1])) is wg.Tensor
+    assert type(F.ctc_loss(torch.tensor(scores), torch.tensor([[1]]), [2], [1])) is torch.Tensor
+
+
+def test_losses_take_lists() -> None:
+    for name in ("hinge_embedding_loss", "soft_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss"):
+        loss = getattr(wg.nn.functional, name)
+        assert loss([0.5, -0.25], [1.0, 1.0]).item() == loss(wg.tensor([0.5, -0.25]), wg.tensor([1.0, 1.0])).item()
+
+
+def test_modules_of_losses_are_wengerts_with_pytorchs_methods() -> None:
+    for name in dir(torch.nn):
+        if name.endswith(("Loss", "Loss2d")):
+            cls = getattr(torch.nn, name)
+            assert issubclass(cls, (torch.nn.Module, getattr(wg.nn, name))), name
+            assert inspect.signature(cls) == inspect.signature(getattr(wg.nn, name))
+    assert issubclass(torch.nn.NLLLoss2d, torch.nn.NLLLoss)
+    assert issubclass(torch.nn.BCELoss, torch.nn.modules.loss._WeightedLoss)
+    loss = torch.nn.AdaptiveLogSoftmaxWithLoss(6, 10, [3, 7], dtype=torch.float64)
+    assert type(loss.head) is torch.nn.Linear
+    assert type(loss.tail[0][0].weight) is torch.nn.Parameter
+    assert loss.head.weight.dtype == torch.float64
+
+
+def test_shapes_that_differ_are_refused_where_tensors_are_wengerts() -> None:
+    x, y = wg.tensor([[1.0], [3.0]]), wg.tensor([1.0, 0.0])
+    for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.kl_div):
+        with pytest.raises(ShapeError, match="differ in shape"):
+            loss(x, y)
+    with pytest.raises(wg.DTypeError, match="Write reduction='sum'"):
+        F.mse_loss(y, y, "sum")
+
+
+def test_l1_of_complex_numbers() -> None:
+    x, y = torch.tensor([3 + 4j, 1j]), torch.tensor([0j, 0j])
+    assert F.l1_loss(x, y).item() == 3.0
 
 
 def test_empty_and_nan() -> None:

@@ -31,6 +31,28 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("name", cases.SCHEDULES)
 def test_rates_are_pytorchs(name: str) -> None:
     same(cases.follow(torch, cases.SCHEDULES[name], 50), RECORDED["rates"][name])
+    if "swa" not in name:
+        same(cases.follow(wg, cases.SCHEDULES[name], 50), RECORDED["rates"][name])
+
+
+@pytest.mark.parametrize("name", cases.SCHEDULES)
+def test_restarted_schedules_begin_again(name: str) -> None:
+    optimizer = cases.scheduled(torch)
+    schedule = cases.SCHEDULES[name](torch, optimizer)
+    for _ in range(13):
+        schedule.step()
+    schedule.restart()
+    found = [cases.rates(optimizer)]
+    for _ in range(30):
+        schedule.step()
+        found.append(cases.rates(optimizer))
+    same(found, RECORDED["rates"][name][:31])
+
+
+def test_schedules_are_the_same_in_both_namespaces() -> None:
+    ours, theirs = wg.optim.lr_scheduler, torch.optim.lr_scheduler
+    assert dir(ours) == dir(theirs)
+    assert all(getattr(ours, name) is getattr(theirs, name) for name in dir(ours))
 
 
 @pytest.mark.parametrize("name", cases.BY_EPOCH)
@@ -45,7 +67,8 @@ def test_schedules_are_taken_up_at_an_epoch(name: str) -> None:
 
 @pytest.mark.parametrize("name", cases.PLATEAUS)
 def test_reductions_on_plateaus_are_pytorchs(name: str) -> None:
-    same(cases.plateau(torch, cases.PLATEAUS[name]), RECORDED["plateau"][name])
+    for lib in (torch, wg):
+        same(cases.plateau(lib, cases.PLATEAUS[name]), RECORDED["plateau"][name])
 
 
 def loaded(value: Any) -> Any:

@@ -466,7 +466,7 @@ def test_compiled_and_transformed_modules() -> None:
 def test_refusals() -> None:
     with pytest.raises(DTypeError):
         nn.Linear(2, 2, device="cuda")
-    with pytest.raises(RangeError):
+    with pytest.raises(ShapeError):
         nn.Dropout(1.5)
     with pytest.raises(ShapeError):
         nn.Hardtanh(1.0, -1.0)

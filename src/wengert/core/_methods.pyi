@@ -472,7 +472,7 @@ class Methods:
         """-1, 0 or 1; of a complex number x / |x|, and 0 of 0."""
     def signbit(self) -> Tensor:
         """Whether the sign bit of x is set: x is negative, -0.0 or a NaN with that sign."""
-    def silu(self) -> Tensor:
+    def silu(self, inplace: _Bool = False) -> Tensor:
         """Return the sigmoid linear unit, x times its sigmoid; `swish` is its other name."""
     def sin(self) -> Tensor:
         """The sine of an angle in radians."""

@@ -621,11 +621,11 @@ class Classifier(ClassifierMixin, _Network):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the classes, (samples, classes), in the order of `classes_`."""
-        return np.array(wg.nn.functional.softmax(self._logits(X), axis=-1))
+        return np.array(wg.nn.functional.softmax(self._logits(X), dim=-1))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`, without rounding to log(0)."""
-        return np.array(wg.nn.functional.log_softmax(self._logits(X), axis=-1))
+        return np.array(wg.nn.functional.log_softmax(self._logits(X), dim=-1))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each sample, (samples,)."""

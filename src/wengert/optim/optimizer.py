@@ -43,6 +43,9 @@ _Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 # The attributes that are no part of an optimiser's state, but there for compiled functions.
 _FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together", "_unless", "_unused", "_looks")
 
+# What schedules add to a group.
+_OF_SCHEDULES = {"initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr"}
+
 # Elements that a rule works on at a time: its dozen passes then run in the cache.
 BLOCK = 1 << 16
 
@@ -175,7 +178,7 @@ class Optimizer:
         """
         if not isinstance(group, Mapping) or "params" not in group:
             fail(DTypeError, f"a parameter group is a dict with 'params', not {group!r}")
-        unknown = [k for k in group if k not in self.defaults and k not in ("params", "initial_lr")]
+        unknown = [k for k in group if k not in self.defaults and k != "params" and k not in _OF_SCHEDULES]
         if unknown:
             fail(
                 StateError,
@@ -571,8 +574,8 @@ class Optimizer:
             if found != own:
                 wrong.append(f"group {i} has {found} parameters in the state dict, {own} in the optimiser")
             for kind, keys in (("missing", set(old) - set(new)), ("unexpected", set(new) - set(old))):
-                # A schedule adds initial_lr to a group; either side may be without one.
-                wrong += [f"group {i}: {kind} option {k!r}" for k in sorted(keys - {"initial_lr"})]
+                # Either side may be without a schedule.
+                wrong += [f"group {i}: {kind} option {k!r}" for k in sorted(keys - _OF_SCHEDULES)]
         loaded: dict[Tensor, dict[str, Any]] = {}
         if not wrong:
             order = [n for g in groups for n in g["params"]]

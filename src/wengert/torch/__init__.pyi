@@ -336,7 +336,7 @@ cdouble: Any
 def ceil(input: TensorLike, *, out: Any = None) -> Any:
     """Return `ceil` of each element. Parameters are `input` and `out`."""
 def celu(input: TensorLike, alpha: _Float = 1.0, inplace: _Bool = False) -> Tensor:
-    """Return x where it is positive, else alpha (exp(x / alpha) - 1)."""
+    """Return x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483."""
 def celu_(input: TensorLike, alpha: _Float = 1.0, inplace: _Bool = False) -> Tensor:
     """Give the tensor the value of :func:`celu` of it, and return it. Raises GradientError."""
 cfloat: Any
@@ -411,7 +411,7 @@ def cos(input: TensorLike, *, out: Any = None) -> Any:
     """Return `cos` of each element. Parameters are `input` and `out`."""
 def cosh(input: TensorLike, *, out: Any = None) -> Any:
     """Return `cosh` of each element. Parameters are `input` and `out`."""
-def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: _Int = 1, eps: _Float = 1e-08) -> Tensor:
+def cosine_similarity(x1: TensorLike, x2: TensorLike, axis: _Int = 1, eps: _Float = 1e-08, *, dim: Axes | None = ...) -> Tensor:
     """Return the cosine of the angle between vectors along an axis; both broadcast."""
 def count_nonzero(input: TensorLike, dim: Any = None) -> Tensor:
     """Return how many elements are not 0, of all or along an axis or several."""
@@ -887,7 +887,7 @@ def positive(input: TensorLike) -> Tensor:
 def pow(input: TensorLike, exponent: Any, *, out: Any = None) -> Tensor:
     """Return `input ** exponent`; one of them may be a number."""
 def prelu(input: TensorLike, weight: TensorLike) -> Tensor:
-    """Return x where it is positive, else `weight` x. Raises ShapeError unless there is one weight or one a channel."""
+    """Return x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852."""
 preserve_format: Any
 def prod(input: TensorLike, dim: _Int | None = None, keepdim: _Bool = False, *, dtype: DTypeLike | None = None, out: Any = None) -> Tensor:
     """Return the product of all elements, or along an axis."""
@@ -980,7 +980,7 @@ def select_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) 
 def select_scatter(input: TensorLike, src: TensorLike, *args: Axes, **kwargs: Any) -> Any:
     """Return the tensor with one slice along an axis replaced by `src`. Raises ShapeError."""
 def selu(input: TensorLike, inplace: _Bool = False) -> Tensor:
-    """Return the self-normalising elu."""
+    """Return the self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515."""
 def selu_(input: TensorLike, inplace: _Bool = False) -> Tensor:
     """Give the tensor the value of :func:`selu` of it, and return it. Raises GradientError."""
 def set_autocast_cpu_dtype(dtype: DTypeLike) -> None:

@@ -194,7 +194,7 @@ NO_BOOLEANS: Mapping[str, Callable[[Iterable[bool]], bool]] = MappingProxyType(
 # The ops in which an integer that does not fit the dtype wraps around; in others it is an error.
 WRAPPING = frozenset(
     {
-        *("add", "subtract", "multiply", "floor_divide", "remainder"),
+        *("add", "subtract", "multiply", "floor_divide", "remainder", "pad"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
     }
 )
@@ -242,7 +242,7 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}))
+    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}), True)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)

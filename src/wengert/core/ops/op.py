@@ -440,7 +440,7 @@ def as_kept(out: Any) -> Any:
 
 
 class Meaning(NamedTuple):
-    """A record of what elementwise ops, by their names, mean of booleans and of Python numbers in a namespace."""
+    """A record of what elementwise ops, by their names, and losses mean of their operands in a namespace."""
 
     # The ops that take the place of others where all operands are booleans.
     on_booleans: Mapping[str, str] = MappingProxyType({})
@@ -450,6 +450,8 @@ class Meaning(NamedTuple):
     wrapping: frozenset[str] = frozenset()
     # The ops that compute in float32 with a number that a 16-bit dtype does not hold.
     wide: frozenset[str] = frozenset()
+    # Whether losses broadcast an input and a target of two shapes, with a warning.
+    losses_broadcast: bool = False
 
 
 TABLE: dict[str, Op] = {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from ... import einsum, flatten, zeros
+from ... import zeros
 from ...core.errors import RangeError, ShapeError, fail
 from ...core.tensor import Tensor, asarray
 from .. import functional as F
@@ -26,9 +27,9 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, x: Any) -> Any:
-        """Return `x`."""
-        return x
+    def forward(self, input: Any) -> Any:
+        """Return `input`."""
+        return input
 
 
 class Linear(Module):
@@ -39,8 +40,8 @@ class Linear(Module):
     in_features: the size of the last axis.
     out_features: the size that takes its place.
     bias: whether to add one.
+    device: where the parameters are, as in :func:`wengert.zeros`.
     dtype: of the parameters; the default float where left out.
-    device: where they are, as in :func:`wengert.zeros`.
 
     `weight` is (out_features, in_features); it and the bias start uniform within 1/sqrt(in_features).
 
@@ -53,7 +54,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None, device: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
         self.in_features = size("in_features", in_features, 0)
@@ -68,9 +69,9 @@ class Linear(Module):
         """Draw new initial values."""
         uniform_by_fan_(self.weight, self.bias, self.in_features)
 
-    def forward(self, x: Any) -> Tensor:
+    def forward(self, input: Any) -> Tensor:
         """Map (..., in_features) to (..., out_features)."""
-        return F.linear(x, self.weight, self.bias)
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return the sizes for `repr`."""
@@ -104,8 +105,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        dtype: Any = None,
         device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.in1_features = size("in1_features", in1_features)
@@ -113,12 +114,15 @@ class Bilinear(Module):
         self.out_features = size("out_features", out_features)
         self.weight = Parameter(zeros((out_features, in1_features, in2_features), dtype=dtype, device=device))
         self.register_parameter("bias", Parameter(zeros(out_features, dtype=dtype, device=device)) if bias else None)
-        uniform_by_fan_(self.weight, self.bias, in1_features)
+        self.reset_parameters()
 
-    def forward(self, x1: Any, x2: Any) -> Tensor:
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        uniform_by_fan_(self.weight, self.bias, self.in1_features)
+
+    def forward(self, input1: Any, input2: Any) -> Tensor:
         """Map (..., in1_features) and (..., in2_features) to (..., out_features)."""
-        out: Tensor = einsum("...i,oij,...j->...o", x1, self.weight, x2)
-        return out if self.bias is None else out + self.bias
+        return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return the sizes for `repr`."""
@@ -215,9 +219,9 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with fewer axes."""
-        out: Tensor = flatten(x, self.start_dim, self.end_dim)
+    def forward(self, input: Any) -> Tensor:
+        """Return `input` with fewer axes."""
+        out: Tensor = asarray(input).flatten(self.start_dim, self.end_dim)
         return out
 
     def extra_repr(self) -> str:
@@ -226,20 +230,21 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """A layer that splits one axis into several.
+    """A layer that splits one axis into several, one of which may be -1.
 
     >>> import wengert as wg
     >>> wg.nn.Unflatten(1, (2, 3))(wg.ones((4, 6))).shape
     (4, 2, 3)
     """
 
-    def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         self.dim = dim
         self.unflattened_size = tuple(unflattened_size)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with more axes."""
+    def forward(self, input: Any) -> Tensor:
+        """Return `input` with more axes."""
+        x = asarray(input)
         at = self.dim % x.ndim
         out: Tensor = x.reshape((*x.shape[:at], *self.unflattened_size, *x.shape[at + 1 :]))
         return out

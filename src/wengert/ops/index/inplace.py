@@ -324,6 +324,11 @@ def update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     return x
 
 
+def applied(x: Any, inplace: bool, name: str, compute: Callable[..., Any], *args: Any) -> Any:
+    """Return `compute(x, *args)`; with `inplace` `x` itself, which has taken that value."""
+    return update(x, f"{name}_", lambda old: compute(old, *args)) if inplace else compute(x, *args)
+
+
 # -- methods that end in an underscore
 
 

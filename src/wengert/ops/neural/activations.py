@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.autocast import computed_in
 from ...core.ops.declare import composite, public
 from ...core.ops.facets import Facets
 from ...core.ops.formula import Formula
@@ -19,8 +20,9 @@ from ...core.spec import category, float32, float64, normalize_axis
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..blocks import blockwise
+from ..index.inplace import update
 from ..pointwise.arithmetic import exp, multiply, sigmoid
-from ..pointwise.selection import maximum, minimum, where, where_op
+from ..pointwise.selection import abs, clip, maximum, minimum, where, where_op
 from ..pointwise.trigonometry import tanh
 from ..reduce.common import running_dtype
 from ..special.gamma import erfc
@@ -48,6 +50,12 @@ def operand(x: Any, name: str) -> Tensor:
     if category(t.dtype) == 3:
         fail(DTypeError, f"{name} of complex numbers, {t.spec}", "Take wg.real(x) or wg.abs(x) first.")
     return t if category(t.dtype) == 2 else casted(t, float32)
+
+
+def inexact_operand(x: Any, name: str) -> Tensor:
+    """Return a floating or complex tensor; integers become the default float."""
+    t = as_operand(x)
+    return t if category(t.dtype) >= 2 else casted(t, float32)
 
 
 def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,12 +178,12 @@ def gelu_op(x: Any, *, approximate: str) -> Any:
 
 
 @public(method=True, home="nn.functional")
-def gelu(x: Any, approximate: str = "none") -> Tensor:
+def gelu(input: Any, approximate: str = "none") -> Tensor:
     """Return the Gaussian error linear unit: x times the normal distribution function at x.
 
     Parameters
     ----------
-    x: any shape, real.
+    input: any shape, real.
     approximate: "none" for the exact form, "tanh" for the cheaper one.
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
@@ -188,7 +196,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         fail(ShapeError, f"gelu: approximate={approximate!r}", 'It is "none" or "tanh".')
-    out: Tensor = gelu_op.front(operand(x, "gelu"), approximate=approximate)
+    out: Tensor = gelu_op.front(operand(input, "gelu"), approximate=approximate)
     return out
 
 
@@ -230,7 +238,7 @@ silu_op = composite(
 
 
 @public(method=True, home="nn.functional")
-def silu(x: Any) -> Tensor:
+def silu(input: Any, inplace: bool = False) -> Tensor:
     """Return the sigmoid linear unit, x times its sigmoid; `swish` is its other name.
 
     Source: Ramachandran et al. 2017, arXiv:1710.05941.
@@ -239,7 +247,10 @@ def silu(x: Any) -> Tensor:
     >>> wg.nn.functional.silu(wg.tensor([0.0, 2.0]))
     tensor([0.    , 1.7616])
     """
-    out: Tensor = silu_op.front(operand(x, "silu"))
+    if inplace:
+        return update(input, "silu_", lambda x: silu(x))
+    t = inexact_operand(input, "silu")
+    out: Tensor = t * sigmoid.front(t) if category(t.dtype) == 3 else silu_op.front(t)
     return out
 
 
@@ -283,14 +294,14 @@ def softplus(x: Any, beta: float = 1.0) -> Tensor:
 
 
 @public(home="nn.functional")
-def logsigmoid(x: Any) -> Tensor:
+def logsigmoid(input: Any) -> Tensor:
     """Return the logarithm of the sigmoid, without overflow: -softplus(-x).
 
     >>> import wengert as wg
     >>> wg.nn.functional.logsigmoid(wg.tensor([0.0, -1000.0]))
     tensor([-6.9315e-01, -1.0000e+03])
     """
-    out: Tensor = logsigmoid_op.front(operand(x, "logsigmoid"))
+    out: Tensor = logsigmoid_op.front(operand(input, "logsigmoid"))
     return out
 
 
@@ -561,60 +572,69 @@ softsign_op = _elementwise(
 
 
 @public(home="nn.functional")
-def elu(x: Any, alpha: float = 1.0) -> Tensor:
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x where it is positive, else alpha (exp(x) - 1). Source: Clevert et al. 2015, arXiv:1511.07289.
 
     >>> import wengert as wg
     >>> wg.nn.functional.elu(wg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
-    out: Tensor = elu_op.front(operand(x, "elu"), alpha=float(alpha))
+    if inplace:
+        return update(input, "elu_", lambda x: elu(x, alpha))
+    out: Tensor = elu_op.front(operand(input, "elu"), alpha=float(alpha))
     return out
 
 
 @public(home="nn.functional")
-def celu(x: Any, alpha: float = 1.0) -> Tensor:
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483.
 
     >>> import wengert as wg
     >>> wg.nn.functional.celu(wg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
-    out: Tensor = celu_op.front(operand(x, "celu"), alpha=float(alpha))
+    if inplace:
+        return update(input, "celu_", lambda x: celu(x, alpha))
+    out: Tensor = celu_op.front(operand(input, "celu"), alpha=float(alpha))
     return out
 
 
 @public(home="nn.functional")
-def selu(x: Any) -> Tensor:
+def selu(input: Any, inplace: bool = False) -> Tensor:
     """Return the self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515.
 
     >>> import wengert as wg
     >>> wg.nn.functional.selu(wg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    out: Tensor = selu_op.front(operand(x, "selu"))
+    if inplace:
+        return update(input, "selu_", lambda x: selu(x))
+    out: Tensor = selu_op.front(operand(input, "selu"))
     return out
 
 
 @public(home="nn.functional")
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """Return x where it is positive, else `negative_slope` x. Source: Maas et al. 2013.
 
     >>> import wengert as wg
     >>> wg.nn.functional.leaky_relu(wg.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
-    out: Tensor = leaky_relu_op.front(operand(x, "leaky_relu"), slope=float(negative_slope))
+    if inplace:
+        return update(input, "leaky_relu_", lambda x: leaky_relu(x, negative_slope))
+    out: Tensor = leaky_relu_op.front(operand(input, "leaky_relu"), slope=float(negative_slope))
     return out
 
 
 @public(home="nn.functional")
-def prelu(x: Any, weight: Any) -> Tensor:
+@computed_in("lower", "torch")
+def prelu(input: Any, weight: Any) -> Tensor:
     """Return x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852.
 
     Parameters
     ----------
-    x: (n, channels, ...).
+    input: (n, channels, ...).
     weight: one number, or (channels,).
 
     Raises ShapeError for other weights than one, or one for every channel.
@@ -623,11 +643,11 @@ def prelu(x: Any, weight: Any) -> Tensor:
     >>> wg.nn.functional.prelu(wg.tensor([[-1.0, 2.0]]), wg.tensor(0.25))
     tensor([[-0.25,  2.  ]])
     """
-    t, w = operand(x, "prelu"), operand(weight, "prelu")
+    t, w = operand(input, "prelu"), operand(weight, "prelu")
     if w.size > 1 and (t.ndim < 2 or w.shape != (t.shape[1],)):
         fail(
             ShapeError,
-            f"prelu: weights {w.spec} for x {t.spec}",
+            f"prelu: weights {w.spec} for input {t.spec}",
             "Give one weight, or one for every channel of axis 1.",
         )
     shaped = w.reshape((-1,) + (1,) * (t.ndim - 2)) if w.size > 1 else w.reshape(())
@@ -635,18 +655,20 @@ def prelu(x: Any, weight: Any) -> Tensor:
 
 
 @public(home="nn.functional")
-def relu6(x: Any) -> Tensor:
+def relu6(input: Any, inplace: bool = False) -> Tensor:
     """Return x, bounded to 0..6. Source: Krizhevsky 2010.
 
     >>> import wengert as wg
     >>> wg.nn.functional.relu6(wg.tensor([-1.0, 3.0, 9.0]))
     tensor([0., 3., 6.])
     """
-    return hardtanh(x, 0.0, 6.0)
+    if inplace:
+        return update(input, "relu6_", lambda x: relu6(x))
+    return hardtanh(input, 0.0, 6.0)
 
 
 @public(home="nn.functional")
-def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x, bounded to `min_val`..`max_val`.
 
     Raises ShapeError for a `min_val` above `max_val`.
@@ -655,75 +677,87 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     >>> wg.nn.functional.hardtanh(wg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
     """
+    if inplace:
+        return update(input, "hardtanh_", lambda x: hardtanh(x, min_val, max_val))
     if min_val > max_val:
         fail(ShapeError, f"hardtanh: min_val {min_val} is above max_val {max_val}")
-    out: Tensor = hardtanh_op.front(operand(x, "hardtanh"), low=float(min_val), high=float(max_val))
+    t = as_operand(input)
+    if t.dtype.kind in "iu":  # integers stay integers
+        return clip(t, int(min_val), int(max_val))
+    out: Tensor = hardtanh_op.front(operand(t, "hardtanh"), low=float(min_val), high=float(max_val))
     return out
 
 
 @public(home="nn.functional")
-def hardswish(x: Any) -> Tensor:
+def hardswish(input: Any, inplace: bool = False) -> Tensor:
     """Return x clip(x + 3, 0, 6) / 6. Source: Howard et al. 2019, arXiv:1905.02244.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardswish(wg.tensor([-4.0, 0.0, 4.0]))
     tensor([-0.,  0.,  4.])
     """
-    out: Tensor = hardswish_op.front(operand(x, "hardswish"))
+    if inplace:
+        return update(input, "hardswish_", lambda x: hardswish(x))
+    out: Tensor = hardswish_op.front(operand(input, "hardswish"))
     return out
 
 
 @public(home="nn.functional")
-def hardsigmoid(x: Any) -> Tensor:
+def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     """Return clip(x / 6 + 1/2, 0, 1): a sigmoid of straight lines. Source: Courbariaux et al. 2015, arXiv:1511.00363.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0]))
     tensor([0. , 0.5, 1. ])
     """
-    return hardtanh(operand(x, "hardsigmoid") / 6.0 + 0.5, 0.0, 1.0)
+    if inplace:
+        return update(input, "hardsigmoid_", lambda x: hardsigmoid(x))
+    return hardtanh(operand(input, "hardsigmoid") / 6.0 + 0.5, 0.0, 1.0)
 
 
 @public(home="nn.functional")
-def tanhshrink(x: Any) -> Tensor:
+def tanhshrink(input: Any) -> Tensor:
     """Return x - tanh(x).
 
     >>> import wengert as wg
     >>> wg.nn.functional.tanhshrink(wg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2384])
     """
-    t = operand(x, "tanhshrink")
+    t = inexact_operand(input, "tanhshrink")
     out: Tensor = t - tanh.front(t)
     return out
 
 
 @public(home="nn.functional")
-def mish(x: Any) -> Tensor:
+def mish(input: Any, inplace: bool = False) -> Tensor:
     """Return x tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
     >>> import wengert as wg
     >>> wg.nn.functional.mish(wg.tensor([0.0, 1.0]))
     tensor([0.    , 0.8651])
     """
-    out: Tensor = mish_op.front(operand(x, "mish"))
+    if inplace:
+        return update(input, "mish_", lambda x: mish(x))
+    out: Tensor = mish_op.front(operand(input, "mish"))
     return out
 
 
 @public(home="nn.functional")
-def softsign(x: Any) -> Tensor:
+def softsign(input: Any) -> Tensor:
     """Return x / (1 + |x|).
 
     >>> import wengert as wg
     >>> wg.nn.functional.softsign(wg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
-    out: Tensor = softsign_op.front(operand(x, "softsign"))
+    t = inexact_operand(input, "softsign")
+    out: Tensor = t / (1 + abs.front(t)) if category(t.dtype) == 3 else softsign_op.front(t)
     return out
 
 
 @public(home="nn.functional")
 @dim_alias
-def glu(x: Any, axis: int = -1) -> Tensor:
+def glu(input: Any, axis: int = -1) -> Tensor:
     """Return the gated linear unit: one half along an axis times the sigmoid of the other.
 
     Raises ShapeError where the axis has an odd size. Source: Dauphin et al. 2016, arXiv:1612.08083.
@@ -732,7 +766,7 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     >>> wg.nn.functional.glu(wg.tensor([2.0, 0.0]))
     tensor([1.])
     """
-    t = operand(x, "glu")
+    t = operand(input, "glu")
     size = t.shape[normalize_axis(axis, t.ndim)]
     if size % 2:
         fail(ShapeError, f"glu: axis {axis} of {t.spec} has the odd size {size}")

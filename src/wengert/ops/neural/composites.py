@@ -18,9 +18,10 @@ from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, float32, normalize_axis, show
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
-from ..contract.products import matmul_op
+from ..contract.products import matmul, matmul_op
+from ..index.inplace import update
 from ..long_sums import add_up
-from ..pointwise.arithmetic import exp, log, negative
+from ..pointwise.arithmetic import exp, log
 from ..pointwise.selection import where
 from ..random.draws import draw_with, key_words
 from ..random.functions import random_bernoulli
@@ -161,18 +162,6 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     return out
 
 
-@public(home="nn.functional")
-@dim_alias
-def softmin(x: Any, axis: int = -1) -> Tensor:
-    """Return :func:`softmax` of -x.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.softmin(wg.tensor([3.0, 3.0]))
-    tensor([0.5, 0.5])
-    """
-    return softmax(negative.front(operand(x, "softmin")), axis=axis)
-
-
 # -- the affine map
 
 
@@ -234,14 +223,14 @@ def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
 
 
 @public(home="nn.functional")
-def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
+def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """Return the affine map x W^T + b, with the weight laid out as PyTorch has it.
 
     Parameters
     ----------
-    x: (..., n).
-    weight: (m, n).
-    bias: (m,), or None.
+    input: (..., n).
+    weight: (m, n), or (n,) for one output without an axis.
+    bias: (m,), a number with one output, or None.
 
     Returns (..., m). Raises ShapeError.
 
@@ -249,19 +238,21 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     >>> wg.nn.functional.linear(wg.tensor([1.0, 2.0]), wg.tensor([[1.0, 1.0]]), wg.tensor([0.5]))
     tensor([3.5])
     """
-    given = (x, weight) if bias is None else (x, weight, bias)
+    given = (input, weight) if bias is None else (input, weight, bias)
     tensors = promote_tensors("linear", *given)
     spec, w = tensors[0].spec, tensors[1].spec
+    if len(w.shape) == 1:
+        out: Tensor = matmul(tensors[0], tensors[1])
+        return out if bias is None else out + tensors[2]
     if len(w.shape) != 2 or not spec.shape or spec.shape[-1] != w.shape[1]:
         fail(
             ShapeError,
-            f"linear: x {show(spec.shape, spec.dtype)} and weight {show(w.shape, w.dtype)} do not fit",
-            "The weight is (outputs, inputs), and the last axis of x has the size of its inputs.",
+            f"linear: input {show(spec.shape, spec.dtype)} and weight {show(w.shape, w.dtype)} do not fit",
+            "The weight is (outputs, inputs), and the last axis of the input has the size of its inputs.",
         )
     if bias is not None and tensors[2].shape != w.shape[:1]:
         fail(ShapeError, f"linear: bias {tensors[2].spec} for {w.shape[0]} outputs", f"It has shape ({w.shape[0]},).")
-    out: Tensor = linear_op.front(*tensors)
-    return out
+    return linear_op.front(*tensors)  # type: ignore[no-any-return]
 
 
 # -- dropout
@@ -325,14 +316,17 @@ def dropout_at_op(x: Any, key: Any, counter: Any, *, p: float) -> Any:
 
 
 @public(home="nn.functional")
-def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
+def dropout(
+    input: Any, p: float = 0.5, training: bool = True, inplace: bool = False, *, generator: Generator | None = None
+) -> Tensor:
     """Return elements set to 0 with probability `p`, the others divided by 1 - p.
 
     Parameters
     ----------
-    x: any shape, real.
+    input: any shape, real.
     p: in 0..1.
-    training: False returns x as it is.
+    training: False returns the input as it is.
+    inplace: write the result to the input, and return it.
     generator: where the mask is drawn from; None for the default one. The backward pass draws the
         same mask again instead of keeping it.
 
@@ -346,7 +340,9 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
         fail(DTypeError, f"dropout: p={p!r} is a {type(p).__name__}", "The probability is a number in 0..1.")
     if not 0 <= p <= 1:
         fail(ShapeError, f"dropout: p={p!r} is not a probability", "It must lie between 0 and 1.")
-    t = operand(x, "dropout")
+    if inplace:
+        return update(input, "dropout_", lambda x: dropout(x, p, training, generator=generator))
+    t = operand(input, "dropout")
     if not training or p == 0:
         return t
     if p == 1:

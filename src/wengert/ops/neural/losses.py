@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,8 +18,8 @@ from ...core.ops.facets import Form, Role
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
-from ...core.spec import category, float16, float32, show
-from ...core.tensor import Tensor, asarray
+from ...core.spec import broadcast_shapes, category, float16, float32, show
+from ...core.tensor import Tensor, asarray, result_class
 from ..index.gather import gather_op, one_hot_op
 from ..long_sums import LONGEST_PRODUCT, product
 from ..pointwise.arithmetic import exp, log, log1p, negative, sigmoid
@@ -26,36 +28,99 @@ from ..probabilities import check_probabilities, probability_op
 from ..reduce.common import divided, narrowed, running_dtype, widened
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, casted
-from .activations import operand, softplus_op
+from .activations import inexact_operand, operand, softplus_op
 from .composites import log_softmax, log_softmax_op, softmax_numpy, softmax_op
 
-_REDUCTIONS = ("mean", "sum", "none")
+Flag = bool | None
+REDUCTIONS = ("mean", "sum", "none")
 _AN_INDEX = NoDerivative("class indices are not differentiable")
 
 
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
-    if reduction == "none":
-        return loss
-    out: Tensor = loss.mean() if reduction == "mean" else loss.sum()
+def reduction_of(size_average: Flag, reduce: Flag, reduction: str, stacklevel: int = 4) -> str:
+    """Return the reduction that is asked for, by its name or by the flags that it replaced.
+
+    Raises DTypeError for a name among the flags, which come before it.
+    """
+    if size_average is None and reduce is None:
+        return reduction
+    for flag in (size_average, reduce):
+        if isinstance(flag, str):
+            fail(DTypeError, f"a flag of a loss that is {flag!r}", f"Write reduction={flag!r}.")
+    if reduce is False:
+        found = "none"
+    else:
+        found = "sum" if size_average is False else "mean"
+    text = f"size_average and reduce args will be deprecated, please use reduction={found!r} instead."
+    warnings.warn(text, stacklevel=stacklevel)
+    return found
+
+
+def reduced(loss: Any, reduction: str, name: str) -> Tensor:
+    """Return the loss as it is, its mean or its sum. Raises ShapeError for another reduction."""
+    out: Tensor = loss
+    if reduction != "none":
+        check_reduction(reduction, name)
+        out = loss.mean() if reduction == "mean" else loss.sum()
     return out
 
 
-def _check_reduction(reduction: str, name: str) -> None:
-    if reduction not in _REDUCTIONS:
+def check_reduction(reduction: str, name: str) -> None:
+    """Raise ShapeError for a reduction that there is not."""
+    if reduction not in REDUCTIONS:
         fail(ShapeError, f"{name}: reduction={reduction!r}", 'It is "mean", "sum" or "none".')
 
 
-def _pair(name: str, x: Any, y: Any, reduction: str) -> list[Tensor]:
+def _weighted(loss: Any, weight: Any, reduction: str, name: str, by_weights: bool) -> Tensor:
+    """Return a loss of each element, weighted and reduced; the mean is over elements or over weights."""
+    if weight is None:
+        return reduced(loss, reduction, name)
+    w = operand(weight, name)
+    if w.shape != loss.shape:
+        fail(ShapeError, f"{name}: weights {tuple(w.shape)} for {tuple(loss.shape)}", "They have one shape.")
+    total = reduced(loss * w, "sum" if by_weights and reduction == "mean" else reduction, name)
+    return total / w.sum() if by_weights and reduction == "mean" else total
+
+
+def _equal(name: str, x: Any, y: Any) -> Sequence[Tensor]:
     """Return two real operands of one shape and dtype."""
-    _check_reduction(reduction, name)
-    a, b = promote_tensors(name, operand(x, name), operand(y, name))
+    a, b = _alike(name, x, y)
     if a.shape != b.shape:
-        fail(
-            ShapeError,
-            f"{name}: input {show(a.shape, a.dtype)} and target {show(b.shape, b.dtype)} differ in shape",
-            "Reshape one of them: broadcasting here is nearly always a mistake.",
+        _refuse_shapes(name, a, b)
+    return a, b
+
+
+def _beside(
+    name: str, x: Any, y: Any, of: Callable[[Any, str], Tensor] = operand, warns: bool = True
+) -> Sequence[Tensor]:
+    """Return two operands of one shape and dtype: PyTorch's broadcast, as a rule with a warning."""
+    a, b = _alike(name, x, y, of)
+    if a.shape == b.shape:
+        return a, b
+    shape = broadcast_shapes(a.shape, b.shape)
+    if shape is None or not result_class((a, b)).meaning.losses_broadcast:
+        _refuse_shapes(name, a, b)
+    if warns:
+        warnings.warn(
+            f"Using a target size ({b.shape}) that is different to the input size ({a.shape}). "
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=4,
         )
-    return [a, b]
+    return broadcast.front(a, shape=shape), broadcast.front(b, shape=shape)
+
+
+def _alike(name: str, x: Any, y: Any, of: Callable[[Any, str], Tensor] = operand) -> Sequence[Tensor]:
+    """Return two operands of one dtype."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.spec is y.spec and category(x.spec.dtype) == 2:
+        return x, y
+    return promote_tensors(name, of(x, name), of(y, name))
+
+
+def _refuse_shapes(name: str, x: Tensor, y: Tensor) -> NoReturn:
+    fail(
+        ShapeError,
+        f"{name}: input {show(x.shape, x.dtype)} and target {show(y.shape, y.dtype)} differ in shape",
+        "Reshape one of them: broadcasting here is nearly always a mistake.",
+    )
 
 
 # -- squared and absolute errors
@@ -101,18 +166,28 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
 def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
     """Return the mean, or the sum, of squared differences."""
     error = x - y
-    return _reduced(error * error, "mean" if mean else "sum")
+    out: Tensor = (error * error).mean() if mean else (error * error).sum()
+    return out
 
 
 @public(home="nn.functional")
 @computed_in("float32")
-def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:
     """Return the squared differences of two tensors of one shape, reduced.
 
     Parameters
     ----------
-    input, target: real, of one shape.
+    input, target: real, of one shape. In `wengert.torch` they broadcast, with a warning.
+    size_average, reduce: what `reduction` replaced.
     reduction: "mean" (NaN for no elements), "sum" or "none".
+    weight: a factor for each element; the mean is over the weights.
 
     Raises ShapeError, DTypeError.
 
@@ -120,22 +195,37 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     >>> wg.nn.functional.mse_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
     tensor(2.)
     """
-    x, y = _pair("mse_loss", input, target, reduction)
-    out: Tensor = (x - y).square() if reduction == "none" else mse_op.front(x, y, mean=reduction == "mean")
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_reduction(reduction, "mse_loss")
+    x, y = _beside("mse_loss", input, target)
+    out: Tensor
+    if weight is not None or reduction == "none":
+        out = _weighted((x - y).square(), weight, reduction, "mse_loss", True)
+    else:
+        out = mse_op.front(x, y, mean=reduction == "mean")
     return out
 
 
 @public(home="nn.functional")
 @computed_in("float32")
-def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:
     """Return the absolute differences of two tensors of one shape, reduced. Parameters as :func:`mse_loss`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.l1_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
     tensor(1.)
     """
-    x, y = _pair("l1_loss", input, target, reduction)
-    return _reduced(abs.front(x - y), reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
+    # Of complex numbers too.
+    x, y = _beside("l1_loss", input, target, inexact_operand)
+    return _weighted(abs.front(x - y), weight, reduction, "l1_loss", True)
 
 
 def _huber_numpy(x: Any, y: Any, delta: float) -> Any:
@@ -173,10 +263,10 @@ def huber_op(x: Any, y: Any, *, delta: float) -> Any:
 
 @public(home="nn.functional")
 @computed_in("float32")
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
     """Return half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
 
-    Parameters as :func:`mse_loss`. Source: Huber 1964.
+    Parameters as :func:`mse_loss`, but that the mean is over elements. Source: Huber 1964.
 
     Raises ShapeError for a `delta` that is not positive.
 
@@ -186,13 +276,20 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """
     if delta <= 0:
         fail(ShapeError, f"huber_loss: delta={delta!r}", "It must be positive.")
-    x, y = _pair("huber_loss", input, target, reduction)
-    return _reduced(huber_op.front(x, y, delta=float(delta)), reduction)
+    x, y = _beside("huber_loss", input, target)
+    return _weighted(huber_op.front(x, y, delta=float(delta)), weight, reduction, "huber_loss", False)
 
 
 @public(home="nn.functional")
 @computed_in("float32")
-def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
 
     Raises ShapeError for a negative `beta`.
@@ -203,10 +300,11 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     """
     if beta < 0:
         fail(ShapeError, f"smooth_l1_loss: beta={beta!r}", "It must not be negative.")
-    if beta == 0:
-        return l1_loss(input, target, reduction)
-    out: Tensor = huber_loss(input, target, reduction, beta) / beta
-    return out
+    reduction = reduction_of(size_average, reduce, reduction)
+    x, y = _beside("smooth_l1_loss", input, target)
+    loss = huber_op.front(x, y, delta=float(beta)) if beta else abs.front(x - y)
+    out = reduced(loss, reduction, "smooth_l1_loss")
+    return out / beta if beta else out
 
 
 # -- classes
@@ -373,7 +471,9 @@ def cross_entropy(
     input: Any,
     target: Any,
     weight: Any = None,
+    size_average: Flag = None,
     ignore_index: int = -100,
+    reduce: Flag = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -384,6 +484,7 @@ def cross_entropy(
     input: logits, (classes,), (n, classes) or (n, classes, d1, ...).
     target: class indices, () or (n,) or (n, d1, ...), integers; or probabilities in input's shape.
     weight: (classes,), a weight for each class.
+    size_average, reduce: what `reduction` replaced.
     ignore_index: a target that does not count.
     reduction: "mean" (over the targets that count, by their weights), "sum" or "none".
     label_smoothing: in 0..1: this part of each target is spread over all classes.
@@ -395,7 +496,8 @@ def cross_entropy(
     >>> wg.nn.functional.cross_entropy(wg.tensor([[0.0, 0.0], [0.0, 100.0]]), wg.tensor([0, 1]))
     tensor(0.3466)
     """
-    _check_reduction(reduction, "cross_entropy")
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_reduction(reduction, "cross_entropy")
     if not 0 <= label_smoothing <= 1:
         fail(ShapeError, f"cross_entropy: label_smoothing={label_smoothing!r}", "It must lie between 0 and 1.")
     logits = operand(input, "cross_entropy")
@@ -455,7 +557,7 @@ def _nll(
         loss = (1 - smoothing) * loss - smoothing * spread.mean(axis=-1)
     loss = where(counted, loss, 0.0)
     if reduction != "mean":
-        return _reduced(loss, reduction)
+        return reduced(loss, reduction, name)
     total = counted.sum() if w is None else where(counted, w, 0.0).sum()
     out: Tensor = loss.sum() / casted(total, scores.dtype)
     return out
@@ -474,19 +576,28 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
     terms = goal * log_softmax(logits, axis=-1)
     if weight is not None:
         terms = terms * operand(weight, "weight")
-    return _reduced(negative.front(terms.sum(axis=-1)), reduction)
+    return reduced(negative.front(terms.sum(axis=-1)), reduction, "cross_entropy")
 
 
 @public(home="nn.functional")
 @computed_in("float32")
-def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    ignore_index: int = -100,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return minus the log-probability `input` of each target class. Parameters as :func:`cross_entropy`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.nll_loss(wg.tensor([[-1.0, -2.0]]), wg.tensor([1]))
     tensor(2.)
     """
-    _check_reduction(reduction, "nll_loss")
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_reduction(reduction, "nll_loss")
     scores = operand(input, "nll_loss")
     goal = target if isinstance(target, Tensor) else asarray(target)
     _check_target("nll_loss", scores, goal)
@@ -525,7 +636,13 @@ def bce_logits_op(x: Any, y: Any) -> Any:
 @public(home="nn.functional")
 @computed_in("float32")
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
 ) -> Tensor:
     """Return the cross-entropy of targets in 0..1 with the sigmoid of `input`, right for every size of it.
 
@@ -533,6 +650,7 @@ def binary_cross_entropy_with_logits(
     ----------
     input, target: real, of one shape.
     weight: scales the terms; broadcasts.
+    size_average, reduce: what `reduction` replaced.
     pos_weight: scales what target 1 contributes; broadcasts.
     reduction: "mean", "sum" or "none".
 
@@ -543,7 +661,8 @@ def binary_cross_entropy_with_logits(
     tensor(0.3466)
     """
     name = "binary_cross_entropy_with_logits"
-    x, y = _pair(name, input, target, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
+    x, y = _equal(name, input, target)
     if pos_weight is None:
         loss: Tensor = bce_logits_op.front(x, y)
     else:
@@ -551,7 +670,7 @@ def binary_cross_entropy_with_logits(
         loss = (1.0 - y) * x + scale * softplus_op.front(negative.front(x), beta=1.0)
     if weight is not None:
         loss = loss * operand(weight, name)
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction, name)
 
 
 def _bounded(logarithm: Any) -> Any:
@@ -612,7 +731,14 @@ def bce_op(x: Any, y: Any) -> Any:
 
 @public(home="nn.functional")
 @computed_in("float32")
-def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return the cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
 
     Prefer :func:`binary_cross_entropy_with_logits`, which loses no digits. Parameters as there;
@@ -622,22 +748,32 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     >>> wg.nn.functional.binary_cross_entropy(wg.tensor([0.5]), wg.tensor([1.0]))
     tensor(0.6931)
     """
-    p, y = _pair("binary_cross_entropy", input, target, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
+    p, y = _equal("binary_cross_entropy", input, target)
     loss: Tensor = bce_op.front(p, y)
     if weight is not None:
         loss = loss * operand(weight, "binary_cross_entropy")
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction, "binary_cross_entropy")
 
 
 @public(home="nn.functional")
 @computed_in("float32")
-def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """Return the Kullback-Leibler divergence of `target` from exp(input), term by term.
 
     Parameters
     ----------
     input: log-probabilities.
-    target: probabilities in the same shape, or log-probabilities with `log_target`. A negative one gives NaN.
+    target: probabilities in the same shape, or log-probabilities with `log_target`. A negative one gives NaN. In
+        `wengert.torch` both broadcast.
+    size_average, reduce: what `reduction` replaced.
     reduction: "mean" (over elements), "batchmean" (the sum over the first axis' size), "sum" or "none".
 
     Raises ShapeError, DTypeError. Source: Kullback and Leibler 1951.
@@ -647,7 +783,8 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     >>> wg.nn.functional.kl_div(wg.log(p), p, reduction="batchmean")
     tensor(0.)
     """
-    x, y = _pair("kl_div", input, target, "sum" if reduction == "batchmean" else reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
+    x, y = _beside("kl_div", input, target, warns=False)
     if log_target:
         terms = y.exp() * (y - x)
     else:
@@ -656,4 +793,4 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     if reduction == "batchmean":
         out: Tensor = terms.sum() / max(x.shape[0] if x.shape else 1, 1)
         return out
-    return _reduced(terms, reduction)
+    return reduced(terms, reduction, "kl_div")

@@ -554,16 +554,18 @@ def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tens
 
 @public(home="nn.functional")
 @dim_alias
-def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Tensor:
-    """Return the cosine of the angle between x and y along an axis.
+def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angle between vectors along an axis; both broadcast.
 
-    Raises ShapeError for shapes that do not broadcast.
+    Lengths below `eps` count as it. Raises ShapeError for shapes that do not broadcast.
 
     >>> import wengert as wg
     >>> wg.nn.functional.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    a, b = promote_tensors("cosine_similarity", operand(x, "cosine_similarity"), operand(y, "cosine_similarity"))
+    a, b = promote_tensors("cosine_similarity", operand(x1, "cosine_similarity"), operand(x2, "cosine_similarity"))
+    if a.ndim == b.ndim == 0:  # one number has an axis of one, as in PyTorch
+        a, b = a.reshape((1,)), b.reshape((1,))
     shape = broadcast_shapes(a.shape, b.shape)
     if shape is None:
         fail(ShapeError, f"cosine_similarity of {a.spec} and {b.spec}", "Their shapes must broadcast.")

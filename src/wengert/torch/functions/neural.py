@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.tensor import Tensor
+from ...nn.functions.dropouts import feature_dropout
 from ..namespace import function
 from ..nn import functional as F
-from ..nn.kinds.dropouts import feature_dropout
 
 # What is the same in both places.
 _SAME = (

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ... import nn as _plain
 from . import functional, init, utils
-from .module import COUNTERPARTS, Module, layer
+from .module import COUNTERPARTS, Module, counterpart
 from .parameter import Buffer, Parameter
 
 _KINDS = (
-    "activation",
-    "loss",
     "norm",
-    "pad",
-    "dropout",
     "container",
-    "linear",
     "pooling",
     "vision",
     "convolution",
@@ -34,7 +29,7 @@ for _kind in _KINDS:
 for _name, _value in vars(_plain).items():
     if isinstance(_value, type) and issubclass(_value, _plain.Module) and _value is not _plain.Module:
         if _name not in _LAYERS:
-            _LAYERS[_name] = layer(_value)
+            _LAYERS[_name] = counterpart(_value)
         elif _value not in COUNTERPARTS:
             COUNTERPARTS[_value] = _LAYERS[_name]
 globals().update(_LAYERS)

@@ -6,13 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _KINDS = (
-    "activations",
-    "losses",
     "norms",
-    "padding",
-    "dropouts",
-    "linear",
-    "distances",
     "pooling",
     "vision",
     "convolution",

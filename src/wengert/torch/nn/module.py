@@ -6,6 +6,7 @@ A module of this namespace takes what is assigned to it into it: parameters and 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections import OrderedDict
@@ -468,31 +469,38 @@ def _nothing(module: Module, args: tuple[Any, ...], output: Any) -> None:
     """Do nothing: a module with a hook is one whose hooks are looked at."""
 
 
-def layer(cls: type, **renamed: str) -> Any:
-    """Return a layer of `wengert.nn` as one of this namespace, whose constructor takes `device` and `dtype`.
+def counterpart(cls: Any) -> Any:
+    """Return the class of this namespace for a layer of `wengert.nn`, or for a base of layers: it is a `Module` too.
 
-    `renamed` gives PyTorch's names of parameters that are called otherwise.
+    Its constructor takes PyTorch's dtypes and devices.
     """
-    parameters = inspect.signature(cls).parameters
-    takes_dtype, takes_device = "dtype" in parameters, "device" in parameters
-
-    def __init__(self: Any, *args: Any, device: Any = None, dtype: Any = None, **kwargs: Any) -> None:
-        if takes_device:
-            kwargs["device"] = where(device)
-        kwargs.pop("inplace", None)
-        kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
-        if dtype is not None and takes_dtype:
-            kwargs["dtype"] = dtype_of(dtype)
-        cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
-        if dtype is not None and not takes_dtype:
-            self.to(dtype_of(dtype))
-        if device is not None and not takes_device:
-            self.to(where(device))
-
-    # Examples stand with the class that it is made of, and are run there.
-    text = re.split(r"\n\s*>{3} ", cls.__doc__ or "")[0].rstrip()
-    doc = f"{text}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "
-    own = {"__init__": __init__, "__doc__": doc, "__module__": "wengert.torch.nn", "__qualname__": cls.__name__}
-    made = type(cls.__name__, (Module, cls), own)
-    COUNTERPARTS[cls] = made
+    if cls is plain.Module:
+        return Module
+    made = COUNTERPARTS.get(cls)
+    if made is None:
+        bases = [counterpart(base) for base in cls.__bases__ if issubclass(base, plain.Module)]
+        # Examples stand with the class that it is made of, and are run there.
+        text = re.split(r"\n\s*>{3} ", cls.__doc__ or "")[0].rstrip()
+        doc = f"{text}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "
+        own = {"__init__": _reading(cls.__init__), "__doc__": doc, "__module__": "wengert.torch.nn"}
+        made = COUNTERPARTS[cls] = type(cls.__name__, (*bases, cls), own)
     return made
+
+
+def _reading(construct: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that takes PyTorch's dtypes and devices, where it takes any."""
+    code = construct.__code__
+    if "device" not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return construct
+    signature = inspect.signature(construct)
+
+    @functools.wraps(construct)
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        options = given.arguments
+        options["device"] = where(options.get("device"))
+        if options.get("dtype") is not None:
+            options["dtype"] = dtype_of(options["dtype"])
+        construct(*given.args, **given.kwargs)
+
+    return __init__

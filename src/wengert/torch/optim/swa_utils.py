@@ -14,9 +14,9 @@ from ...core.errors import GraphError, ShapeError, fail
 from ...core.mode import no_grad
 from ...core.spec import category
 from ...core.tensor import asarray
+from ...optim.lr_scheduler.schedule import LRScheduler, State, check_optimizer, per_group
 from ..nn.module import Module
 from ..tensor import on_cpu
-from .schedule import LRScheduler, State, check_optimizer, per_group
 
 __all__ = [
     "SWALR",

@@ -14,7 +14,6 @@ from ....nn import functional as plain
 from ....ops.neural.normalization import follows
 from ....ops.reduce.norms import vector_norm
 from ...namespace import give
-from ..arguments import along
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
@@ -154,5 +153,8 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
     >>> torch.nn.functional.normalize(torch.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
-    found = along(input, dim, _normalized, p, eps)
+    if input.ndim == 0 and dim in (0, -1):
+        found = _normalized(input.reshape((1,)), p, eps, 0).reshape(())
+    else:
+        found = _normalized(input, p, eps, dim)
     return found if out is None else give(out, found)  # type: ignore[no-any-return]

@@ -7,11 +7,11 @@ from typing import Any
 
 from .... import empty
 from ....core.errors import GraphError, ShapeError, fail
+from ....nn.functions.padding import pad
 from ....ops.neural.windows import int_tuple
 from ...tensor import Tensor, dtype_of, where
 from .. import init
 from ..kinds import convolution as kinds
-from ..kinds.padding import pad
 from ..module import Module
 from ..parameter import Parameter
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.tensor import wrap
+from ....nn.layers import linear as plain_linear
 from ...namespace import tensor_of
 from ...tensor import Size, Tensor, dtype_of, on_cpu
-from ..module import Module
+from ..module import Module, counterpart
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .convolution import (
     Conv1d,
@@ -26,7 +27,6 @@ from .convolution import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from .linear import Linear
 from .norm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -55,6 +55,9 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
 ]
+
+
+Linear: Any = counterpart(plain_linear.Linear)
 
 
 class LazyModuleMixin(Module):
@@ -111,7 +114,7 @@ def _uninitialized(layer: Any, names: tuple[str, ...], parameters: bool, dtype: 
             layer.register_buffer(name, UninitializedBuffer(dtype=dtype))
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLinear(LazyModuleMixin, Linear):  # type: ignore[misc]
     """A :class:`Linear` whose `in_features` is the size of its first input's last axis.
 
     >>> import wengert.torch as torch
@@ -137,9 +140,9 @@ class LazyLinear(LazyModuleMixin, Linear):
         """Give the weight and the bias their shapes by an input."""
         self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
-            self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
+            self.weight.materialize((self.out_features, self.in_features))
             if self.bias is not None:
-                self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
+                self.bias.materialize((self.out_features,))
             self.reset_parameters()
 
 

@@ -16,12 +16,11 @@ import wengert as wg
 from ....core.dtypes import record_of
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.mode import get_mode
+from ....ops.neural.composites import dropout, linear
 from ....ops.neural.gates import gru_gates, lstm_gates
 from ...namespace import tensor_of
 from ...tensor import Tensor, dtype_of, where
 from .. import init
-from ..kinds.dropouts import dropout
-from ..kinds.linear import linear
 from ..module import Module
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence

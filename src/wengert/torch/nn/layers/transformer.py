@@ -12,16 +12,16 @@ import wengert as wg
 
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.tensor import asarray
+from ....nn.layers import dropout as plain_dropout
+from ....nn.layers import linear as plain_linear
 from ...namespace import tensor_of
 from ...tensor import Tensor, dtype_of, on_cpu, where
 from .. import functional as F
 from .. import init
 from ..kinds.transformer import multi_head_attention_forward
-from ..module import Module
+from ..module import Module, counterpart
 from ..parameter import Parameter
 from .container import ModuleList
-from .dropout import Dropout
-from .linear import Linear
 from .norm import LayerNorm
 
 __all__ = [
@@ -37,7 +37,11 @@ __all__ = [
 Activation = str | Callable[[Any], Any]
 
 
-class NonDynamicallyQuantizableLinear(Linear):
+Dropout: Any = counterpart(plain_dropout.Dropout)
+Linear: Any = counterpart(plain_linear.Linear)
+
+
+class NonDynamicallyQuantizableLinear(Linear):  # type: ignore[misc]
     """The projection of the results of attention: a :class:`Linear` under the name that PyTorch shows."""
 
 

@@ -4,12 +4,13 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ....nn.layers.loss import Loss, WeightedLoss
 from .. import *
 from .. import __all__
 from ..layers.convolution import ConvBase
-from ..layers.loss import Loss, WeightedLoss
 from ..layers.norm import BatchNorm, InstanceNorm, NormBase
 from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
+from ..module import counterpart
 from . import module
 from .utils import consume_prefix_in_state_dict_if_present  # which binds `utils` to the module of this package
 
@@ -26,7 +27,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "fold": {},
     "lazy": {},
     "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
-    "loss": {"_Loss": Loss, "_WeightedLoss": WeightedLoss},
+    "loss": {"_Loss": counterpart(Loss), "_WeightedLoss": counterpart(WeightedLoss)},
     "normalization": {},
     "padding": {},
     "pixelshuffle": {},

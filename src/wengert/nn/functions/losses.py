@@ -1,4 +1,4 @@
-"""Losses with PyTorch's parameters: names of reductions, the flags that they replaced, weights and margins."""
+"""Losses that are formulas of others and of operations: likelihoods, margins, CTC."""
 
 from __future__ import annotations
 
@@ -8,94 +8,15 @@ from typing import Any
 
 import wengert as wg
 
-from ....core.errors import DTypeError, RangeError, ShapeError, fail
-from ....core.ops.autocast import computed_in
-from ....core.state.refusals import refuse
-from ....core.tensor import Tensor
-from ....nn import functional as plain
-from ....ops.index.gather import one_hot
-from ...namespace import as_torch
-from ..arguments import REDUCTIONS, beside, reduced, reduction_of
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
+from ...core.ops.autocast import computed_in
+from ...core.state.refusals import refuse
+from ...core.tensor import Tensor, asarray
+from ...ops.index.gather import one_hot
+from ...ops.neural.activations import logsigmoid, softplus
+from ...ops.neural.composites import linear
+from ...ops.neural.losses import Flag, check_reduction, cross_entropy, reduced, reduction_of
 from .distances import pairwise_distance
-from .linear import linear
-
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
-    "cross_entropy",
-    "ctc_loss",
-    "gaussian_nll_loss",
-    "hinge_embedding_loss",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "linear_cross_entropy",
-    "margin_ranking_loss",
-    "mse_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multilabel_soft_margin_loss",
-    "nll_loss",
-    "poisson_nll_loss",
-    "smooth_l1_loss",
-    "soft_margin_loss",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
-]
-
-Flag = bool | None
-
-
-# -- classes
-
-
-@computed_in("float32", "torch")
-def cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Flag = None,
-    ignore_index: int = -100,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """Return the cross-entropy of softmax(input) with classes, or with probabilities of them.
-
-    Parameters
-    ----------
-    input: logits, (C,), (N, C) or (N, C, d1, ...).
-    target: class indices, (), (N,) or (N, d1, ...); or probabilities in the shape of `input`.
-    weight: (C,), a weight for each class.
-    size_average, reduce: what `reduction` replaced.
-    ignore_index: a class that does not count.
-    reduction: "none", "mean" (by weights, over what counts) or "sum".
-    label_smoothing: which part of the target is spread over all classes.
-
-    Raises ShapeError, DTypeError, and RangeError for a class that does not exist.
-
-    >>> import wengert.torch as torch
-    >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 100.0]]), torch.tensor([0, 1]))
-    tensor(0.3466)
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    return plain.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
-
-
-@computed_in("float32", "torch")
-def nll_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Flag = None,
-    ignore_index: int = -100,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return minus the log-probability `input` of each class of `target`. Parameters as :func:`cross_entropy`."""
-    reduction = reduction_of(size_average, reduce, reduction)
-    return plain.nll_loss(input, target, weight, ignore_index, reduction)
 
 
 def linear_cross_entropy(
@@ -113,10 +34,15 @@ def linear_cross_entropy(
     """Return the :func:`cross_entropy` of a linear map of `input`; weights of more axes give classes at positions.
 
     `options` say how PyTorch splits the computation, and change no number. Raises ShapeError, RangeError.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.linear_cross_entropy(wg.zeros((2, 3)), wg.ones((4, 3)), wg.tensor([0, 1]))
+    tensor(1.3863)
     """
-    classes, *positions, features = linear_weight.shape
-    rows = linear_weight.reshape((-1, features))
-    logits: Any = linear(input, rows, None if linear_bias is None else linear_bias.reshape((-1,)))
+    input, weights = asarray(input), asarray(linear_weight)
+    classes, *positions, features = weights.shape
+    rows = weights.reshape((-1, features))
+    logits: Any = linear(input, rows, None if linear_bias is None else asarray(linear_bias).reshape((-1,)))
     logits = logits.reshape((*input.shape[:-1], classes, *positions))
     ignored = -100 if ignore_index is None else ignore_index
     return cross_entropy(
@@ -124,148 +50,10 @@ def linear_cross_entropy(
     )
 
 
-# -- differences
-
-
-def _weighted(loss: Any, weight: Any, reduction: str, name: str, by_weights: bool) -> Tensor:
-    """Return a loss of each element, weighted and reduced; the mean is over elements or over weights."""
-    if weight is None:
-        return reduced(loss, reduction, name)
-    if tuple(weight.shape) != tuple(loss.shape):
-        fail(ShapeError, f"{name}: weights {tuple(weight.shape)} for {tuple(loss.shape)}", "They have one shape.")
-    total = reduced(loss * weight, "sum" if by_weights and reduction == "mean" else reduction, name)
-    return total / weight.sum() if by_weights and reduction == "mean" else total
-
-
-@computed_in("float32", "torch")
-def mse_loss(
-    input: Any,
-    target: Any,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    weight: Any = None,
-) -> Tensor:
-    """Return the squared differences, reduced; tensors of two shapes broadcast, with a warning.
-
-    `weight` has a factor for each element, and the mean is over the weights.
-
-    >>> import wengert.torch as torch
-    >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
-    tensor(2.)
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    x, y = beside(input, target, "mse_loss")
-    if weight is None:
-        return plain.mse_loss(x, y, reduction)
-    return _weighted(plain.mse_loss(x, y, "none"), weight, reduction, "mse_loss", True)
-
-
-@computed_in("float32", "torch")
-def l1_loss(
-    input: Any,
-    target: Any,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    weight: Any = None,
-) -> Tensor:
-    """Return the absolute differences, reduced. Parameters as :func:`mse_loss`."""
-    reduction = reduction_of(size_average, reduce, reduction)
-    x, y = beside(input, target, "l1_loss")
-    return _weighted(wg.abs(x - y), weight, reduction, "l1_loss", True)
-
-
-@computed_in("float32", "torch")
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
-    """Return half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
-
-    `weight` has a factor for each element; the mean is over elements. Raises ShapeError for a `delta` that is not
-    positive.
-    """
-    x, y = beside(input, target, "huber_loss")
-    return _weighted(plain.huber_loss(x, y, "none", delta), weight, reduction, "huber_loss", False)
-
-
-@computed_in("float32", "torch")
-def smooth_l1_loss(
-    input: Any,
-    target: Any,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
-    """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0. Raises ShapeError."""
-    reduction = reduction_of(size_average, reduce, reduction)
-    x, y = beside(input, target, "smooth_l1_loss")
-    return plain.smooth_l1_loss(x, y, reduction, beta)
-
-
 # -- likelihoods
 
 
-@computed_in("float32", "torch")
-def binary_cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return the cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
-
-    `weight` broadcasts. Raises ShapeError for shapes that differ and for what is no probability.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    return plain.binary_cross_entropy(input, target, weight, reduction)
-
-
-@computed_in("float32", "torch")
-def binary_cross_entropy_with_logits(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    pos_weight: Any = None,
-) -> Tensor:
-    """Return the cross-entropy of targets in 0..1 with the sigmoid of `input`, right for every size of it.
-
-    `weight` scales the terms, `pos_weight` what target 1 contributes; both broadcast. Raises ShapeError for shapes
-    that differ.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    return plain.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
-
-
-@computed_in("float32", "torch")
-def kl_div(
-    input: Any,
-    target: Any,
-    size_average: Flag = None,
-    reduce: Flag = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
-    """Return the Kullback-Leibler divergence of `target` from exp(input), element by element, reduced.
-
-    Parameters
-    ----------
-    input: log-probabilities.
-    target: probabilities, or their logarithms with `log_target`; both broadcast.
-    reduction: "mean" is over elements; "batchmean", the sum over the first axis' size, is the divergence.
-
-    Raises ShapeError.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    if input.shape != target.shape:
-        input, target = wg.broadcast_arrays(input, target)
-    return plain.kl_div(input, target, reduction, log_target)
-
-
+@computed_in("float32", "wengert")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -278,9 +66,15 @@ def gaussian_nll_loss(
     eps: the smallest variance; smaller ones count as it, with the gradient of their own.
 
     Raises ShapeError, RangeError for a variance below 0.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.gaussian_nll_loss(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([4.0]))
+    tensor(1.1931)
     """
+    input, target = asarray(input), asarray(target)
     if isinstance(var, (int, float)):
         var = wg.full_like(input, var)
+    var = asarray(var)
     if not var.is_abstract and bool((var < 0).any()):
         fail(RangeError, "gaussian_nll_loss: a variance below 0")
     if var.shape != input.shape:
@@ -295,7 +89,7 @@ def gaussian_nll_loss(
     return reduced(loss, reduction, "gaussian_nll_loss")
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -313,7 +107,12 @@ def poisson_nll_loss(
     input: their rates, or the logarithms of those with `log_input`.
     full: whether Stirling's approximation of log(target!) is added where `target` is above 1.
     eps: added to the rates in their logarithm.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.poisson_nll_loss(wg.tensor([0.0, 0.0]), wg.tensor([1.0, 2.0]))
+    tensor(1.)
     """
+    input, target = asarray(input), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
     loss = wg.exp(input) - target * input if log_input else input - target * wg.log(input + eps)
     if full:
@@ -331,7 +130,7 @@ def _missing(x: Tensor) -> Tensor:
     return wg.clip(x, 0.0)
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def hinge_embedding_loss(
     input: Any,
     target: Any,
@@ -340,13 +139,19 @@ def hinge_embedding_loss(
     reduce: Flag = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return `input` where the target is 1, and what it lacks to `margin` where the target is -1."""
+    """Return `input` where the target is 1, and what it lacks to `margin` where the target is -1.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.hinge_embedding_loss(wg.tensor([0.5, 0.25]), wg.tensor([1, -1]))
+    tensor(0.625)
+    """
+    input, target = asarray(input), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
     loss = wg.where(target != 1, _missing(margin - input), 0.0) + wg.where(target != -1, input, 0.0)
     return reduced(loss, reduction, "hinge_embedding_loss")
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def margin_ranking_loss(
     input1: Any,
     input2: Any,
@@ -359,7 +164,12 @@ def margin_ranking_loss(
     """Return max(0, margin - target (input1 - input2)): the first is to be larger where the target is 1.
 
     Raises ShapeError for tensors of different numbers of dimensions.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.margin_ranking_loss(wg.tensor([1.0, 2.0]), wg.tensor([3.0, 1.0]), wg.tensor([1.0, 1.0]))
+    tensor(1.)
     """
+    input1, input2, target = asarray(input1), asarray(input2), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         shapes = ", ".join(str(tuple(t.shape)) for t in (input1, input2, target))
@@ -367,16 +177,22 @@ def margin_ranking_loss(
     return reduced(_missing(-target * (input1 - input2) + margin), reduction, "margin_ranking_loss")
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def soft_margin_loss(
     input: Any, target: Any, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return log(1 + exp(-target input)) for targets 1 and -1."""
+    """Return log(1 + exp(-target input)) for targets 1 and -1.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.soft_margin_loss(wg.tensor([0.0]), wg.tensor([1.0]))
+    tensor(0.6931)
+    """
+    input, target = asarray(input), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
-    return reduced(plain.softplus(-target * input), reduction, "soft_margin_loss")
+    return reduced(softplus(-target * input), reduction, "soft_margin_loss")
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def cosine_embedding_loss(
     input1: Any,
     input2: Any,
@@ -389,7 +205,12 @@ def cosine_embedding_loss(
     """Return 1 - cos of the angle where the target is 1, max(0, cos - margin) where it is -1.
 
     The inputs are (N, D) with targets (N,), or (D,) with one target. Raises ShapeError.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.cosine_embedding_loss(wg.tensor([1.0, 0.0]), wg.tensor([0.0, 1.0]), wg.tensor(1))
+    tensor(1.)
     """
+    input1, input2, target = asarray(input1), asarray(input2), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
     if target.ndim > 1 or input1.ndim != target.ndim + 1 or input2.ndim != target.ndim + 1:
         shapes = ", ".join(str(tuple(t.shape)) for t in (input1, input2, target))
@@ -420,11 +241,17 @@ def triplet_margin_with_distance_loss(
     swap: whether d(positive, negative) takes the second distance's place where it is smaller.
 
     Raises ShapeError for tensors of different numbers of dimensions, RangeError for a margin that is not positive.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.triplet_margin_with_distance_loss(
+    ...     wg.zeros((1, 2)), wg.ones((1, 2)), wg.ones((1, 2)), distance_function=lambda x, y: wg.abs(x - y).sum(-1)
+    ... )
+    tensor(1.)
     """
+    anchor, positive, negative = asarray(anchor), asarray(positive), asarray(negative)
     if margin <= 0:
         fail(RangeError, f"a triplet loss with margin {margin}", "It must be positive.")
-    if reduction not in REDUCTIONS:
-        fail(ShapeError, f"a triplet loss with reduction={reduction!r}", 'It is "none", "mean" or "sum".')
+    check_reduction(reduction, "a triplet loss")
     if not anchor.ndim == positive.ndim == negative.ndim:
         shapes = ", ".join(str(tuple(t.shape)) for t in (anchor, positive, negative))
         fail(ShapeError, f"a triplet loss of {shapes}", "All have one number of dimensions.")
@@ -435,7 +262,7 @@ def triplet_margin_with_distance_loss(
     return reduced(_missing(margin + near - far), reduction, "triplet_margin_loss")
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -448,7 +275,12 @@ def triplet_margin_loss(
     reduce: Flag = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return :func:`triplet_margin_with_distance_loss` of p-norms. Raises ShapeError, RangeError."""
+    """Return :func:`triplet_margin_with_distance_loss` of p-norms. Raises ShapeError, RangeError.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.triplet_margin_loss(wg.zeros((1, 2)), wg.ones((1, 2)), wg.ones((1, 2)))
+    tensor(1.)
+    """
     return triplet_margin_with_distance_loss(
         anchor,
         positive,
@@ -460,7 +292,7 @@ def triplet_margin_loss(
     )
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -481,7 +313,12 @@ def multi_margin_loss(
     weight: (C,), a factor for each target class.
 
     Raises ShapeError, RangeError.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.multi_margin_loss(wg.tensor([[0.0, 0.5]]), wg.tensor([1]))
+    tensor(0.25)
     """
+    input, target = asarray(input), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
     if p not in (1, 2):
         fail(RangeError, f"multi_margin_loss: p is {p!r}", "It is 1 or 2.")
@@ -495,12 +332,12 @@ def multi_margin_loss(
     if p == 2:
         terms = terms * terms
     if weight is not None:
-        terms = terms * wg.take(weight, y, axis=0).reshape((-1, 1))
+        terms = terms * wg.take(asarray(weight), y, axis=0).reshape((-1, 1))
     loss = wg.where(right, 0.0, terms).sum(axis=-1) / classes
     return reduced(loss.reshape(target.shape) if input.ndim < 2 else loss, reduction, "multi_margin_loss")
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Flag = None, reduce: Flag = None, reduction: str = "mean"
 ) -> Tensor:
@@ -512,7 +349,12 @@ def multilabel_margin_loss(
     target: in the shape of `input`; the classes of a row stand before the first -1.
 
     Raises ShapeError.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.multilabel_margin_loss(wg.tensor([[0.0, 0.5]]), wg.tensor([[1, -1]]))
+    tensor(0.25)
     """
+    input, target = asarray(input), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
     if input.ndim > 2 or tuple(input.shape) != tuple(target.shape):
         fail(ShapeError, f"multilabel_margin_loss: targets {tuple(target.shape)} for scores {tuple(input.shape)}")
@@ -529,6 +371,8 @@ def multilabel_margin_loss(
     return reduced(loss.reshape(()) if input.ndim < 2 else loss, reduction, "multilabel_margin_loss")
 
 
+# By PyTorch's rules the operations inside follow theirs.
+@computed_in("float32", "wengert")
 def multilabel_soft_margin_loss(
     input: Any,
     target: Any,
@@ -537,11 +381,17 @@ def multilabel_soft_margin_loss(
     reduce: Flag = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over classes of binary cross-entropies of logits. `weight` broadcasts."""
+    """Return the mean over classes of binary cross-entropies of logits. `weight` broadcasts.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.multilabel_soft_margin_loss(wg.zeros((1, 2)), wg.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+    input, target = asarray(input), asarray(target)
     reduction = reduction_of(size_average, reduce, reduction)
-    loss = -(target * plain.logsigmoid(input) + (1 - target) * plain.logsigmoid(-input))
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
-        loss = loss * weight
+        loss = loss * asarray(weight)
     return reduced(loss.sum(axis=-1) / input.shape[-1], reduction, "multilabel_soft_margin_loss")
 
 
@@ -579,7 +429,7 @@ def _lengths(name: str, given: Any, batch: int, most: int) -> Any:
     return found
 
 
-@computed_in("float32", "torch")
+@computed_in("float32")
 def ctc_loss(
     log_probs: Any,
     targets: Any,
@@ -604,7 +454,12 @@ def ctc_loss(
     classes. Source: Graves et al. 2006, ICML.
 
     Raises ShapeError, RangeError for lengths and classes out of range.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.ctc_loss(wg.log(wg.full((2, 1, 2), 0.5)), wg.tensor([[1]]), [2], [1])
+    tensor(0.2877)
     """
+    log_probs, targets = asarray(log_probs), asarray(targets)
     if log_probs.ndim not in (2, 3) or targets.ndim not in (1, 2):
         fail(ShapeError, f"ctc_loss of {tuple(log_probs.shape)} with targets {tuple(targets.shape)}")
     single = log_probs.ndim == 2
@@ -650,7 +505,7 @@ def ctc_loss(
     inside = wg.arange(steps).reshape((-1, 1)) < frames
     mass = wg.where(inside, wg.exp(wide).sum(axis=2), 0.0).sum(axis=0)
     loss = wg.where(possible, loss + (mass - mass.detach()), 0.0 if zero_infinity else math.inf)
-    loss = as_torch(loss.astype(scores.dtype))
+    loss = loss.astype(scores.dtype)
     if reduction == "mean":
-        return (loss / wg.maximum(counts, 1).astype(loss.dtype)).mean()  # type: ignore[no-any-return]
+        loss = loss / wg.maximum(counts, 1).astype(loss.dtype)
     return reduced(loss.reshape(()) if single and reduction == "none" else loss, reduction, "ctc_loss")

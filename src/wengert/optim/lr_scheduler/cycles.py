@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core.errors import ShapeError, fail
-from ...optim import lr_scheduler as plain
-from ...optim.optimizer import refuse_in_trace
+from ..optimizer import Group, refuse_in_trace
 from .schedule import LRScheduler, State, attributes_of, check_optimizer, give, per_group
 
 
@@ -16,6 +15,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """A schedule along half a cosine to `eta_min` in `T_0` epochs, then again in `T_mult` times as many, and so on.
 
     `step(epoch)` takes fractions of epochs. Raises ValueError for other than positive whole numbers.
+
+    Source: Loshchilov, Hutter, arXiv:1608.03983.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, T_0=2)
+    >>> for _ in range(2):
+    ...     opt.step()
+    ...     schedule.step()
+    ...     print(round(schedule.get_last_lr()[0], 6))
+    0.5
+    1.0
     """
 
     def __init__(
@@ -93,7 +104,7 @@ class _WithMomentum(LRScheduler):
                 group["max_momentum"], group["base_momentum"] = high, low
         return lows, highs
 
-    def _set_momentum(self, group: State, value: Any) -> None:
+    def _set_momentum(self, group: Group, value: Any) -> None:
         if self.use_beta1:
             group["betas"] = (value, *group["betas"][1:])
         else:
@@ -118,6 +129,18 @@ class CyclicLR(_WithMomentum):
     Raises ValueError for another mode, or an optimiser without momentum.
 
     Source: Smith, arXiv:1506.01186.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.CyclicLR(
+    ...     opt, base_lr=0.5, max_lr=1.0, step_size_up=2, cycle_momentum=False
+    ... )
+    >>> for _ in range(2):
+    ...     opt.step()
+    ...     schedule.step()
+    ...     print(schedule.get_last_lr())
+    [0.75]
+    [1.0]
     """
 
     def __init__(
@@ -208,12 +231,14 @@ class OneCycleLR(_WithMomentum):
     three_phase: fall as steeply as it rose, then on to the last rate.
     last_epoch: where to take the schedule up.
 
+    Source: Smith, Topin, arXiv:1708.07120.
+
     Raises ValueError for a share outside [0, 1], another strategy, no length, or no momentum to cycle, and for a phase
     without a length, where the rise has one step alone.
 
-    >>> import wengert.torch as torch
-    >>> opt = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> schedule = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=1.0, total_steps=10)
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.OneCycleLR(opt, max_lr=1.0, total_steps=10)
     >>> round(schedule.get_last_lr()[0], 6)
     0.04
     """

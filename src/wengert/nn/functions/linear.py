@@ -1,4 +1,4 @@
-"""Affine and bilinear maps."""
+"""Bilinear maps."""
 
 from __future__ import annotations
 
@@ -6,31 +6,9 @@ from typing import Any
 
 import wengert as wg
 
-from ....core.errors import ShapeError, fail
-from ....core.ops.autocast import computed_in
-from ....core.tensor import Tensor
-from ....nn import functional as plain
-
-__all__ = ["bilinear", "linear"]
-
-
-def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
-    """Return x W^T + b. Raises ShapeError.
-
-    Parameters
-    ----------
-    input: (..., n).
-    weight: (m, n), or (n,) for one output without an axis.
-    bias: (m,), or a number with one output.
-
-    >>> import wengert.torch as torch
-    >>> torch.nn.functional.linear(torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 1.0]]), torch.tensor([0.5]))
-    tensor([3.5])
-    """
-    if weight.ndim == 1:
-        out = wg.matmul(input, weight)
-        return out if bias is None else out + bias
-    return plain.linear(input, weight, bias)
+from ...core.errors import ShapeError, fail
+from ...core.ops.autocast import computed_in
+from ...core.tensor import Tensor, asarray
 
 
 @computed_in("operands", "torch")
@@ -42,7 +20,12 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     input1, input2: (..., n1) and (..., n2), all other axes of one size.
     weight: (m, n1, n2).
     bias: (m,).
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.bilinear(wg.tensor([1.0, 2.0]), wg.tensor([3.0]), wg.ones((1, 2, 1)))
+    tensor([9.])
     """
+    input1, input2, weight = asarray(input1), asarray(input2), asarray(weight)
     if input1.shape[:-1] != input2.shape[:-1] or weight.ndim != 3:
         shapes = ", ".join(str(tuple(t.shape)) for t in (input1, input2, weight))
         fail(ShapeError, f"bilinear of {shapes}", "The inputs agree in all axes but the last; the weight has three.")

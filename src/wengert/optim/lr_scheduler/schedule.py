@@ -1,4 +1,4 @@
-"""`LRScheduler`, the base of the schedules, and what they share."""
+"""`LRScheduler`, the base of the schedules, and the helpers that they share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.tensor import Tensor as Plain
-from ...optim import lr_scheduler as plain
-from ...optim.optimizer import Optimizer, refuse_in_trace
+from ...core.tensor import Tensor
+from ..optimizer import Group, Optimizer, refuse_in_trace
 
 State = dict[str, Any]
 
@@ -24,11 +23,11 @@ class LRScheduler:
 
     Raises TypeError for an `optimizer` that is none, KeyError for groups without `initial_lr`.
 
-    >>> import wengert.torch as torch
-    >>> class Halving(torch.optim.lr_scheduler.LRScheduler):
+    >>> import wengert as wg
+    >>> class Halving(wg.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
     ...         return [base * 0.5**self.last_epoch for base in self.base_lrs]
-    >>> opt = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> opt = wg.optim.SGD([wg.zeros(1, requires_grad=True)], lr=1.0)
     >>> schedule = Halving(opt)
     >>> opt.step(), schedule.step()
     (None, None)
@@ -60,6 +59,18 @@ class LRScheduler:
             self.step()
         finally:
             self._is_initial = False
+
+    def restart(self) -> None:
+        """Begin again at epoch 0, from the initial rates. PyTorch's schedules cannot."""
+        refuse_in_trace(self)
+        for group in self.optimizer.param_groups:
+            give(group, "lr", group.get("initial_lr", group["lr"]))
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        """Make the first step again, from the present rates."""
+        self.last_epoch = -1
+        self._initial_step()
 
     def get_lr(self) -> list[Any]:
         """Return the rates at `last_epoch`. :meth:`get_last_lr` is the one to call."""
@@ -146,7 +157,7 @@ def attributes_of(f: Any) -> State | None:
 
 
 def _own(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, Plain) else value
+    return value.detach().clone() if isinstance(value, Tensor) else value
 
 
 def values_of(optimizer: Any, name: str) -> list[Any]:
@@ -154,9 +165,9 @@ def values_of(optimizer: Any, name: str) -> list[Any]:
     return [_own(group[name]) for group in optimizer.param_groups]
 
 
-def give(group: State, name: str, value: Any) -> None:
+def give(group: Group, name: str, value: Any) -> None:
     """Give an option a value; a tensor stays the tensor it is."""
-    if isinstance(group[name], Plain):
+    if isinstance(group[name], Tensor):
         group[name].fill_(float(value))
     else:
-        group[name] = float(value) if isinstance(value, Plain) else value
+        group[name] = float(value) if isinstance(value, Tensor) else value
