@@ -128,3 +128,18 @@ def test_derivatives_of_large_matrices() -> None:
     corner = [(q.T @ h @ r.T)[:3, :3] for h in directions]
     expected = np.linalg.det(q) * np.linalg.det(r) * values[3:].prod() * right(np.zeros((3, 3)), corner)
     np.testing.assert_allclose(float(fn(wg.tensor(q @ np.diag(values) @ r))), expected, rtol=1e-10)
+
+
+def test_traces_of_powers_where_eigenvalues_are_equal() -> None:
+    """What the page of special points says to write for a function of eigenvalues in any order."""
+    a = wg.tensor(np.array([[1.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 3.0]]))
+    one = wg.tensor(np.eye(3))
+    zero = wg.tensor(0.0, dtype="float64")
+    found = wg.taylor(lambda t: wg.linalg.trace(wg.linalg.matrix_power(one + t * a, 3)), zero, 3)
+    assert [float(v) for v in found] == pytest.approx([3.0, 12.0, 120.0, 294.0])
+
+    def of_eigenvalues(t: Any) -> Any:
+        return (wg.linalg.eigvalsh(one + t * a) ** 3).sum()
+
+    assert float(wg.grad(of_eigenvalues)(zero)) == pytest.approx(12.0)
+    assert np.isnan(float(wg.grad(wg.grad(of_eigenvalues))(zero)))
