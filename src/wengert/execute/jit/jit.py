@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from ...core.dims import Dim
 from ...core.elsewhere import CPU
-from ...core.errors import DTypeError, GraphError, WengertError, fail, user_location, warn
+from ...core.errors import DTypeError, GraphError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
 from ...core.spec import Spec
 from ...core.state.capture import get_capture
@@ -56,6 +56,7 @@ from .signature import (
     argument_numbers,
     arrangement,
     as_tuple,
+    run_as_written,
     take_apart,
 )
 from .tracing import TRACING, Argument, Traced, argument_of, run_trace
@@ -197,24 +198,7 @@ class Jit(Inspected, Native):
             error = raised.error
         except CallAgain:
             return self(*args, **kwargs)
-        return self._run_as_written(error, args, kwargs)
-
-    def _run_as_written(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call without a program, after its trace raised: what it does before the error is done.
-
-        Raises what the trace raised where the function cannot run so: its values are elsewhere.
-        """
-        try:
-            result = self._fn(*args, **kwargs)
-        except WengertError as e:
-            if e.is_elsewhere:
-                raise error from None
-            raise
-        warn(
-            f"{self._name} raised {type(error).__name__} while it was traced, and nothing when it ran: {error}\n"
-            "It runs without being compiled in such calls."
-        )
-        return result
+        return run_as_written(self._fn, self._name, error, args, kwargs)
 
     # -- finding the program (while no other thread traces)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.arrays import in_order_of
 from ...core.elsewhere import Elsewhere
-from ...core.errors import DTypeError, fail
+from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import DIVISION, POWER, RAISING, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
 from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role, Square
@@ -36,9 +36,10 @@ from ...core.ops.nonfinite import (
     zero_times_infinity,
 )
 from ...core.ops.op import TABLE, Algebra, Call, Linear, Missing, Op
-from ...core.ops.record import SCALARS
+from ...core.ops.record import SCALARS, bind
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
-from ...core.spec import DType
+from ...core.spec import DType, broadcast_shapes, real_dtype
+from ..structure.shapes import as_operand, broadcast
 from .complex_cases import careful, complex_expm1, complex_log1p
 from .selection import NOWHERE, where_op
 
@@ -717,9 +718,33 @@ imag = elementwise(
     dependence="imaginary",
     unview=lambda x, part: _of_parts(real.front(x), part, x.dtype),
 )
+
+
+def _writes_part(name: str) -> Any:
+    """Return the setter of `x.real` or `x.imag`: a write to all elements, of which the other part stays."""
+
+    def write(x: Any, value: Any) -> None:
+        part = as_operand(value)
+        if broadcast_shapes(part.shape, x.shape) != x.shape or part.dtype.kind == "c":
+            fail(
+                ShapeError if part.dtype.kind != "c" else DTypeError,
+                f"x.{name} = {part.spec} of {x.spec}",
+                "It takes real numbers that broadcast to the tensor's shape.",
+            )
+        if x.dtype.kind == "c":
+            part = bind(broadcast, (part.astype(real_dtype(x.dtype)),), {"shape": x.shape})
+            both = (part, imag.front(x)) if name == "real" else (real.front(x), part)
+            part = _of_parts(*both, x.dtype)
+        elif name == "imag":
+            fail(DTypeError, f"x.imag = {part.spec} of {x.spec}", "A real number has no imaginary part to write to.")
+        x[...] = part
+
+    return write
+
+
 # NumPy and PyTorch write x.real, not x.real().
-METHODS["real"] = property(real.front)  # type: ignore[assignment]
-METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
+METHODS["real"] = property(real.front, _writes_part("real"))  # type: ignore[assignment]
+METHODS["imag"] = property(imag.front, _writes_part("imag"))  # type: ignore[assignment]
 
 # -- identities
 
