@@ -265,6 +265,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_ridge_regression_against_normal_equations[CG]",
         "test_saddles_and_negative_curvature_are_left",
     ),
+    "special_points/test_determinants": ("test_stacks_and_batches",),
     "special_points/test_special_points": (
         "test_derivatives[i1-reverse]",
         "test_even_powers_in_checkpoints_and_loops",

@@ -15,8 +15,9 @@ from __future__ import annotations
 from .ops.contract.einsum import kron, tensordot
 from .ops.contract.products import matmul, vecdot
 from .ops.linalg.base import LinAlgError
+from .ops.linalg.determinants import SlogdetResult, det, logdet, slogdet
 from .ops.linalg.factor import QRResult, cholesky, qr
-from .ops.linalg.functions import SlogdetResult, det, expm, logdet, matrix_power, slogdet
+from .ops.linalg.functions import expm, matrix_power
 from .ops.linalg.norms import (
     LstsqResult,
     cond,

@@ -183,6 +183,10 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (X.T.copy(), _writes(lambda a, x: np.fill_diagonal(a, 3.0, wrap=True))),
     ],
     np.put: [(V, _writes(lambda a, x: np.put(a, [0, -1, 2], x[:2] * 3)))],
+    np.putmask: [
+        (V, _writes(lambda a, x: np.putmask(a, V > 0, x[:2] * 3))),
+        (X, _writes(lambda a, x: np.putmask(a, [*range(15)], 7.0))),
+    ],
     np.place: [(V, _writes(lambda a, x: np.place(a, V > 0, x[1:3])))],
     np.put_along_axis: [
         (X, _writes(lambda a, x: np.put_along_axis(a, np.array([[1], [0], [4]]), x[:, :1] * 2, axis=1))),
@@ -276,6 +280,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
     np.polysub: [(V, lambda p: np.polysub([1.0, 2.0], p))],
     np.polyder: [(V, lambda p: np.polyder(p)), (V, lambda p: np.polyder(p, 3)), (V[:2], lambda p: np.polyder(p, 3))],
     np.polyint: [(V, lambda p: np.polyint(p)), (V, lambda p: np.polyint(p, 2))],
+    np.linalg.svd: [
+        (X, lambda x: np.linalg.svd(x, compute_uv=False)),
+        (X, lambda x: np.linalg.svd(x, full_matrices=False)[1]),
+    ],
+    np.linalg.qr: [(X, lambda x: np.linalg.qr(x, mode="r")), (X, lambda x: np.linalg.qr(x)[1])],
     np.linspace: [
         (V, lambda x: np.linspace(x[0], x[1], 4)),
         (V, lambda x: np.linspace(x, UP, 3, endpoint=False, axis=1)),

@@ -63,7 +63,13 @@ def test_a_hunk_is_found_by_what_is_left_around_it() -> None:
 
 
 def test_there_are_five() -> None:
-    assert list(WALKS) == ["Adding an op", "Adding a kernel", "Adding a dtype", "Adding a transform", "Adding an answer"]
+    assert list(WALKS) == [
+        "Adding an op",
+        "Adding a kernel",
+        "Adding a dtype",
+        "Adding a transform",
+        "Adding an answer",
+    ]
 
 
 @pytest.mark.parametrize("title", WALKS)

@@ -104,6 +104,7 @@ EXACT: Mapping[str, Callable[..., Any]] = {
     "digamma": mp.digamma,
     "polygamma": lambda x, n: mp.polygamma(n, x),
     "xlogy": lambda x, y: x * mp.log(y),
+    "xlogx": lambda x: x * mp.log(x),
     "xlog1py": lambda x, y: x * mp.log1p(y),
     "betaln": lambda a, b: mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b),
     "erfinv": _erfinv,

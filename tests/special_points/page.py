@@ -23,12 +23,20 @@ Some functions are smooth though a part of them is not. Even powers of `wg.abs`,
 `wg.square` and for `n * n`. It does not hold if something else stands between the norm and the power. Derivatives with
 respect to the part (by a hook, `retain_grad` or `wg.autograd.grad`) stay as they are.
 
+Functions of eigenvalues in any order, as `(wg.linalg.eigvalsh(x) ** 3).sum()`, are smooth where eigenvalues are equal,
+though no single eigenvalue is. Their first derivative is right there. Those of higher orders are NaN, as in PyTorch and
+JAX: the rule divides by differences of eigenvalues. A function of the matrix has them all: the trace of
+`wg.linalg.matrix_power(x, 3)`, `wg.linalg.det`, `slogdet`, `expm`. The same holds for singular values.
+
+Distances between equal points are kinks. The gradient of `wg.sqrt` of a sum of squares is NaN there (infinity times 0).
+Those of `wg.linalg.vector_norm` and `torch.cdist` are 0.
+
 Two things to know about digits:
 
 - The slopes of `sigmoid` and `tanh` are made of their results. Far out they are as accurate as numbers about 1 are:
   the slope of `sigmoid` at 40 is 0 in float64.
-- Higher derivatives of `x ** y` in x, with a tensor y that is 0, 1 or 2, are products with negative powers of x. If
-  such a power leaves the range (x = 1e-200), they are NaN. With a number as the exponent they are right.
+- A derivative that is a sum of parts is NaN if parts of opposite signs leave the range, as the third one of
+  `wg.special.betainc(0.5, 0.5, x)` at 1e-300 does. Powers, with exponents of any kind, are right there.
 
 ## Where there is no derivative
 

@@ -27,6 +27,7 @@ NOT_ASKED = {
     "gammainc": "mpmath has no derivative in its parameter",
     "gammaincc": "mpmath has no derivative in its parameter",
     "hurwitz_zeta": "it is a part of polygamma's rule",
+    "scaled_power": "it is a part of pow's rule",
     "scale_gradient": "its derivative is not that of its value",
     "straight_through": "its derivative is not that of its value",
 }

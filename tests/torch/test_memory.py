@@ -298,14 +298,20 @@ def test_copies_share_memory_as_the_originals_do(namespace: Any, again: Callable
     assert base.tolist() == [[0, 0, 0]] * 2
 
 
-def test_a_copied_parameter_and_its_view_are_one() -> None:
-    p = torch.nn.Parameter(torch.ones(3))
-    q, view = copy.deepcopy((p, p.detach()[1:]))
+def test_a_copied_parameter_has_memory_of_its_own() -> None:
+    """PyTorch clones a parameter alone, and copies other tensors with all that they share memory with."""
+    p, base = torch.nn.Parameter(torch.ones(3)), torch.ones(2, 3)
+    q, view, rows, row, buffer = copy.deepcopy(
+        (p, p.detach()[1:], base, torch.nn.Parameter(base[0]), torch.nn.Buffer(base[1]))
+    )
     with torch.no_grad():
         q.mul_(2.0)
+        rows.mul_(3.0)
     assert isinstance(q, torch.nn.Parameter)
     assert q.requires_grad
-    assert view.tolist() == [2.0, 2.0]
+    assert view.tolist() == [1.0, 1.0]
+    assert row.tolist() == [1.0] * 3
+    assert buffer.tolist() == [3.0] * 3
 
 
 def test_an_array_is_the_memory_of_a_tensor() -> None:

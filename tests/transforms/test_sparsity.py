@@ -69,10 +69,11 @@ def cases(op):
 
 
 # Ops whose Jacobian has zeros that depend on the values, at the samples at least: what is picked
-# (maximum, relu), a factor that is zero there, the sign of a determinant, the exponential of blocks.
+# (maximum, relu), a factor that is zero there, the sign of a determinant, its derivatives where it is 0,
+# the exponential of blocks.
 BY_VALUE = frozenset(
     ["clip", "maximum", "minimum", "relu", "hardtanh", "max", "min", "max_pool"]
-    + ["xlogy", "xlog1py", "linear_recurrence", "slogdet", "expm", "dropout_at"]
+    + ["xlogy", "xlog1py", "linear_recurrence", "slogdet", "expm", "dropout_at", "cofactors_along"]
 )
 # Blocks of a layout, where the factor of a triangular or orthogonal structure has zeros of its own.
 BY_BLOCK = frozenset(["cholesky", "lu", "qr"])

@@ -539,7 +539,7 @@ class Tensor(Methods):
         _, (cls, value, requires_grad, grad, *place) = self._reduced(value)
         copied = grad.__deepcopy__(memo) if grad is not None else None
         s = storage_of(self)
-        if s is not None and _is_member(self):
+        if s is not None and not self.is_parameter and _is_member(self):  # a parameter is copied alone, as in PyTorch
             memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
             return out
         memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)

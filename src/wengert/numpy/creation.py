@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import to_numpy
 from ..core.standins import over_array
 from ..core.tensor import Tensor
 from .namespace import as_tensors, holds_tensors, joined, ours
@@ -23,7 +24,7 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: An
     order: taken and ignored: a tensor's layout in memory cannot be seen.
     ndmin: the least number of axes; new ones come first.
 
-    Texts and objects give an array of NumPy's. Raises what NumPy raises for lists that are not rectangular.
+    Texts and objects give an array of NumPy's. Raises ShapeError for lists that are not rectangular.
 
     >>> import wengert as wg
     >>> import wengert.numpy as np
@@ -31,13 +32,23 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: An
     tensor([12.,  8.], dtype=float64)
     """
     if not holds_tensors(object):
-        found = as_tensors(np.array(object, dtype=dtype))
+        found = as_tensors(_array(object, dtype))
     else:
         found = joined(object) if not isinstance(object, Tensor) else ours(object.clone() if copy else object)
         found = found if dtype is None or found.dtype == np.dtype(dtype) else found.astype(dtype)
     if found.ndim < ndmin:
         found = found.reshape((*(1,) * (ndmin - found.ndim), *found.shape))
     return found
+
+
+def _array(object: Any, dtype: Any) -> Any:
+    """Return NumPy's array of what is given. Raises ShapeError for lists that are not rectangular."""
+    try:
+        return np.array(object, dtype=dtype)
+    except ValueError as e:
+        if dtype is None and "inhomogeneous" in str(e):
+            to_numpy(object)  # which says what differs
+        raise
 
 
 def _check_device(device: Any) -> None:

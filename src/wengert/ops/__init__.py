@@ -5,7 +5,7 @@ from .contract import einsum, products  # noqa: F401
 from .formulas import elementwise as elementwise
 from .formulas import reduction as reduction
 from .index import gather, indexing, inplace, sort  # noqa: F401
-from .linalg import factor, lu, solve, spectral  # noqa: F401
+from .linalg import determinants, factor, lu, solve, spectral  # noqa: F401
 from .linalg import functions as _functions_of_matrices  # noqa: F401
 from .neural import activations, attention, composites, convolve, gates, losses, normalization, pool  # noqa: F401
 from .pointwise import arithmetic, complex_views, gradient_helpers, logic, selection, trigonometry, xlogy  # noqa: F401

@@ -34,8 +34,8 @@ squeeze stack std swapaxes take take_along_axis tensordot tile trace tril triu u
 unique_inverse unique_values unstack var zeros_like ones_like empty_like full_like
 linalg.cholesky linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh linalg.eigvals
 linalg.eigvalsh linalg.inv linalg.lstsq linalg.matmul linalg.matrix_norm linalg.matrix_power linalg.matrix_rank
-linalg.matrix_transpose linalg.multi_dot linalg.norm linalg.outer linalg.pinv linalg.qr linalg.slogdet linalg.solve
-linalg.svd linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm
+linalg.matrix_transpose linalg.multi_dot linalg.norm linalg.outer linalg.pinv linalg.slogdet linalg.solve
+linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm
 fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.ihfft fft.irfft
 fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
 """

@@ -39,6 +39,7 @@ ARITHMETIC: dict[str, Callable[..., Expr]] = {
     "positive": lambda x: x,
     "reciprocal": lambda x: power(x, MINUS_ONE),
     "pow": power,
+    "scaled_power": lambda c, x, p: mul(c, power(x, p)),
     "square": lambda x: power(x, number(2)),
     "sqrt": lambda x: power(x, HALF),
     "rsqrt": lambda x: power(x, number(Fraction(-1, 2))),

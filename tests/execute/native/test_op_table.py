@@ -27,6 +27,7 @@ RANKS = frozenset(name for name, op in TABLE.items() if "collective" in op.facet
 HOST = frozenset(
     {
         "adjugate",
+        "cofactors_along",
         "eig",
         "eigh",
         "eigvalsh",

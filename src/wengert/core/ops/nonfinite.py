@@ -69,7 +69,8 @@ EXP = "wg.softmax, wg.log_softmax, wg.logsumexp, wg.sigmoid or wg.nn.functional.
 EXP += "exponentiate; else subtract the maximum or clip the exponent first"
 DIVIDE = "add a small number to the denominator, or choose a safe one before dividing: "
 DIVIDE += "wg.where(y == 0, 0.0, x / wg.where(y == 0, 1.0, y))"
-ROOT = "wg.sqrt(x + eps), or a safe argument before the root: wg.where(x > 0, wg.sqrt(wg.where(x > 0, x, 1.0)), 0.0)"
+ROOT = "wg.sqrt(x + eps), or a safe argument before the root: wg.where(x > 0, wg.sqrt(wg.where(x > 0, x, 1.0)), 0.0); "
+ROOT += "for the length of a vector wg.linalg.vector_norm, whose gradient at 0 is 0"
 NEGATIVE = (
     "wg.clip(x, 0.0, None) where rounding makes a small negative number; wg.abs(x) where the sign does not matter"
 )

@@ -10,11 +10,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from ...core.dims import Dim
 from ...core.elsewhere import CPU
-from ...core.errors import DTypeError, GraphError, WengertError, fail, user_location, warn
+from ...core.errors import DTypeError, GraphError, TraceError, fail, user_location, warn
 from ...core.mode import Mode, get_mode
 from ...core.spec import Spec
 from ...core.state.capture import get_capture
@@ -56,6 +57,7 @@ from .signature import (
     argument_numbers,
     arrangement,
     as_tuple,
+    run_as_written,
     take_apart,
 )
 from .tracing import TRACING, Argument, Traced, argument_of, run_trace
@@ -134,7 +136,23 @@ class Jit(Inspected, Native):
         self._fixed: list[weakref.ref[Tensor]] = []
         # Whether modules among its results have attributes of those that it is given or finds.
         self._copies = False
+        self._forms: dict[Any, Callable[..., Any]] = {}
         functools.update_wrapper(self, fn, updated=())
+
+    def _form(self, key: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a transform of this function, `fn`, as a program that is kept under a key; as it is if there is none."""
+        if type(self) is not Jit or get_capture() is not None or get_mode().tracing:
+            return fn(*args, **kwargs)
+        made = self._forms.get(key)
+        if made is None:
+            made = self._forms[key] = Jit(fn, replace(self._options, donate_argnums=None))
+        try:
+            return made(*args, **kwargs)
+        except (GraphError, TraceError):
+            if made is fn:
+                raise
+        self._forms[key] = fn  # what it does outside has no program, or the error comes again
+        return fn(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -197,24 +215,7 @@ class Jit(Inspected, Native):
             error = raised.error
         except CallAgain:
             return self(*args, **kwargs)
-        return self._run_as_written(error, args, kwargs)
-
-    def _run_as_written(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call without a program, after its trace raised: what it does before the error is done.
-
-        Raises what the trace raised where the function cannot run so: its values are elsewhere.
-        """
-        try:
-            result = self._fn(*args, **kwargs)
-        except WengertError as e:
-            if e.is_elsewhere:
-                raise error from None
-            raise
-        warn(
-            f"{self._name} raised {type(error).__name__} while it was traced, and nothing when it ran: {error}\n"
-            "It runs without being compiled in such calls."
-        )
-        return result
+        return run_as_written(self._fn, self._name, error, args, kwargs)
 
     # -- finding the program (while no other thread traces)
 
@@ -585,6 +586,7 @@ class Jit(Inspected, Native):
             self._guests.clear()
             self._reads, self._watches = [None], True
             self._short, self._last = (), None
+            self._forms = {}
             self.call_by(None)
 
     # -- tracing
@@ -847,7 +849,7 @@ def jit(
     Programs are kept by use, in bounded room. Copies and pickles of a compiled function make theirs anew.
 
     Inside `grad`, `vmap`, `scan` and so on, and inside another compiled function, it is traced with the
-    rest; gradients flow through it as through the function.
+    rest; gradients flow through it as through the function. `wg.vmap(f)` of a compiled function is compiled too.
 
     The result shows what was made: `graph`, `plan`, `kernels`, `ir`, `asm`, `memory`, `trace(...)`,
     `why_recompiled()`, `cache_info()`, `clear_cache()`, and `lower(*specs).compile()` makes a

@@ -11,7 +11,7 @@ import numpy as np
 from ...core import tree
 from ...core.arrays import refuse_subclass
 from ...core.elsewhere import Elsewhere, as_data
-from ...core.errors import DTypeError, GraphError, fail
+from ...core.errors import DTypeError, FeedError, GraphError, WengertError, fail, warn
 from ...core.node import Hooked
 from ...core.ops.op import LEAF
 from ...core.spec import Spec, as_dtype
@@ -304,3 +304,42 @@ def arrangement(call: Call) -> Callable[[dict[int, Any]], tuple[tuple[Any, ...],
         return args, kwargs
 
     return arrange
+
+
+# -- calls without a program
+
+
+def run_as_written(
+    fn: Callable[..., Any], name: str, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run a call without a program, after its trace raised: what it does before the error is done.
+
+    Raises what the trace raised where the function cannot run so: its values are elsewhere. Raises FeedError, a
+    TypeError, for arguments that the function does not take.
+    """
+    try:
+        result = fn(*args, **kwargs)
+    except WengertError as e:
+        if e.is_elsewhere:
+            raise error from None
+        raise
+    except TypeError:
+        _refuse_unfit(fn, name, args, kwargs)
+        raise
+    warn(
+        f"{name} raised {type(error).__name__} while it was traced, and nothing when it ran: {error}\n"
+        "It runs without being compiled in such calls."
+    )
+    return result
+
+
+def _refuse_unfit(fn: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise FeedError if a function does not take these arguments; it says which it takes."""
+    try:
+        takes = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return  # a function of C that does not tell
+    try:
+        takes.bind(*args, **kwargs)
+    except TypeError as e:
+        fail(FeedError, f"{name}: {e}", f"It takes {takes}.")

@@ -1,285 +1,31 @@
-"""Functions of matrices: determinants, powers, the exponential."""
+"""Functions of matrices: powers, the exponential."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.costs import cube
 from ...core.ops.declare import op
-from ...core.ops.facets import Cause, Nonfinite
-from ...core.ops.nonfinite import SINGULAR, always
-from ...core.ops.op import Call, Joint, Linear, Op, Vjp
+from ...core.ops.op import Call, Linear, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Spec, show
 from ...core.tensor import Tensor, wrap
-from ..contract.products import matmul, matmul_op
-from ..pointwise.arithmetic import exp, imag, log
-from ..pointwise.selection import where, where_op
-from ..reduce.sums import prod_op
+from ..contract.products import matmul
+from ..pointwise.selection import where
 from ..structure.assemble import concat_op
-from ..structure.diagonals import diagonal_op, embed_diagonal
 from .base import (
     NO_ONNX,
-    NO_SVD,
     adjoint,
-    column,
-    conjugate,
-    identity_like,
-    infer_numbers,
     infer_same,
     lapack,
     matrices,
-    matrix_scaled,
     normal,
-    real_spec,
-    row,
     square_spec,
-    well_conditioned,
 )
-from .solve import inv, inv_op
-from .spectral import svd_op
-
-# -- determinants
-
-
-def _others(s: Any) -> Any:
-    """Return, for each element of a vector, the product of the others; exponents apart, so that none underflows."""
-    zero = s == 0.0
-    mantissa, exponent = np.frexp(np.where(zero, 1.0, s).astype(np.float64))
-    product, power = mantissa.prod(-1, keepdims=True), exponent.sum(-1, keepdims=True)
-    found = np.ldexp(product / mantissa, power - exponent)
-    return np.where(zero.sum(-1, keepdims=True) - zero == 0, found, 0.0).astype(s.dtype)
-
-
-def _other_pairs(s: Any) -> Any:
-    """Return, for each two elements of a vector, the product of the others; 0 on the diagonal."""
-    n = s.shape[-1]
-    zero = s == 0.0
-    filled = where_op(zero, 1.0, s)
-    # Over their geometric mean their product is about 1, so that it does not underflow.
-    level = exp(log(filled).sum(axis=-1, keepdims=True) / max(n, 1))
-    part = filled / level
-    product = prod_op(part, axis=(-1,), keepdims=True) * level ** max(n - 2, 0)
-    count = zero.sum(axis=-1, keepdims=True)
-    left = count.reshape((*count.shape, 1)) - column(zero) - row(zero)
-    pairs = product.reshape((*product.shape, 1)) / column(part) / row(part)
-    return where_op(left == 0, pairs, 0.0) * (1.0 - identity_like(s))
-
-
-@lapack("adjugate", *NO_SVD)
-def _adjugate(x: Any) -> Any:
-    u, s, vh = np.linalg.svd(x, full_matrices=False)
-    phase = np.linalg.det(np.matmul(u, vh))
-    out = np.matmul(adjoint(vh) * _others(s)[..., None, :], adjoint(u))
-    return phase[..., None, None] * out
-
-
-def _adjugate_pull(ct: Any, x: Any) -> Any:
-    """Return the adjugate's cotangent, by products of all but two in the basis of the singular vectors."""
-    u, s, vh = svd_op(x, full=False)
-    n = s.shape[-1]
-    weights = _other_pairs(s)
-    inner = matmul_op(matmul_op(vh, ct), u)
-    inner = matrix_scaled(conjugate(det_op(matmul_op(u, vh))), inner)
-    beside = (weights * row(diagonal_op(inner, offset=0))).sum(axis=-1)
-    moved = embed_diagonal(beside, offset=0, rows=n, columns=n) - weights * inner
-    return matmul_op(u, matmul_op(moved, vh))
-
-
-def _minors(x: Any) -> Any:
-    out = np.empty_like(x)
-    n = x.shape[-1]
-    for i in range(n):
-        for j in range(n):
-            minor = np.delete(np.delete(x, j, -2), i, -1)
-            out[..., i, j] = (-1) ** (i + j) * _expanded(minor)
-    return out
-
-
-def _expanded(x: Any) -> Any:
-    """Return the determinant, expanded along the first row."""
-    n = x.shape[-1]
-    if n == 0:
-        return np.ones(x.shape[:-2], x.dtype)
-    total: Any = 0.0
-    for j in range(n):
-        total = total + (-1) ** j * x[..., 0, j] * _expanded(np.delete(x[..., 1:, :], j, -1))
-    return np.asarray(total)
-
-
-def _determinants(rng: Any) -> list[Call]:
-    return [
-        Call((normal(rng, 3, 3),)),
-        Call((normal(rng, 2, 2, 2),)),
-        Call((np.diag([1.0, 2.0, 0.0]),)),
-        Call((np.zeros((3, 3)),)),
-        Call((np.eye(3),)),
-        Call((np.outer([1.0, 2.0, -1.0], [0.5, 1.0, 3.0]),)),
-        Call((normal(rng, 2, 2, complex=True),)),
-        Call((np.zeros((0, 0)),)),
-    ]
-
-
-adjugate_op: Op = op(
-    "adjugate(x)",
-    _adjugate,
-    accepts="floating",
-    infer=infer_same,
-    facts={"x": Vjp(_adjugate_pull)},
-    doc="The adjugate, det(x) times the inverse, also of singular matrices: the transposed cofactors.",
-    layout="(n,n)->(n,n)",
-    samples=lambda rng: [Call(c.args, order=1 if i in (2, 3, 4, 5) else 2) for i, c in enumerate(_determinants(rng))],
-    reference=_minors,
-    onnx=NO_ONNX,
-    source="Stewart 1998, Linear Algebra and its Applications 283",
-    cost=cube("21 n^3, by singular values", 21),
-    autocast="float32",
-)
-
-det_op: Op = op(
-    "det(x)",
-    lapack("det", "has no determinant", "")(lambda x: np.asarray(np.linalg.det(x))),
-    accepts="floating",
-    infer=infer_numbers,
-    facts={"x": Vjp(lambda ct, x: matrix_scaled(ct, adjoint(adjugate_op(x))))},
-    doc="The determinant of square matrices.",
-    layout="(n,n)->()",
-    samples=_determinants,
-    reference=_expanded,
-    onnx="Det",
-    source="Giles 2008, Collected matrix derivative results; the adjugate: Stewart 1998",
-    cost=cube("2/3 n^3", 2, 3),
-    nonfinite=Nonfinite(
-        ((always, Cause("overflow of a product", "wg.linalg.slogdet, which gives the logarithm of a determinant")),)
-    ),
-    autocast="float32",
-)
-
-
-@lapack("slogdet", "has no determinant", "")
-def _slogdet(x: Any) -> tuple[Any, Any]:
-    found = np.linalg.slogdet(x)
-    return np.asarray(found.sign), np.asarray(found.logabsdet)
-
-
-def _slogdet_pull(ct: Any, x: Any, out: Any) -> tuple[Any]:
-    (ct_sign, ct_log), (sign, _) = ct, out
-    scale = ct_log
-    if ct_sign is not None and x.dtype.kind == "c":
-        turn = imag(conjugate(sign) * ct_sign) * 1j
-        scale = turn if scale is None else scale + turn
-    if scale is None:  # the sign of a real determinant is constant where it has a derivative
-        return (None,)
-    return (matrix_scaled(scale, adjoint(inv_op(x))),)
-
-
-def _slogdet_reference(x: Any) -> tuple[Any, Any]:
-    found = _expanded(x)
-    size = np.abs(found)
-    with np.errstate(all="ignore"):
-        return np.where(size == 0, 0.0, found / np.where(size == 0, 1.0, size)), np.log(size)
-
-
-slogdet_op: Op = op(
-    "slogdet(x)",
-    _slogdet,
-    accepts="floating",
-    infer=lambda x: (infer_numbers(x), real_spec(x, x.shape[:-2])),
-    results=2,
-    facts=Joint(_slogdet_pull, absent=True),
-    doc="The sign of the determinant of square matrices, and the logarithm of its absolute value.",
-    layout="(n,n)->(),()",
-    samples=lambda rng: [
-        Call((well_conditioned(rng, 3, 3),)),
-        Call((-well_conditioned(rng, 2, 3, 3),)),
-        Call((normal(rng, 2, 2, complex=True),)),
-        Call((np.zeros((0, 0)),)),
-    ],
-    reference=_slogdet_reference,
-    onnx=NO_ONNX,
-    source="Giles 2008, Collected matrix derivative results; complex: Boeddeker et al. 2017, arXiv:1701.00392",
-    cost=cube("2/3 n^3", 2, 3),
-    nonfinite=Nonfinite(((always, Cause("the logarithm of a determinant that is 0", SINGULAR)),)),
-    autocast="float32",
-)
-
-
-def det(x: Any, /) -> Tensor:
-    """Return the determinant of square matrices (Array API, NumPy).
-
-    Parameters
-    ----------
-    x: (..., n, n), real or complex; integers become float32.
-
-    Returns (...). Its first and second derivatives are right at singular matrices too, where they are
-    those of the polynomial that the determinant is. Raises ShapeError.
-    Source of the derivative: Giles 2008; the adjugate by singular values: Stewart 1998.
-
-    >>> import wengert as wg
-    >>> wg.linalg.det(wg.tensor([[2.0, 0.0], [0.0, 3.0]]))
-    tensor(6.)
-    """
-    out: Tensor = bind(det_op, (matrices(x, "det", True),))
-    return out
-
-
-class SlogdetResult(NamedTuple):
-    """The result of :func:`slogdet`.
-
-    >>> import wengert as wg
-    >>> found = wg.linalg.slogdet(wg.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    >>> found.sign, found.logabsdet
-    (tensor(-1.), tensor(0.))
-    """
-
-    sign: Tensor
-    logabsdet: Tensor
-
-
-def slogdet(x: Any, /) -> SlogdetResult:
-    """Return the sign of the determinant and the logarithm of its absolute value (Array API, NumPy).
-
-    Parameters
-    ----------
-    x: (..., n, n), real or complex; integers become float32.
-
-    Returns `sign` (...), a number of absolute value 1 (0 for a singular matrix), and `logabsdet` (...),
-    real (-inf for a singular matrix). The derivative raises LinAlgError at a singular matrix, where
-    there is none. Raises ShapeError.
-    Source of the derivative: Giles 2008; complex: Boeddeker et al. 2017.
-
-    >>> import wengert as wg
-    >>> wg.linalg.slogdet(wg.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    SlogdetResult(sign=tensor(-1.), logabsdet=tensor(0.))
-    """
-    return SlogdetResult(*bind(slogdet_op, (matrices(x, "slogdet", True),)))
-
-
-def logdet(x: Any, /) -> Tensor:
-    """Return the logarithm of the determinant of square matrices (PyTorch).
-
-    Parameters
-    ----------
-    x: (..., n, n), real or complex; integers become float32.
-
-    -inf for a singular matrix; NaN for a negative determinant, the principal logarithm of a complex
-    one. The derivative is that of :func:`slogdet`. Raises ShapeError.
-
-    >>> import wengert as wg
-    >>> wg.linalg.logdet(wg.tensor([[1.0, 0.0], [0.0, 1.0]]))
-    tensor(0.)
-    """
-    sign, size = slogdet(x)
-    if sign.dtype.kind == "c":
-        return size + log(sign)  # type: ignore[no-any-return]
-    return size + where_op(sign >= 0.0, 0.0, math.nan)  # type: ignore[no-any-return]
-
-
-# -- powers and the exponential
+from .solve import inv
 
 
 def matrix_power(x: Any, n: int, /) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand
 from .register import Unlike, axis_of, own, xp
@@ -71,7 +72,7 @@ def _rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     x = as_operand(m)
     first, second = (axis_of(x, a) for a in axes)
     if first == second:
-        raise ValueError("the axes of a rotation must differ")
+        fail(ShapeError, f"np.rot90 of {x.spec} in the axes {tuple(axes)}", "They must differ.")
     turns = k % 4
     if turns == 2:
         return xp.flip(x, axis=(first, second))
@@ -166,7 +167,7 @@ def _append(arr: Any, values: Any, axis: Any = None) -> Any:
 def _block(arrays: Any) -> Any:
     depths = set(_depths(arrays, 0))
     if len(depths) != 1:
-        raise ValueError(f"the lists of a block must be equally deep, not {sorted(depths)}")
+        fail(ShapeError, f"np.block of lists that are {sorted(depths)} deep", "They must be equally deep.")
     depth = depths.pop()
     leaves = list(_leaves(arrays))
     axes = max(depth, *(x.ndim for x in leaves))
@@ -184,7 +185,7 @@ def _depths(part: Any, depth: int) -> list[int]:
     if not isinstance(part, list):
         return [depth]
     if not part:
-        raise ValueError("a block has an empty list")
+        fail(ShapeError, "np.block with an empty list")
     return [d for p in part for d in _depths(p, depth + 1)]
 
 
@@ -196,7 +197,7 @@ def _leaves(part: Any) -> Any:
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     x = as_operand(ary)
     if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
+        fail(ShapeError, "np.split: array split does not result in an equal division", "np.array_split takes such.")
     return list(xp.array_split(x, indices_or_sections, axis=axis))
 
 
@@ -247,7 +248,7 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         rows = given.shape[along]
         before = places + count if places < 0 else places
         if not 0 <= before <= count:
-            raise IndexError(f"place {places} is outside of an axis of {count} elements")
+            fail(RangeError, f"np.insert or np.delete: place {places} is outside of an axis of {count} elements")
         order = np.insert(np.arange(count), before, np.arange(count, count + rows))
     else:
         rows = np.arange(count)[places].size if isinstance(places, slice) else np.asarray(places).reshape(-1).size
@@ -294,40 +295,13 @@ def _choose(a: Any, choices: Any) -> Any:
 @own(np.select)
 def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     if len(condlist) != len(choicelist):
-        raise ValueError(f"{len(condlist)} conditions for {len(choicelist)} choices")
+        fail(ShapeError, f"np.select: {len(condlist)} conditions for {len(choicelist)} choices")
     if not condlist:
-        raise ValueError("select() without a condition")
+        fail(ShapeError, "np.select() without a condition")
     found: Any = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         found = xp.where(condition, choice, found)
     return found
-
-
-@own(np.piecewise)
-def _piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    x = as_operand(x)
-    masks = [as_operand(c) for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])]
-    if len(funclist) == len(masks) + 1:
-        rest = masks[0]
-        for mask in masks[1:]:
-            rest = rest | mask
-        masks.append(~rest)
-    if len(funclist) != len(masks):
-        raise ValueError(f"{len(funclist)} functions for {len(condlist)} conditions, which take one each or one more")
-    # A function sees its own elements alone: where it is not meant it may have no value.
-    flat = x.reshape(-1)
-    found = xp.zeros_like(flat)
-    for mask, piece in zip(masks, funclist, strict=True):
-        places = _flatnonzero(xp.broadcast_to(mask, x.shape))
-        if not callable(piece):
-            values: Any = piece
-        elif places.size:
-            values = piece(xp.take(flat, places), *args, **kw)
-        else:
-            continue
-        part = xp.broadcast_to(as_operand(values).astype(x.dtype), places.shape)
-        found = xp.scatter(found, 0, places, part)
-    return found.reshape(x.shape)
 
 
 @own(np.apply_along_axis)
@@ -338,7 +312,7 @@ def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: An
     outer = rows.shape[:-1]
     found = [as_operand(func1d(row, *args, **kwargs)) for row in rows.reshape((-1, rows.shape[-1]))]
     if not found:
-        raise ValueError("apply_along_axis of an array without rows")
+        fail(ShapeError, f"np.apply_along_axis of {x.spec}, which has no rows along axis {axis}")
     parts = xp.stack(found).reshape((*outer, *found[0].shape))
     made = tuple(range(len(outer), parts.ndim))
     return xp.moveaxis(parts, made, tuple(range(along, along + len(made))))
@@ -351,7 +325,7 @@ def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: An
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     x, values = _written(dst), as_operand(src)
     if not np.can_cast(values.dtype, x.dtype, casting):  # type: ignore[arg-type]
-        raise TypeError(f"{values.spec} is not copied to {x.spec} by the rule {casting!r}")
+        fail(DTypeError, f"np.copyto: {values.spec} is not copied to {x.spec} by the rule {casting!r}")
     x[...] = values if where is True else xp.where(where, values, x)
 
 
@@ -359,7 +333,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     x = _written(a)
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
-        raise ValueError(f"the diagonal of {x.spec}")
+        fail(ShapeError, f"np.fill_diagonal of {x.spec}", "It has two axes, or more of one size.")
     step = x.shape[1] + 1 if x.ndim == 2 else 1 + sum(x.shape[0] ** i for i in range(1, x.ndim))
     end = x.shape[1] * x.shape[1] if x.ndim == 2 and not wrap else x.size
     _put(x, np.arange(x.size)[:end:step], val)
@@ -379,6 +353,18 @@ def _put(a: Any, ind: Any, v: Any) -> None:
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     x = _written(arr)
     _put(x, np.flatnonzero(_numbers(mask)), vals)
+
+
+@own(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    """Write values to where a mask holds; those of a shorter list are repeated over all elements."""
+    x, here = _written(a), as_operand(mask)
+    if here.size != x.size:
+        fail(ShapeError, f"np.putmask of {x.spec} with the mask {here.spec}", "It has as many elements.")
+    found = as_operand(values).astype(x.dtype)
+    if not found.size:
+        fail(ShapeError, f"np.putmask of {x.spec} with the values {found.spec}", "There is one at least.")
+    x[...] = xp.where(here.reshape(x.shape) != 0, _resize(found, x.shape), x)
 
 
 @own(np.put_along_axis)

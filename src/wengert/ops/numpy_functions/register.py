@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import RangeError, fail
 from ..structure.shapes import as_operand
 
 Adapter = Callable[..., Any]
@@ -82,5 +83,5 @@ def inexact(x: Any) -> Any:
 def axis_of(x: Any, axis: int) -> int:
     """Return an axis counted from the front. Raises what NumPy does for one that is not there."""
     if not -x.ndim <= axis < x.ndim:
-        raise IndexError(f"axis {axis} of a tensor of {x.ndim} axes, {x.spec}")
+        fail(RangeError, f"axis {axis} of a tensor of {x.ndim} axes, {x.spec}")
     return axis % int(x.ndim)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand
 from .register import Unlike, axis_of, inexact, own, xp
@@ -32,6 +33,8 @@ def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, ax
     x = xp.moveaxis(as_operand(a), axisa, -1)
     y = xp.moveaxis(as_operand(b), axisb, -1)
     if (x.shape[-1], y.shape[-1]) != (3, 3):
+        if not {x.shape[-1], y.shape[-1]} <= {2, 3}:
+            fail(ShapeError, f"np.cross of {x.spec} and {y.spec}", "Vectors have 3 elements.")
         raise Unlike("vectors of other than 3 elements")
     return xp.moveaxis(xp.linalg.cross(*xp.broadcast_arrays(x, y)), -1, axisc)
 
@@ -83,13 +86,13 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
     axes = tuple(axis_of(x, i) for i in axes)
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     if len(spacings) != len(axes):
-        raise TypeError(f"{len(varargs)} spacings for {len(axes)} axes")
+        fail(DTypeError, f"np.gradient: {len(varargs)} spacings for {len(axes)} axes")
     if edge_order not in (1, 2):
-        raise ValueError("edge_order is 1 or 2")
+        fail(ShapeError, f"np.gradient with edge_order={edge_order}", "It is 1 or 2.")
     found = []
     for along, spacing in zip(axes, spacings, strict=True):
         if x.shape[along] < edge_order + 1:
-            raise ValueError(f"an axis of {x.shape[along]} elements is too short for differences, {x.spec}")
+            fail(ShapeError, f"np.gradient: an axis of {x.shape[along]} elements is too short, {x.spec}")
         slopes = _slopes(xp.moveaxis(x, along, -1), as_operand(spacing), edge_order)
         found.append(xp.moveaxis(slopes, -1, along))
     return found[0] if len(found) == 1 else tuple(found)
@@ -103,7 +106,7 @@ def _slopes(y: Tensor, spacing: Tensor, edge_order: int) -> Any:
     elif spacing.shape == (count,):
         steps = xp.diff(inexact(spacing))
     else:
-        raise ValueError(f"coordinates {spacing.spec} for an axis of {count} elements")
+        fail(ShapeError, f"np.gradient: coordinates {spacing.spec} for an axis of {count} elements")
     before, after = steps[:-1], steps[1:]
     both = before + after
     inside = (
@@ -149,9 +152,13 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> An
 
 def _interpolated(places: Tensor, known: Tensor, values: Tensor, left: Any, right: Any) -> Any:
     if known.ndim != 1 or known.shape != values.shape:
-        raise ValueError(f"values {values.spec} at places {known.spec}, which have to be one for each")
+        fail(
+            ShapeError,
+            f"np.interp: values {values.spec} at places {known.spec}",
+            "They have one axis, with a value for each place.",
+        )
     if not known.shape[0]:
-        raise ValueError("there are no values to interpolate between")
+        fail(ShapeError, f"np.interp: values {values.spec}, none to interpolate between")
     low, high = values[0] if left is None else as_operand(left), values[-1] if right is None else as_operand(right)
     inside = xp.where(places == known[-1], values[-1], values[0])
     if known.shape[0] > 1:
@@ -176,15 +183,15 @@ def _sums(a: Any, v: Any, mode: str) -> Any:
     """Return the sums of products of `v` with every part of `a` as long as it, and of those that stand out."""
     x, y = as_operand(a), as_operand(v)
     if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"signals of one axis are convolved, not {x.spec} and {y.spec}")
+        fail(ShapeError, f"a convolution of {x.spec} and {y.spec}", "Signals have one axis.")
     if not x.size or not y.size:
-        raise ValueError(f"an empty signal: {x.spec} and {y.spec}")
+        fail(ShapeError, f"a convolution of {x.spec} and {y.spec}", "Neither may be empty.")
     m, n = x.shape[0], y.shape[0]
     short = min(m, n)
     # How far the shorter one stands out at the beginning and at the end.
     out = {"full": (short - 1, short - 1), "valid": (0, 0), "same": (short // 2, short - 1 - short // 2)}.get(mode)
     if out is None:
-        raise ValueError(f"mode {mode!r} is none of 'full', 'same', 'valid'")
+        fail(GraphError, f"a convolution in the mode {mode!r}", "It is one of 'full', 'same', 'valid'.")
     if n > m:
         return xp.flip(_slid(y, x, out))
     return _slid(x, y, out)
@@ -230,7 +237,7 @@ def _polyval(p: Any, x: Any) -> Any:
 def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     at = as_operand(x)
     if at.ndim != 1:
-        raise ValueError(f"vander of {at.spec}: the points have one axis")
+        fail(ShapeError, f"np.vander of {at.spec}", "The points have one axis.")
     count = at.shape[0] if N is None else N
     powers = [xp.ones_like(at)]
     for _ in range(1, count):
@@ -259,8 +266,13 @@ def _polyfit(x: Any, y: Any, deg: int, rcond: Any = None, w: Any = None) -> Any:
 def _trimmed(p: Any) -> Any:
     """Return a polynomial without the leading factors that are 0, as NumPy's arithmetic does."""
     factors = xp.atleast_1d(as_operand(p))
-    there = np.flatnonzero(np.asarray(factors.detach()))
-    return factors[int(there[0]) :] if there.size else factors[-1:]
+    if not factors.is_abstract:
+        there = np.flatnonzero(np.asarray(factors.detach()))
+        return factors[int(there[0]) :] if there.size else factors[-1:]
+    # How many there are decides the shape: a compiled function has a path for each number.
+    while factors.shape[0] > 1 and bool(factors[0] == 0):
+        factors = factors[1:]
+    return factors
 
 
 @own(np.polymul)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import GraphError, RangeError, ShapeError, fail
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand
 from .register import Unlike, axis_of, inexact, own, xp
@@ -49,7 +50,7 @@ def _extreme(reduce: str, combine: str, unbounded: float) -> Callable[..., Tenso
         x = as_operand(a)
         if where is not True:
             if initial is None:
-                raise ValueError(f"{reduce} with where= needs an initial value")
+                fail(GraphError, f"np.{reduce} with where= needs an initial value")
             x = xp.where(where, x, initial)
         if initial is not None and 0 in x.shape:
             return xp.sum(x, axis=axis, keepdims=keepdims) + initial
@@ -178,7 +179,7 @@ def _quantiles(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip: bool
         raise Unlike(f"method={method!r}")
     places = np.asarray(q.detach() if isinstance(q, Tensor) else q, dtype=np.float64)
     if not ((places >= 0) & (places <= 1)).all():
-        raise ValueError("quantiles lie between 0 and 1, percentiles between 0 and 100")
+        fail(RangeError, "a quantile outside of 0 and 1, or a percentile outside of 0 and 100")
     x = inexact(a)
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     axes = tuple(axis_of(x, i) for i in axes)
@@ -304,7 +305,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
     """Return a matrix of one row for each variable."""
     x = inexact(m)
     if x.ndim > 2:
-        raise ValueError(f"variables of more than 2 axes, {x.spec}")
+        fail(ShapeError, f"np.cov or np.corrcoef of {x.spec}", "Variables have at most 2 axes.")
     if x.ndim < 2:
         return x.reshape((1, -1))
     return x if rowvar or x.shape[0] == 1 else x.mT
@@ -341,7 +342,7 @@ def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
         return xp.searchsorted(edges, found, side="left" if right else "right")
     if (steps <= 0).all():
         return edges.size - xp.searchsorted(xp.flip(edges), found, side="left" if right else "right")
-    raise ValueError("bins must increase or decrease")
+    fail(ShapeError, "np.digitize: bins must increase or decrease")
 
 
 @own(np.isin)

@@ -12,8 +12,8 @@ import numpy as np
 from ...core.arrays import in_order_of
 from ...core.dtypes import DType
 from ...core.elsewhere import Elsewhere
-from ...core.errors import DTypeError, fail
-from ...core.ops.costs import DIVISION, RAISING, TRANSCENDENTAL
+from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import DIVISION, POWER, RAISING, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
 from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role, Square
 from ...core.ops.nonfinite import (
@@ -36,9 +36,11 @@ from ...core.ops.nonfinite import (
     two_infinities,
     zero_times_infinity,
 )
-from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
-from ...core.ops.record import SCALARS
+from ...core.ops.op import TABLE, Algebra, Call, Linear, Missing, Op
+from ...core.ops.record import SCALARS, bind
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
+from ...core.spec import broadcast_shapes, real_dtype
+from ..structure.shapes import as_operand, broadcast
 from .complex_cases import careful, complex_expm1, complex_log1p
 from .selection import NOWHERE, where_op
 
@@ -269,17 +271,14 @@ def _pow(x: Any, y: Any) -> Any:
 
 
 def _pow_in_base(x: Any, y: Any) -> Any:
-    """Return y x**(y-1), and 0 at x = 0, y = 0: x**0 is constant. For other x the product is 0 and depends on y."""
-    if type(y) not in SCALARS:
-        power = x ** (y - 1.0)
-        constant = y == 0
-        if type(constant) is np.ndarray and not constant.any():
-            return y * power
-        unbounded = x == 0 if power.dtype.kind == "c" else TABLE["abs"](power) == math.inf
-        return where_op(constant & unbounded, 0.0, y * power)
-    if y == 0:
-        return 0.0
-    return 1.0 if y == 1 else y * x if y == 2 else y * x ** (y - 1.0)
+    if type(y) in SCALARS:
+        if y == 0:
+            return 0.0
+        return 1.0 if y == 1 else y * x if y == 2 else y * x ** (y - 1.0)
+    if y.dtype.kind != "c":
+        return scaled_power(y, x, y - 1.0)
+    power = x ** (y - 1.0)
+    return where_op((y == 0) & (x == 0), 0.0, y * power)
 
 
 def _pow_in_exponent(x: Any, y: Any, out: Any) -> Any:
@@ -332,6 +331,53 @@ pow = elementwise(
             ),
             (overflowed, Cause("overflow of a power", WIDER)),
         ),
+        backward=Cause("the slope of a power below 1 (or of its exponent) at 0 is infinite", WHOLE_POWER),
+    ),
+    autocast="float32",
+)
+
+
+def _scaled_power(c: Any, x: Any, p: Any) -> Any:
+    out = c * x**p
+    zero = c == 0
+    return np.where(zero, out.dtype.type(0), out) if zero.any() else out
+
+
+def _scaled_power_in_factor(c: Any, x: Any, p: Any) -> Any:
+    """Return x**p; 0 at x = 0 where it is infinite and the factor is 0, as of the constant x**0."""
+    return where_op((c == 0.0) & (x == 0.0) & (p < 0.0), 0.0, x**p)
+
+
+def _scaled_power_in_exponent(c: Any, x: Any, p: Any, out: Any) -> Any:
+    """Return c x**p log(x); its limit 0 at x = 0, p >= 0, and 0 there where the factor is 0."""
+    return where_op((x == 0.0) & ((p >= 0.0) | (c == 0.0)), 0.0, out * log(x))
+
+
+# The derivative of x**y in x. Those of higher orders have a factor that is 0 for a small whole y: then the power beside
+# it may be infinite, and does not count.
+scaled_power: Op = elementwise(
+    "scaled_power(c, x, p)",
+    _scaled_power,
+    partials={
+        "c": _scaled_power_in_factor,
+        "x": lambda c, x, p: scaled_power(c * p, x, p - 1.0),
+        "p": _scaled_power_in_exponent,
+    },
+    accepts="real_inexact",
+    public="",
+    doc="c times x to the power p, 0 where c is 0.",
+    samples=lambda rng: [
+        Call((rng.uniform(-2.0, 2.0, s), rng.uniform(0.5, 2.0, s), rng.uniform(-2.0, 3.0, s)), order=3)
+        for s in ((2, 3), (3,), ())
+    ],
+    reference=each(lambda c, x, p: c * x**p),
+    onnx=Missing("ONNX writes it with Where, Mul and Pow"),
+    formulas=("where(c == 0.0, 0.0, c * pow(x, p))",),
+    cost=POWER + 1,
+    form=Form("c·vⁿ", "{0} · {1}^{2}", binds="product", local="{1}^{2}|{0} · {2} · {1}^({2} − 1)|{out} · ln {1}"),
+    sympy=lambda sp, c, x, p: c * x**p,
+    nonfinite=Nonfinite(
+        ((overflowed, Cause("overflow of a power", WIDER)),),
         backward=Cause("the slope of a power below 1 (or of its exponent) at 0 is infinite", WHOLE_POWER),
     ),
     autocast="float32",
@@ -673,9 +719,33 @@ imag = elementwise(
     dependence="imaginary",
     unview=lambda x, part: _of_parts(real.front(x), part, x.dtype),
 )
+
+
+def _writes_part(name: str) -> Any:
+    """Return the setter of `x.real` or `x.imag`: a write to all elements, of which the other part stays."""
+
+    def write(x: Any, value: Any) -> None:
+        part = as_operand(value)
+        if broadcast_shapes(part.shape, x.shape) != x.shape or part.dtype.kind == "c":
+            fail(
+                ShapeError if part.dtype.kind != "c" else DTypeError,
+                f"x.{name} = {part.spec} of {x.spec}",
+                "It takes real numbers that broadcast to the tensor's shape.",
+            )
+        if x.dtype.kind == "c":
+            part = bind(broadcast, (part.astype(real_dtype(x.dtype)),), {"shape": x.shape})
+            both = (part, imag.front(x)) if name == "real" else (real.front(x), part)
+            part = _of_parts(*both, x.dtype)
+        elif name == "imag":
+            fail(DTypeError, f"x.imag = {part.spec} of {x.spec}", "A real number has no imaginary part to write to.")
+        x[...] = part
+
+    return write
+
+
 # NumPy and PyTorch write x.real, not x.real().
-METHODS["real"] = property(real.front)  # type: ignore[assignment]
-METHODS["imag"] = property(imag.front)  # type: ignore[assignment]
+METHODS["real"] = property(real.front, _writes_part("real"))  # type: ignore[assignment]
+METHODS["imag"] = property(imag.front, _writes_part("imag"))  # type: ignore[assignment]
 
 # -- identities
 

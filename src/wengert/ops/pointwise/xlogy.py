@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import numpy as np
 from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import elementwise
 from ...core.ops.facets import Cause, Form, Nonfinite
-from ...core.ops.nonfinite import BOUNDARY, LOG, real_part, second
+from ...core.ops.nonfinite import BOUNDARY, LOG, first, real_part, second
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import SCALARS
-from ...core.ops.sampling import binary
+from ...core.ops.sampling import binary, each, unary
 from .arithmetic import log, log1p
 from .selection import where
 
@@ -81,6 +82,27 @@ xlog1py: Op = elementwise(
             (second(lambda y: real_part(y) < -1), Cause("log1p below -1, the logarithm of a negative number", LOG)),
         ),
         backward=Cause("the slope of x log1p(y) where y is -1 is infinite", BOUNDARY),
+    ),
+    autocast="float32",
+)
+
+xlogx: Op = elementwise(
+    "xlogx(x)",
+    lambda x: xlogy.forward(x, x),
+    partials={"x": lambda x: 1.0 + log(x)},
+    accepts="real_inexact",
+    doc="x log(x), 0 where x is 0.",
+    public="",
+    samples=unary((0.3, 3.0)),
+    reference=each(lambda x: x * math.log(x)),
+    onnx=_NO_ONNX,
+    formulas=("xlogy(x, x)",),
+    cost=TRANSCENDENTAL + 1,
+    form=Form("x ln x", "{0} · ln {0}", binds="product", local="1 + ln {0}"),
+    sympy=lambda sp, x: x * sp.log(x),
+    nonfinite=Nonfinite(
+        ((first(lambda x: real_part(x) < 0), Cause("the logarithm of a negative number", LOG)),),
+        backward=Cause("the slope of x log(x) at 0 is infinite", BOUNDARY),
     ),
     autocast="float32",
 )

@@ -12,6 +12,7 @@ from ..pointwise.selection import abs as absolute
 from ..pointwise.selection import where
 from ..pointwise.trigonometry import atanh
 from ..pointwise.xlogy import xlog1py as xlog1py_op
+from ..pointwise.xlogy import xlogx
 from ..pointwise.xlogy import xlogy as xlogy_op
 from ..reduce.common import inexact
 from ..structure.shapes import as_operand
@@ -187,6 +188,9 @@ def xlogy(x: Any, y: Any) -> Tensor:
     >>> wg.special.xlogy(wg.tensor([0.0, 2.0]), wg.tensor([0.0, 1.0]))
     tensor([0., 0.])
     """
+    if x is y:
+        # One function of one number, whose slope has no quotient of small numbers.
+        return xlogx.front(*promote_tensors("xlogy", x))  # type: ignore[no-any-return]
     out: Tensor = xlogy_op.front(*promote_tensors("xlogy", x, y))
     return out
 
@@ -210,7 +214,7 @@ def entr(x: Any) -> Tensor:
     tensor([ -0.,  -0., -inf])
     """
     (t,) = promote_tensors("entr", x)
-    out: Tensor = where(t < 0.0, -math.inf, negative.front(xlogy(t, where(t < 0.0, 1.0, t))))
+    out: Tensor = where(t < 0.0, -math.inf, negative.front(xlogx.front(where(t < 0.0, 1.0, t))))
     return out
 
 

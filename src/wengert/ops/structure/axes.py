@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, ShapeError, WriteError, fail
 from ...core.ops.declare import METHODS, linear, public
 from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Missing, Op
@@ -23,6 +23,14 @@ Axes = int | tuple[int, ...] | list[int]
 def as_property(name: str, fn: Any) -> None:
     """Give Tensor the property `name`."""
     METHODS[name] = property(fn)  # type: ignore[assignment]
+
+
+def _keeps_its_shape(x: Tensor, sizes: Any) -> None:
+    fail(WriteError, f"x.shape = {sizes!r} of {x.spec}", "A tensor keeps its shape: write x = x.reshape(sizes).")
+
+
+# An assignment is refused in words; to type checkers the property has no setter.
+Tensor.shape = vars(Tensor)["shape"].setter(_keeps_its_shape)  # type: ignore[method-assign]
 
 
 # -- permute

@@ -202,7 +202,8 @@ declare(
 for _name in ("sign", "signbit", "conj", "real", "imag"):
     setattr(Tensor, _name, FUNCTIONS[_name])
 for _name in ("real", "imag"):  # which are no calls: x.real
-    setattr(Tensor, _name, property(FUNCTIONS[_name]))
+    _plain: Any = getattr(wg.Tensor, _name)
+    setattr(Tensor, _name, property(FUNCTIONS[_name], _plain.fset))
 
 
 @function()

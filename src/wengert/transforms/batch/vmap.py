@@ -116,7 +116,29 @@ def vmap(
         outs = list(map(as_like, opened.outs, _place(found, out_axes, opened, size, name)))
         return tree.unflatten(opened.structure, outs)
 
-    return mapped
+    made: BatchedForm | None = getattr(fn, FORM, None)
+    return mapped if made is None else _compiled(mapped, made, (in_axes, out_axes, axis_size, randomness))
+
+
+# What a compiled function has under this name: a function that runs a transform of it as a program, given a key for the
+# program, the transform, and its arguments.
+FORM = "_form"
+BatchedForm = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+def _compiled(mapped: Callable[..., Any], made: BatchedForm, asked: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the batched form of a compiled function, compiled too: its Python code runs once for each kind of call."""
+    try:
+        hash(asked)
+    except TypeError:
+        return mapped  # axes in lists and dicts
+
+    @functools.wraps(mapped, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return made(asked, mapped, args, kwargs)
+
+    setattr(run, FORM, lambda key, *call: made((asked, key), *call))
+    return run
 
 
 def _run_trace(trace: OpenTrace, feeds: Sequence[tuple[Tensor, bool]], size: int, randomness: str) -> list[Batched]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ....core.graph.snapshot import specs_of
 from ....core.node import Node
+from ....ops.linalg.determinants import cofactors_of_diagonal, taken_out
 from ....ops.linalg.functions import PADE, PADE_NORM
 from ....ops.linalg.solve import cutoff
 from ..api import jax, jfft, jnp, lax
@@ -193,14 +194,32 @@ def _adjugate(t: Trace, node: Node, x: Any) -> Any:
     if not x.size:
         return _nothing(node)
     u, s, vh = jnp.linalg.svd(wide(x), full_matrices=False)
-    turned = _product(u, vh)
-    phase = jnp.linalg.det(turned) if x.shape[-1] > 3 else _det_by_lu(turned)
+    phase = _phase(u, vh)
     # Of each the product of the others, without dividing by what may be 0.
     n = s.shape[-1]
     rest = jnp.where(np.eye(n, dtype=bool), 1, s[..., None, :])
     others = jnp.prod(rest.astype(np.float64), axis=-1).astype(s.dtype)
     out = _product(_adjoint(vh) * others[..., None, :], _adjoint(u))
     return _found(t, node, phase[..., None, None] * out)
+
+
+def _phase(u: Any, vh: Any) -> Any:
+    turned = _product(u, vh)
+    return jnp.linalg.det(turned) if turned.shape[-1] > 3 else _det_by_lu(turned)
+
+
+@lowers("cofactors_along")
+def _cofactors_along(t: Trace, node: Node, x: Any, h: Any, e: Any) -> Any:
+    x, h = wide(x), jnp.concatenate([wide(h), wide(e)[..., None, :, :]], -3)
+    order = h.shape[-3]
+    if not x.size or order >= x.shape[-1]:
+        return _nothing(node)
+    u, s, vh = jnp.linalg.svd(x, full_matrices=False)
+    directions = [_product(_product(_adjoint(u), h[..., i, :, :]), _adjoint(vh)) for i in range(order)]
+    relative, factors = taken_out(s, order, jnp)
+    found = cofactors_of_diagonal(relative, directions, _product, jnp.concatenate)
+    scale = _phase(u, vh) * jnp.prod(factors.astype(np.float64), axis=-1).astype(s.dtype)
+    return _found(t, node, scale[..., None, None] * _product(jnp.conj(u), _product(found, jnp.conj(vh))))
 
 
 @lowers("expm")

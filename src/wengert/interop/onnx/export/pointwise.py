@@ -128,6 +128,19 @@ def _xlogy(g: Writer, n: Call, *_: str) -> str:
     return str(g("Where", g("IsNaN", y), y, product) if n.dtype in (np.float32, np.float64) else product)
 
 
+@form("xlogx")
+def _xlogx(g: Writer, n: Call, x: str) -> str:
+    zero = g.like(0, n.dtype)
+    return str(g("Where", g("Equal", x, zero), zero, g("Mul", x, g("Log", x))))
+
+
+@form("scaled_power")
+def _scaled_power(g: Writer, n: Call, *_: str) -> str:
+    c, x, p = g.narrow(n.node)
+    zero = g.like(0, n.dtype)
+    return str(g("Where", g("Equal", c, zero), zero, g("Mul", c, g("Pow", x, p))))
+
+
 @form("trunc")
 def _trunc(g: Writer, n: Call, x: str) -> str:
     if category(n.dtype) < 2:
