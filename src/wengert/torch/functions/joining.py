@@ -291,9 +291,3 @@ def _indices(name: str, pick: Any) -> None:
 
 _indices("tril", np.tril_indices)
 _indices("triu", np.triu_indices)
-
-
-@function(out=True)
-def kron(input: Any, other: Any) -> Any:
-    """Return the Kronecker product: every element of the one times all of the other."""
-    return as_torch(wg.kron(tensor_of(input), tensor_of(other)))
