@@ -541,7 +541,9 @@ class Tensor(Methods):
         if s is not None and _is_member(self):
             memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
             return out
-        memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)
+        memo[id(self)] = out = _rebuild(
+            cls, value.copy("C" if 0 in value.strides else "K"), requires_grad, copied, *place
+        )
         return out
 
     def __copy__(self) -> Tensor:

@@ -538,6 +538,21 @@ def formatted(x: Any, format: Any) -> Tensor:
     return out  # type: ignore[no-any-return]
 
 
+def with_channels_last(out: Any, *inputs: Any) -> Any:
+    """Return a result in which channels are the innermost axis in memory if they are in all of its inputs."""
+    axes = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}.get(inputs[0].ndim)
+    if axes is None or out._array is None:
+        return out
+    for x in inputs:
+        array = _array_of(x) if isinstance(x, Tensor) else None
+        if array is None or array.flags.c_contiguous or not array.transpose(axes).flags.c_contiguous:
+            return out
+    data = in_order(out._array, axes)
+    if data is not out._array:
+        out._data = data
+    return out
+
+
 def _told(hook: Any, gradient: Plain) -> Any:
     """Call a hook with a gradient of PyTorch's meaning: derivative rules compute with Wengert's own tensors."""
     return hook(of_class(Tensor, gradient))

@@ -74,7 +74,10 @@ def tensor(
     """
     if isinstance(data, Plain):
         data = data.detach()
-    return finished(plain_tensor(data, wanted(dtype)), requires_grad, device)
+    made = plain_tensor(data, wanted(dtype))
+    if isinstance(data, np.ndarray) and data.ndim > 1 and not data.flags.c_contiguous:
+        made._data = in_order_of(made._array, (np.asarray(data),))
+    return finished(made, requires_grad, device)
 
 
 @function("asarray", method=False)

@@ -14,6 +14,7 @@ from ....nn import functional as plain
 from ....ops.neural.normalization import follows
 from ....ops.reduce.norms import vector_norm
 from ...namespace import give
+from ...tensor import contiguous_format, formatted, with_channels_last
 from ..arguments import along
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
@@ -47,7 +48,9 @@ def batch_norm(
     """
     if input.ndim == 1 and not input.shape[0]:
         return input * 1.0  # type: ignore[no-any-return]
-    return plain.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return with_channels_last(  # type: ignore[no-any-return]
+        plain.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps), input
+    )
 
 
 def instance_norm(
@@ -101,7 +104,7 @@ def layer_norm(
     `normalized_shape` has the sizes of those axes, and is the shape of weight and bias. Raises ShapeError.
     Source: Ba et al. 2016, arXiv:1607.06450.
     """
-    return plain.layer_norm(input, normalized_shape, weight, bias, eps)
+    return formatted(plain.layer_norm(input, normalized_shape, weight, bias, eps), contiguous_format)
 
 
 def rms_norm(input: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
@@ -123,7 +126,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
     Raises ShapeError for channels that do not fall into equal groups. Source: Wu and He 2018, arXiv:1803.08494.
     """
-    return plain.group_norm(input, num_groups, weight, bias, eps)
+    out = plain.group_norm(input, num_groups, weight, bias, eps)
+    return with_channels_last(out, input) if input.ndim > 3 else out  # type: ignore[no-any-return]
 
 
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

@@ -10,6 +10,7 @@ from ....core.ops.autocast import computed_in
 from ....core.tensor import Tensor
 from ....nn import functional as plain
 from ...functions.shaping import own
+from ...tensor import with_channels_last
 
 __all__ = ["pad"]
 
@@ -46,7 +47,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
         out = _at_the_border(input, widths, mode)
     else:
         out = _padded(input, widths, mode, value)
-    return own(out, input) if mode != "constant" else out
+    out = own(out, input) if mode != "constant" else out
+    return out if mode == "circular" else with_channels_last(out, input)  # type: ignore[no-any-return]
 
 
 @computed_in("float32", "torch")
