@@ -87,6 +87,18 @@ def test_functions_of_dtypes() -> None:
         torch.dtype("float32")
 
 
+def test_types_of_tensors() -> None:
+    x, i = torch.ones(2), torch.tensor([1, 2])
+    assert isinstance(x, torch.FloatTensor)
+    assert isinstance(torch.nn.Parameter(x), torch.FloatTensor)
+    assert not isinstance(i, torch.FloatTensor)
+    assert isinstance(i, torch.LongTensor)
+    assert not isinstance(2, torch.LongTensor)
+    assert torch.DoubleTensor([1, 2]).dtype is torch.float64
+    assert torch.IntTensor(2, 3).shape == (2, 3)
+    assert x.type(torch.LongTensor).tolist() == [1, 1]
+
+
 def test_in_compiled_functions() -> None:
     wanted = torch.float64
     of_closure = wg.jit(lambda x: x.to(wanted))

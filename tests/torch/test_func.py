@@ -207,3 +207,26 @@ def test_functional_call_carries_gradients_of_gradients() -> None:
     slope = 3 * (y - 0.03 * reach * y**2) ** 2 * (1 - 0.06 * reach * y)
     assert float(model.bias.grad) == pytest.approx(slope, rel=1e-5)
     assert model.weight.grad.tolist() == [pytest.approx([slope, 3 * slope], rel=1e-5)]
+
+
+DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+@pytest.mark.parametrize("constant", [True, False])
+def test_dropout_of_examples(name, constant):
+    def drop(x):
+        axes = {"dropout1d": 3, "dropout2d": 4, "dropout3d": 5}.get(name, 3)
+        given = torch.ones((3, 8, *(2,) * (axes - 2))) if constant else x.reshape((3, 8, *(2,) * (axes - 2)))
+        return getattr(torch.nn.functional, name)(given, training=True).flatten()
+
+    sizes = {"dropout2d": 96, "dropout3d": 192}
+    x = torch.ones(4, sizes.get(name, 48))
+    same = torch.func.vmap(drop, randomness="same")(x)
+    assert (same == same[0]).all()
+    other = torch.func.vmap(drop, randomness="different")(x)
+    assert not any((other[0] == row).all() for row in other[1:])
+    with pytest.raises(Exception, match="random numbers"):
+        torch.func.vmap(drop)(x)
+    compiled = torch.compile(drop, fullgraph=True)
+    assert not (compiled(x[0]) == compiled(x[0])).all()

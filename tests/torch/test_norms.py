@@ -35,6 +35,20 @@ def test_running_statistics_of_instances() -> None:
     np.testing.assert_allclose(layer(torch.tensor(x[0])).numpy(), wanted, rtol=1e-10)
 
 
+def test_normalisation_across_maps() -> None:
+    x = torch.arange(1.0, 6.0).reshape(1, 5, 1, 1)
+    # What PyTorch 2.13 gives, where the first channel is in every window.
+    for size, wanted in (
+        (1, [0.6156, 0.7579, 0.8092, 0.7981, 0.7692]),
+        (3, [0.5526, 0.7808, 0.8092, 0.7981, 1.1178]),
+        (4, [0.59, 0.8764, 0.9397, 0.9434, 1.3136]),
+    ):
+        found = torch.nn.CrossMapLRN2d(size, alpha=0.5, beta=0.7, k=1.5)(x)
+        np.testing.assert_allclose(found.flatten().numpy(), wanted, atol=1e-4)
+    with pytest.raises(ShapeError, match="CrossMapLRN2d"):
+        torch.nn.CrossMapLRN2d(3)(x[0])
+
+
 def test_batch_statistics() -> None:
     x = np.random.RandomState(0).normal(size=(6, 3))
     average = torch.nn.BatchNorm1d(3, momentum=None, dtype=torch.float64)

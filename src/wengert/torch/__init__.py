@@ -75,9 +75,13 @@ _MODULES = frozenset(
 )
 
 
+# Modules that programs name and that no list of names shows.
+_INNER = frozenset({"_C", "_ops", "_utils"})
+
+
 def __getattr__(name: str) -> _Any:
     """Return a submodule, or a name that `wengert` has and this module does not define."""
-    if name in _MODULES:
+    if name in _MODULES or name in _INNER:
         try:
             return _imported(f".{name}", __name__)
         except ModuleNotFoundError as e:

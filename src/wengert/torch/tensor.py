@@ -553,6 +553,13 @@ def with_channels_last(out: Any, *inputs: Any) -> Any:
     return out
 
 
+def lay(x: Tensor, format: Any) -> None:
+    """Have a tensor of four or five axes, as many as the memory format has, lie in memory as that says."""
+    if x.ndim in (4, 5) and (format not in _CHANNELS_LAST or len(_CHANNELS_LAST[format]) == x.ndim):
+        data: Any = x.data
+        x.data = data.contiguous(memory_format=format)
+
+
 def _told(hook: Any, gradient: Plain) -> Any:
     """Call a hook with a gradient of PyTorch's meaning: derivative rules compute with Wengert's own tensors."""
     return hook(of_class(Tensor, gradient))

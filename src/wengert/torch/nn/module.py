@@ -20,7 +20,7 @@ from ...core.tensor import Tensor as PlainTensor
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
 from ..namespace import tensor_of
-from ..tensor import NOT_SHARED, Tensor, device, dtype_of, on_cpu, where
+from ..tensor import NOT_SHARED, Tensor, device, dtype_of, lay, memory_format, on_cpu, where
 from . import hooks
 from .parameter import Buffer, Parameter
 from .registry import view
@@ -207,12 +207,17 @@ class Module(plain.Module):
     def to(self: M, *args: Any, **kwargs: Any) -> M:
         """Convert floating parameters and buffers to a dtype, given as such or by a tensor, or move all to a device.
 
-        Returns the module. Raises DTypeError for a device that there is not, for other than floating dtypes.
+        `memory_format` is that of parameters and buffers with four axes, or five for `channels_last_3d`. Returns the
+        module. Raises DTypeError for a device that there is not, for other than floating dtypes.
         """
-        dtype, to = kwargs.get("dtype"), kwargs.get("device")
+        dtype, to, format = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("memory_format")
+        if surplus := kwargs.keys() - {"dtype", "device", "memory_format", "non_blocking", "tensor"}:
+            raise TypeError(f"to() has no parameter {', '.join(sorted(surplus))}")
         for a in args:
             if isinstance(a, PlainTensor):
                 dtype, to = a.dtype, a.device
+            elif isinstance(a, memory_format):
+                format = a
             elif isinstance(a, (device, int)) and not isinstance(a, bool):
                 to = device(a)
             elif isinstance(a, str) and not a.startswith(("float", "bfloat", "complex", "torch.")):
@@ -222,6 +227,9 @@ class Module(plain.Module):
         place = None if to is None else where(to)
         if dtype is not None:
             super().to(dtype_of(dtype))
+        if format is not None:
+            for t in (*self.parameters(), *self.buffers()):
+                lay(t, format)
         return self if place is None else super().to(place)
 
     def cpu(self: M) -> M:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import in_order_of
 from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
@@ -143,7 +144,8 @@ def backward(
         if owner is not None:
             value = _beside(owner, as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct)))
             old = owner.grad
-            set_gradient(owner, value if old is None else _add(old, value, create_graph))
+            total = value if old is None else _add(old, value, create_graph)
+            set_gradient(owner, total if create_graph else _lying_as(owner, total))
             if type(node.saved) is Hooked:
                 for hook in tuple(node.saved.hooks.values()):
                     if type(hook) is AfterAccumulation:
@@ -154,6 +156,21 @@ def _beside(owner: Tensor, gradient: Tensor) -> Tensor:
     """Return a gradient where its tensor is: of the host's numbers in a program on a device, on the host."""
     is_apart = isinstance(gradient._array, Elsewhere) and type(owner._array) is np.ndarray
     return placed(gradient, CPU) if is_apart else gradient
+
+
+def _lying_as(owner: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient that lies in memory as its tensor does: what is a view of the one is a view of the other."""
+    data, lies = gradient._array, owner._array
+    if type(data) is not np.ndarray or type(lies) is not np.ndarray or data.ndim < 2:
+        return gradient
+    if data.flags.c_contiguous and lies.flags.c_contiguous:
+        return gradient
+    if 0 in data.strides:  # repeated elements; in PyTorch's namespace views of a gradient are written to
+        if owner.result_class is Tensor:
+            return gradient
+        data = data.copy()
+    turned = in_order_of(data, (lies,))
+    return gradient if turned is gradient._array else like(gradient, wrap(turned))
 
 
 def _owner(inputs: Any, node: Node) -> Tensor | None:

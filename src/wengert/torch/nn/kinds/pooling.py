@@ -23,7 +23,7 @@ from ....ops.neural.windows import int_tuple
 from ....ops.random.generator import Generator
 from ...functions.indexing import counted_from_start
 from ...namespace import tensor_of
-from ...tensor import Tensor
+from ...tensor import Tensor, with_channels_last
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -334,7 +334,7 @@ def _adaptive_avg_pools(ndim: int) -> Function:
             means = wide
             for axis, m in enumerate(out, -ndim):
                 means = _mean_of_spans(means, axis, m)
-        return means.astype(x.dtype) if wide is not x else means
+        return with_channels_last(means.astype(x.dtype) if wide is not x else means, x)
 
     doc = f"""Return means of as many windows over {_DIMENSIONS[ndim]} as make a result of `output_size`.
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .... import ones, zeros
+from .... import asarray, einsum, ones, zeros
 from ....core.errors import ShapeError, fail
 from ....core.standins import present, weak
 from ....core.tensor import Tensor
@@ -23,6 +23,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "CrossMapLRN2d",
     "GroupNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -368,6 +369,10 @@ class GroupNorm(Module, plain.GroupNorm):
         if not bias:
             self.register_parameter("bias", None)
 
+    def forward(self, input: Any) -> Any:
+        """Map (N, C, ...) to the same shape."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
         _to_ones_and_zeros(self.weight, self.bias)
@@ -403,3 +408,23 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """A division of every channel of images by a power of the sum of its neighbours' squares, over the window's size.
+
+    The window reaches (size - 1) // 2 channels to both sides; as in PyTorch, the first channel belongs to every window.
+    Source: Krizhevsky et al. 2012, NIPS 25.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        LocalResponseNorm.__init__(self, size, alpha, beta, k)
+
+    def forward(self, input: Any) -> Any:
+        """Map (N, C, H, W) to the same shape. Raises ShapeError for another number of axes."""
+        if input.ndim != 4:
+            fail(ShapeError, f"CrossMapLRN2d of {tuple(input.shape)}", "It takes (N, C, H, W).")
+        reach, channels = (self.size - 1) // 2, input.shape[1]
+        near = [[abs(i - j) <= reach or j == 0 for j in range(channels)] for i in range(channels)]
+        squares = einsum("ij,njhw->nihw", asarray(near).astype(input.dtype), input * input)
+        return input * (squares * (self.alpha / self.size) + self.k) ** -self.beta
