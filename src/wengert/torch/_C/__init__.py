@@ -33,6 +33,11 @@ def _get_tracing_state() -> Any:
     return True if get_mode().tracing else None
 
 
+def _get_privateuse1_backend_name() -> str:
+    """Return the name that a device of a program's own would have: there is none."""
+    return "privateuseone"
+
+
 def _log_api_usage_once(event: str) -> None:
     """Do nothing: nobody is told which functions a program uses."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ import wengert as wg
 
 from ... import nn as plain
 from ...core.errors import StateError, WriteError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.tensor import Tensor as PlainTensor
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
@@ -85,11 +87,16 @@ class Module(plain.Module):
     tensor([6.], grad_fn=<MultiplyBackward>)
     """
 
+    # What state dicts say of each module; those that were saved before a version may lack what it has.
+    _version = 1
     _modules = view("_modules")
     _parameters = view("_parameters")
     _buffers = view("_buffers")
     _forward_hooks = property(lambda self: self._hooks)
     _forward_pre_hooks = property(lambda self: self._pre_hooks)
+    _forward_hooks_with_kwargs = property(lambda self: hooks.keyed(self._hooks, "with_kwargs"))
+    _forward_pre_hooks_with_kwargs = property(lambda self: hooks.keyed(self._pre_hooks, "with_kwargs"))
+    _forward_hooks_always_called = property(lambda self: hooks.keyed(self._hooks, "always"))
     _non_persistent_buffers_set = property(lambda self: self._transient)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -101,6 +108,8 @@ class Module(plain.Module):
         super().__setattr__(name, value)
 
     def _register(self, registry: str, name: str, value: Any) -> None:
+        if hooks.everywhere.registration[registry]:
+            value = hooks.everywhere.registered(self, registry, name, value)
         super()._register(registry, name, adopted(value))
 
     def _get_name(self) -> str:
@@ -343,6 +352,10 @@ class Module(plain.Module):
         """
         destination, prefix, keep_vars = (*args, *[destination, prefix, keep_vars][len(args) :])
         found: Any = OrderedDict() if destination is None else destination
+        if destination is None:
+            found._metadata = OrderedDict()
+        if hasattr(found, "_metadata"):
+            found._metadata[prefix[:-1]] = {"version": self._version}
         for hook in self._state_hooks("before_save").values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(found, prefix, keep_vars)
@@ -352,7 +365,7 @@ class Module(plain.Module):
             else:
                 found.update(child.state_dict(f"{prefix}{name}."))
         for hook in self._state_hooks("after_save").values():
-            replaced = hook(self, found, prefix, {})
+            replaced = hook(self, found, prefix, {"version": self._version})
             found = found if replaced is None else replaced
         return found
 
@@ -377,7 +390,8 @@ class Module(plain.Module):
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        given = OrderedDict(state_dict)
+        given: Any = OrderedDict(state_dict)
+        given._metadata = getattr(state_dict, "_metadata", {})
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
@@ -394,12 +408,13 @@ class Module(plain.Module):
     def _load(
         self, given: Any, prefix: str, assign: bool, missing: list[str], unexpected: list[str], errors: list[str]
     ) -> None:
-        metadata = {"assign_to_params_buffers": assign} if assign else {}
+        metadata = dict(given._metadata.get(prefix[:-1], {}), **({"assign_to_params_buffers": True} if assign else {}))
         self._load_from_state_dict(given, prefix, metadata, True, missing, unexpected, errors)
         for name, child in self._own("_modules"):
             path = f"{prefix}{name}."
             if isinstance(child, Module):
-                below = {k: v for k, v in given.items() if k.startswith(path)}
+                below: Any = OrderedDict((k, v) for k, v in given.items() if k.startswith(path))
+                below._metadata = given._metadata
                 child._load(below, path, assign, missing, unexpected, errors)
             else:
                 below = {k.removeprefix(path): v for k, v in given.items() if k.startswith(path)}
@@ -504,3 +519,40 @@ def layer(cls: type, **renamed: str) -> Any:
     made = type(cls.__name__, (Module, cls), own)
     COUNTERPARTS[cls] = made
     return made
+
+
+def _call_among_all(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run `forward` among the hooks of all modules inside this module's scope."""
+    frame, outer = sys._getframe(1), get_mode()
+    token = set_mode(self._enter(outer, frame.f_code, frame.f_lasti))
+    try:
+        return hooks.call(self, args, kwargs)
+    finally:
+        reset_mode(token)
+
+
+def follow_everywhere() -> None:
+    """Have calls of modules look for hooks of all modules if there are such."""
+    if hooks.everywhere:
+        Module.__call__ = _call_among_all  # type: ignore[method-assign]
+    elif "__call__" in Module.__dict__:
+        del Module.__call__
+
+
+class _EverywhereHandle(hooks.RemovableHandle):
+    """A handle of a hook of all modules: without any, their calls look for none."""
+
+    __slots__ = ()
+
+    def remove(self) -> None:
+        """End the hook. A second call does nothing."""
+        super().remove()
+        follow_everywhere()
+
+
+def hook_everywhere(found: dict[int, Any], hook: Any) -> hooks.RemovableHandle:
+    """Add a hook of all modules that is called around `forward`, and return its handle."""
+    handle = _EverywhereHandle(found)
+    found[handle.id] = hook
+    follow_everywhere()
+    return handle
