@@ -18,7 +18,7 @@ from .dims import Dim
 from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
 from .errors import DTypeError, GradientError, ShapeError, fail, user_frame
 from .mode import get_mode
-from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
+from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, hooked, make_node
 from .ops.op import LEAF, TABLE, Meaning
 from .source import Source
 from .spec import NATIVE, DType, Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
@@ -501,11 +501,7 @@ class Tensor(Methods):
     def _hooked(self) -> Hooked:
         node = self.node
         assert node is not None
-        if isinstance(node.saved, Freed):
-            fail(GradientError, f"this tensor's graph was freed by backward() at {node.saved.where}")
-        if not isinstance(node.saved, Hooked):
-            node.saved = Hooked(node.saved)
-        return node.saved
+        return hooked(node)
 
     # -- showing, copying
 

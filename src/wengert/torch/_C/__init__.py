@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 from ...core.mode import get_mode
+from ...transforms.derivatives.reverse import running
 from ..autograd.grad_mode import is_grad_enabled
+from ..autograd.packing import is_enabled
 from ..dtypes import dtype
 from ..random import Generator
 from ..tensor import Size, Tensor, device, layout, memory_format
@@ -40,6 +43,21 @@ def _get_privateuse1_backend_name() -> str:
 
 def _log_api_usage_once(event: str) -> None:
     """Do nothing: nobody is told which functions a program uses."""
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Return whether the backward pass that this thread is in computes the gradient at a step of it."""
+    current = running.get()
+    return current is not None and current.reaches(node._node)
+
+
+def _current_graph_task_id() -> int:
+    """Return a number that the backward pass has which this thread is in; -1 outside of one."""
+    current = running.get()
+    return -1 if current is None else id(current)
+
+
+_autograd = SimpleNamespace(_saved_tensors_hooks_is_enabled=is_enabled)
 
 
 class _WeakTensorRef:

@@ -14,10 +14,12 @@ from ...transforms.derivatives.backward import gradients
 from ..namespace import as_torch
 from ..tensor import Tensor
 from .anomaly_mode import check, leaves_of
+from .graph import AtEdge, GradientEdge, at_edges
 
 
 def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+    several = isinstance(value, (tuple, list)) and not isinstance(value, GradientEdge)
+    return list(value) if several else [value]
 
 
 def grad(
@@ -69,7 +71,11 @@ def grad(
     if is_grads_batched:
         return _of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     unused = bool(allow_unused) or materialize_grads
-    found = gradients(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    wanted = at_edges(_listed(inputs), _listed(outputs))
+    if materialize_grads and any(isinstance(t, AtEdge) for t in wanted):
+        fail(GradientError, "grad(materialize_grads=True) of an edge", "A place in the graph has no zeros.")
+    found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
+    found = tuple(as_torch(g) if isinstance(t, AtEdge) else g for g, t in zip(found, wanted))
     check(found)
     if materialize_grads:
         return tuple(
@@ -128,6 +134,7 @@ def backward(
         inputs = list(inputs.values()) if isinstance(inputs, Mapping) else _listed(inputs)
         if not inputs:
             fail(GradientError, "backward(inputs=[])", "Name at least one tensor, or leave it out for all leaves.")
+        inputs = at_edges(inputs, _listed(tensors))
     leaves = leaves_of(_listed(tensors))
     plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
     check(leaf.grad for leaf in leaves)

@@ -183,7 +183,7 @@ class _Pass:
         self.at: list[int] = []
         self.outputs = 1
         self.places: list[int] = []
-        self.seen: tuple[Any, ...] = ()
+        self.seen: tuple[Any, ...] | None = None
 
     def at_outputs(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Take the gradients of the results, which hooks may replace."""
@@ -206,11 +206,15 @@ class _Pass:
 
     def at_inputs(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Take the gradients of the arguments, which hooks may replace."""
+        # A second derivative comes to the arguments by another way than the results.
+        if self.seen is None:
+            return gradients
         found = _spread(gradients, self.at, self.inputs)
         for hook in tuple(self.hooks.after.values()):
             replaced = hook(self.module, found, self.seen)
             if replaced is not None:
                 found = _replaced(replaced, found, "grad_input")
+        self.seen = None
         return tuple(found[i] for i in self.at)
 
 

@@ -10,14 +10,14 @@ from ...core.arrays import in_order_of
 from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
-from ...core.node import AfterAccumulation, Freed, Hooked, Node
+from ...core.node import AfterAccumulation, AfterStep, BeforeStep, Freed, Hooked, Node
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, as_like, asarray, like, refuse_cut, wrap
 from ...ops.index.inplace import set_gradient
 from ...ops.structure.shapes import placed
-from .reverse import backward_pass, reach
+from .reverse import backward_pass, before_step, reach
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -142,14 +142,29 @@ def backward(
         if owner is None and node.saved is None and (capture := get_capture()) is not None:
             capture.arrive(node)
         if owner is not None:
+            steps = node.saved.hooks if type(node.saved) is Hooked and node.op.kind == "leaf" else {}
+            if any(type(hook) is BeforeStep for hook in steps.values()):
+                (ct,) = before_step(steps, (ct if isinstance(ct, Tensor) else wrap(ct),))
             value = _beside(owner, as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct)))
             old = owner.grad
             total = value if old is None else _add(old, value, create_graph)
             set_gradient(owner, total if create_graph else _lying_as(owner, total))
-            if type(node.saved) is Hooked:
-                for hook in tuple(node.saved.hooks.values()):
-                    if type(hook) is AfterAccumulation:
-                        hook(owner)
+            if steps:
+                _call_after(owner, steps, value, create_graph)
+
+
+def _call_after(owner: Tensor, hooks: dict[int, Any], gradient: Tensor, create_graph: bool) -> None:
+    """Call the hooks of a leaf whose `.grad` is there, without recording what they do unless the pass is recorded."""
+    token = set_mode(get_mode().as_recorded(create_graph))
+    try:
+        for hook in tuple(hooks.values()):
+            if type(hook) is AfterAccumulation and hook(owner) is not None:
+                fail(GradientError, "a hook after accumulation returned a value", "Such hooks should return None.")
+        for hook in tuple(hooks.values()):
+            if type(hook) is AfterStep:
+                hook((), (gradient,))
+    finally:
+        reset_mode(token)
 
 
 def _beside(owner: Tensor, gradient: Tensor) -> Tensor:
