@@ -55,8 +55,10 @@ _MODULES = frozenset(
         "fx",
         "hub",
         "jit",
+        "library",
         "linalg",
         "multiprocessing",
+        "nested",
         "nn",
         "onnx",
         "optim",
@@ -87,6 +89,8 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
+    if name == "ops":  # and not the operations of Wengert
+        return _imported("._ops", __name__).ops
     if name == "bfloat16":  # it is of another package, which is imported when it is asked for
         return _by_name(name)
     if name in _wengert.__all__:
