@@ -112,3 +112,11 @@ def test_in_compiled_functions() -> None:
         assert by_kind(torch.ones(2, dtype=torch.long)).tolist() == [2, 2]
     wanted = torch.float16
     assert of_closure(torch.ones(2)).dtype is torch.float16
+
+
+def test_a_module_becomes_complex() -> None:
+    layer = torch.nn.Linear(2, 2)
+    before = layer.weight.detach().clone()
+    assert layer.to(torch.cfloat).weight.dtype is torch.cfloat
+    assert torch.equal(layer.weight.real, before)
+    assert layer(torch.ones(1, 2, dtype=torch.cfloat)).dtype is torch.cfloat

@@ -230,3 +230,29 @@ def test_dropout_of_examples(name, constant):
         torch.func.vmap(drop)(x)
     compiled = torch.compile(drop, fullgraph=True)
     assert not (compiled(x[0]) == compiled(x[0])).all()
+
+
+def test_what_transforms_refuse():
+    f, x = (lambda a, b: (a * b).sum()), torch.ones(2)
+    for name in ("grad", "grad_and_value", "jacrev", "jacfwd"):
+        for argnums in ((0, 0), 1.0, "0", (True,)):
+            with pytest.raises(ValueError, match="argnums"):
+                getattr(torch.func, name)(f, argnums)
+    with pytest.raises(ValueError, match="same python structure"):
+        torch.func.jvp(lambda a: a["x"], ({"x": x},), ([x],))
+    models = [torch.nn.Linear(1, 1) for _ in range(2)]
+    models[0].bias.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="bias is frozen"):
+        torch.func.stack_module_state(models)
+    models[0].bias.requires_grad_()
+    models[1].eval()
+    with pytest.raises(RuntimeError, match="train"):
+        torch.func.stack_module_state(models)
+
+
+def test_gradients_in_parameters_that_come_one_by_one():
+    model = torch.nn.Linear(2, 1)
+    found = torch.autograd.grad(model(torch.ones(1, 2)).sum(), model.parameters())
+    assert [g.tolist() for g in found] == [[[1.0, 1.0]], [1.0]]
+    with pytest.raises(RuntimeError, match="in no tensors"):
+        torch.autograd.grad(model(torch.ones(1, 2)).sum(), [])

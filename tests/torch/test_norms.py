@@ -160,3 +160,33 @@ def test_refusals_and_nothing() -> None:
     assert F.linear(torch.ones(2, 3), torch.ones(3)).tolist() == [3.0, 3.0]
     assert torch.layer_norm(torch.tensor([1.0, 3.0]), (2,)).shape == (2,)
     assert torch.batch_norm(torch.randn(3, 2), None, None, None, None, True, 0.1, 1e-5, False).shape == (3, 2)
+
+
+MIXED = {
+    "BatchNorm1d": ((3,), (2, 3)),
+    "LayerNorm": ((3,), (2, 3)),
+    "RMSNorm": ((3,), (2, 3)),
+    "GroupNorm": ((3, 3), (2, 3)),
+    "InstanceNorm1d": ((3, 1e-5, 0.1, True), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", MIXED)
+def test_a_16_bit_input_stays_one_beside_wide_parameters(name, dtype):
+    given, shape = MIXED[name]
+    x = torch.arange(float(np.prod(shape))).reshape(shape)
+    layer = getattr(torch.nn, name)(*given)
+    assert layer.weight.dtype is torch.float32
+    found = layer(x.to(dtype))
+    assert found.dtype is dtype
+    np.testing.assert_allclose(found.float().detach().numpy(), layer(x).detach().numpy(), atol=0.02)
+
+
+def test_a_batch_of_nothing_leaves_the_statistics() -> None:
+    layer = torch.nn.BatchNorm2d(3)
+    out = layer(torch.zeros(0, 3, 2, 2, requires_grad=True))
+    out.sum().backward()
+    assert out.shape == (0, 3, 2, 2)
+    assert layer.weight.grad.tolist() == [0.0] * 3
+    assert layer.running_mean.tolist() == [0.0] * 3

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import wengert as wg
 
 from ...core.errors import GradientError, fail
+from ...core.tensor import Tensor as Plain
 from ...transforms.derivatives.backward import backward as plain_backward
 from ...transforms.derivatives.backward import gradients
 from ..namespace import as_torch
@@ -18,7 +19,7 @@ from .graph import AtEdge, GradientEdge, at_edges
 
 
 def _listed(value: Any) -> list[Any]:
-    several = isinstance(value, (tuple, list)) and not isinstance(value, GradientEdge)
+    several = isinstance(value, Iterable) and not isinstance(value, (GradientEdge, Plain))
     return list(value) if several else [value]
 
 
@@ -71,16 +72,17 @@ def grad(
     if is_grads_batched:
         return _of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     unused = bool(allow_unused) or materialize_grads
-    wanted = at_edges(_listed(inputs), _listed(outputs))
+    inputs, outputs = _listed(inputs), _listed(outputs)
+    if not inputs:
+        fail(GradientError, "grad() in no tensors", "Name at least one.")
+    wanted = at_edges(inputs, outputs)
     if materialize_grads and any(isinstance(t, AtEdge) for t in wanted):
         fail(GradientError, "grad(materialize_grads=True) of an edge", "A place in the graph has no zeros.")
     found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
     found = tuple(as_torch(g) if isinstance(t, AtEdge) else g for g, t in zip(found, wanted))
     check(found)
     if materialize_grads:
-        return tuple(
-            as_torch(wg.zeros_like(t)) if g is None else g for g, t in zip(found, _listed(inputs), strict=True)
-        )
+        return tuple(as_torch(wg.zeros_like(t)) if g is None else g for g, t in zip(found, inputs, strict=True))
     return found
 
 

@@ -21,6 +21,7 @@ from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.tensor import Tensor as PlainTensor
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
+from ...ops.index.inplace import recast_
 from ..namespace import tensor_of
 from ..tensor import NOT_SHARED, Tensor, device, dtype_of, lay, memory_format, on_cpu, where
 from . import hooks
@@ -235,7 +236,12 @@ class Module(plain.Module):
                 dtype = a
         place = None if to is None else where(to)
         if dtype is not None:
-            super().to(dtype_of(dtype))
+            kind = dtype_of(dtype)
+            if kind.kind == "c":  # real parameters become complex, too
+                for t in (*self.parameters(), *self.buffers()):
+                    if t.is_floating_point():
+                        recast_(t, kind)
+            super().to(kind)
         if format is not None:
             for t in (*self.parameters(), *self.buffers()):
                 lay(t, format)

@@ -314,6 +314,10 @@ class LayerNorm(Module, plain.LayerNorm):
         kind = None if dtype is None else dtype_of(dtype)
         plain.LayerNorm.__init__(self, normalized_shape, eps, elementwise_affine, bias, kind, device)
 
+    def forward(self, input: Any) -> Any:
+        """Map (..., *normalized_shape) to the same shape."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
         _to_ones_and_zeros(self.weight, self.bias)
@@ -340,6 +344,10 @@ class RMSNorm(Module, plain.RMSNorm):
         device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
         plain.RMSNorm.__init__(self, normalized_shape, eps, elementwise_affine, kind, device)
+
+    def forward(self, input: Any) -> Any:
+        """Map (..., *normalized_shape) to the same shape."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def reset_parameters(self) -> None:
         """Set the weight to 1."""
