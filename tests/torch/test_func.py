@@ -7,6 +7,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
+import wengert.torch.functorch.experimental as experimental
 from torch_calls import inputs, recorded
 from torch_comparing import check
 
@@ -256,3 +257,30 @@ def test_gradients_in_parameters_that_come_one_by_one():
     assert [g.tolist() for g in found] == [[[1.0, 1.0]], [1.0]]
     with pytest.raises(RuntimeError, match="in no tensors"):
         torch.autograd.grad(model(torch.ones(1, 2)).sum(), [])
+
+
+def test_modules_as_functions_of_their_parameters():
+    functorch = torch.functorch
+    layer = torch.nn.Linear(2, 2)
+    model = torch.nn.Sequential(layer, layer, torch.nn.BatchNorm1d(2))  # a layer that stands twice has one weight
+    run, parameters, buffers = functorch.make_functional_with_buffers(model)
+    assert [len(parameters), len(buffers)] == [4, 3]
+    x = torch.randn(3, 2)
+    assert torch.allclose(run(parameters, buffers, x), copy.deepcopy(model)(x))
+    zeros = tuple(torch.zeros_like(p) for p in parameters)
+    assert not run(zeros, buffers, x).any()
+    alone, weights = functorch.make_functional(layer, disable_autograd_tracking=True)
+    assert not any(w.requires_grad for w in weights)
+    assert torch.equal(alone(weights, x), layer(x))
+    with pytest.raises(RuntimeError, match="with_buffers"):
+        functorch.make_functional(model)
+    layers = [torch.nn.Linear(2, 1) for _ in range(3)]
+    together, stacked, none = functorch.combine_state_for_ensemble(layers)
+    found = functorch.vmap(together, in_dims=(0, 0, None))(stacked, none, x)
+    assert torch.allclose(found, torch.stack([m(x) for m in layers]))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 5, 9])
+def test_a_map_in_parts(chunks):
+    x = torch.arange(5.0)
+    assert experimental.chunk_vmap(lambda v: v * 2, chunks=chunks)(x).tolist() == (x * 2).tolist()
