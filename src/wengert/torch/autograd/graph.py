@@ -71,7 +71,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The steps that follow, each with the number of the result whose gradient it is given; None without one."""
-        found = []
+        found: list[tuple[Node | None, int]] = []
         for n in self._node.inputs:
             if not isinstance(n, PlainNode) or not n.requires_grad:
                 found.append((None, 0))
@@ -218,7 +218,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     seen: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
 
     def arrived(i: int, gradient: Any) -> None:
-        current = running.get()
+        current: Any = running.get()
         found = seen.setdefault(current, {})
         found[i] = gradient
         if mode == "any":

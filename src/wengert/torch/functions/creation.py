@@ -523,7 +523,7 @@ class _OfDtype(type):
 
 for _name, _dtype in TYPES.items():
     _doc = f"A tensor of {_dtype}, made of sizes (any values) or of a sequence's values."
-    FUNCTIONS[_name] = _OfDtype(_name, (), {"__doc__": _doc, "__module__": "wengert.torch", "__slots__": ()})
+    FUNCTIONS[_name] = _OfDtype(_name, (), {"__doc__": _doc, "__module__": "torch", "__slots__": ()})
 
 
 def _new(name: str) -> None:

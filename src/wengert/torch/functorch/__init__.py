@@ -67,14 +67,14 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
     """
     if next(iter(model.buffers()), None) is not None:
         fail(GradientError, "make_functional of a module with buffers", "Write make_functional_with_buffers(model).")
-    return _made(model, disable_autograd_tracking, False)  # type: ignore[return-value]
+    return _made(model, disable_autograd_tracking, False)
 
 
 def make_functional_with_buffers(
     model: Any, disable_autograd_tracking: bool = False
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     """Return a module as a function `f(params, buffers, *args)`, its parameters and its buffers, which are copies."""
-    return _made(model, disable_autograd_tracking, True)  # type: ignore[return-value]
+    return _made(model, disable_autograd_tracking, True)
 
 
 def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:

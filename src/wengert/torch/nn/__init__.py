@@ -57,4 +57,4 @@ def __dir__() -> list[str]:
 import_module(".modules", __package__)
 import_module(".parallel", __package__)
 import_module(".attention", __package__)
-functional.grad = import_module(".grad", __package__)  # type: ignore[attr-defined]
+functional.grad = import_module(".grad", __package__)

@@ -244,7 +244,7 @@ class Module(plain.Module):
             super().to(kind)
         if format is not None:
             for t in (*self.parameters(), *self.buffers()):
-                lay(t, format)
+                lay(t, format)  # type: ignore[arg-type]
         return self if place is None else super().to(place)
 
     def cpu(self: M) -> M:

@@ -158,7 +158,7 @@ class Cotangents(dict[Node, Any]):
         self.pending: dict[Node, int] = {}
         self.needed: set[Node] | None = None
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
 
     def __eq__(self, other: object) -> bool:
@@ -532,7 +532,8 @@ def _pull_hooked(
     if outputs is not given:
         mask = None
     ct = list(map(taken, outputs)) if several else taken(outputs[0])
-    own, own_masks = Cotangents(cts.targets), {}
+    own = Cotangents(cts.targets)
+    own_masks: dict[Node, Any] = {}
     own.opened = cts.opened
     pull(lib, node, saved, ct, mask, own, own_masks, needed)
     entries = list(dict.fromkeys(n for n in node.inputs if type(n) is Node))

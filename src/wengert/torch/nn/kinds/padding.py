@@ -48,7 +48,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     else:
         out = _padded(input, widths, mode, value)
     out = own(out, input) if mode != "constant" else out
-    return out if mode == "circular" else with_channels_last(out, input)  # type: ignore[no-any-return]
+    return out if mode == "circular" else with_channels_last(out, input)
 
 
 @computed_in("float32", "torch")

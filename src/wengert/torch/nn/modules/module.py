@@ -79,6 +79,8 @@ __all__ = [
 class _WithHooks(ModuleType):
     """This module, at which programs look the hooks of all modules up, and put other ones in their place."""
 
+    _global_forward_hooks_always_called = property(lambda self: keyed(everywhere.after, "always"))
+
 
 def _held(found: dict[int, Any]) -> property:
     def assign(self: Any, hooks: Any) -> None:
@@ -99,5 +101,4 @@ for _name, _found in {
     "_global_module_registration_hooks": everywhere.registration["_modules"],
 }.items():
     setattr(_WithHooks, _name, _held(_found))
-_WithHooks._global_forward_hooks_always_called = property(lambda self: keyed(everywhere.after, "always"))
 sys.modules[__name__].__class__ = _WithHooks
