@@ -31,7 +31,7 @@ LIE = {  # the strides that PyTorch 2.13 gives
     "conv_transpose2d": (lambda: F.conv_transpose2d(LAST, torch.ones(3, 2, 1, 1)), (40, 1, 10, 2)),
     "adaptive_avg_pool2d": (lambda: F.adaptive_avg_pool2d(LAST, 2), (12, 1, 6, 3)),
     "interpolate": (lambda: F.interpolate(LAST, scale_factor=2), (240, 1, 30, 3)),
-    "pixel_unshuffle": (lambda: F.pixel_unshuffle(LAST[..., :4], 2), (48, 4, 2, 1)),
+    "pixel_unshuffle": (lambda: F.pixel_unshuffle(LAST[..., :4], 2), (48, 1, 24, 12)),
     "tensor of an array": (lambda: torch.tensor(np.asfortranarray(np.ones((2, 3)))), (1, 2)),
     "deepcopy": (lambda: copy.deepcopy(TURNED), (1, 3)),
 }
