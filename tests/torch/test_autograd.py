@@ -410,9 +410,8 @@ def test_hooks_of_several_tensors():
     assert len(seen) == 1
     with graph.save_on_cpu(), graph.allow_mutation_on_saved_tensors(), record_function("part"):
         pass
-    for refused in (lambda: graph.saved_tensors_hooks(None, None), lambda: profile()):
-        with pytest.raises((RuntimeError, ValueError)):
-            refused()
+    with pytest.raises((RuntimeError, ValueError)):
+        profile()
     with profile(enabled=False):
         pass
 
@@ -460,3 +459,28 @@ def test_functional_graphs_of_plain_inputs() -> None:
             found = [product(f, x, torch.ones(2), create_graph=True) for f in (lambda x: 2 * x, lambda x: x * x)]
             assert [[part.requires_grad for part in both] for both in found] == [[True, False], [True, True]]
         assert not functional.jacobian(lambda x: x * x, x).requires_grad
+
+
+STRICT = ("jacobian", "vjp", "jvp", "hessian", "hvp", "vhp")
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_strict_looks_at_gradients_that_are_differentiated(name):
+    call = getattr(torch.autograd.functional, name)
+    x, v = torch.ones(3), () if name in ("jacobian", "hessian") else (torch.ones(3),)
+    second = name in ("hessian", "hvp", "vhp")
+    linear, curved = (lambda a: (3 * a).sum(), lambda a: (a**3).sum()) if second else (lambda a: 3 * a, lambda a: a**3)
+    call(curved, x, *v, strict=True)
+    call(linear, x, *v, strict=False)
+    with pytest.raises(RuntimeError, match="does not depend on input 0"):
+        call(linear, x, *v, strict=True, create_graph=True)
+    if second:
+        with pytest.raises(RuntimeError, match="the gradient of output 0 in input 0"):
+            call(linear, x, *v, strict=True)
+    else:
+        call(linear, x, *v, strict=True)
+    with pytest.raises(RuntimeError, match="does not depend on input 0"):
+        call(lambda a: torch.ones(()) * 2 if second else torch.ones(3), x, *v, strict=True)
+    if not v:
+        with pytest.raises(RuntimeError, match="vectorize"):
+            call(curved, x, strict=True, vectorize=True)

@@ -15,6 +15,24 @@ from wengert.core.errors import DTypeError, GraphError, ShapeError
 
 F, nn = torch.nn.functional, torch.nn
 
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_gradients_of_convolutions_as_functions(ndim):
+    shape, kernel = (2, 4, *(5,) * ndim), (6, 2, *(3,) * ndim)
+    x, w = torch.randn(shape, requires_grad=True), torch.randn(kernel, requires_grad=True)
+    options = {"stride": 2, "padding": 1, "groups": 2}
+    out = getattr(F, f"conv{ndim}d")(x, w, **options)
+    out_grad = torch.randn(out.shape)
+    wanted = torch.autograd.grad(out, (x, w), out_grad)
+    found = (
+        getattr(nn.grad, f"conv{ndim}d_input")(shape, w, out_grad, **options),
+        getattr(F.grad, f"conv{ndim}d_weight")(x, kernel, out_grad, **options),
+    )
+    for g, h in zip(found, wanted, strict=True):
+        torch.testing.assert_close(g.detach(), h)
+        assert g.requires_grad
+
+
 CALLS = [
     "F.conv1d(N(2, 4, 7), N(6, 2, 3), N(6), 2, 1, 2, 2), F.conv1d(N(4, 7), weight=N(3, 4, 2), padding='same')",
     "F.conv2d(N(2, 2, 5, 6), N(3, 2, 3, 2), None, (1, 2), (2, 1)), F.conv2d(N(2, 5, 5), N(4, 1, 2, 2), groups=2)",

@@ -87,6 +87,18 @@ def test_functions_of_dtypes() -> None:
         torch.dtype("float32")
 
 
+def test_types_of_tensors() -> None:
+    x, i = torch.ones(2), torch.tensor([1, 2])
+    assert isinstance(x, torch.FloatTensor)
+    assert isinstance(torch.nn.Parameter(x), torch.FloatTensor)
+    assert not isinstance(i, torch.FloatTensor)
+    assert isinstance(i, torch.LongTensor)
+    assert not isinstance(2, torch.LongTensor)
+    assert torch.DoubleTensor([1, 2]).dtype is torch.float64
+    assert torch.IntTensor(2, 3).shape == (2, 3)
+    assert x.type(torch.LongTensor).tolist() == [1, 1]
+
+
 def test_in_compiled_functions() -> None:
     wanted = torch.float64
     of_closure = wg.jit(lambda x: x.to(wanted))
@@ -100,3 +112,11 @@ def test_in_compiled_functions() -> None:
         assert by_kind(torch.ones(2, dtype=torch.long)).tolist() == [2, 2]
     wanted = torch.float16
     assert of_closure(torch.ones(2)).dtype is torch.float16
+
+
+def test_a_module_becomes_complex() -> None:
+    layer = torch.nn.Linear(2, 2)
+    before = layer.weight.detach().clone()
+    assert layer.to(torch.cfloat).weight.dtype is torch.cfloat
+    assert torch.equal(layer.weight.real, before)
+    assert layer(torch.ones(1, 2, dtype=torch.cfloat)).dtype is torch.cfloat

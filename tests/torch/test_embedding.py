@@ -113,3 +113,21 @@ def test_refusals() -> None:
             wrong()
     with pytest.raises(DTypeError):
         F.embedding(torch.ones(2), w)
+
+
+def test_the_last_bag_goes_to_the_end_whatever_the_last_offset_says():
+    bag = torch.nn.EmbeddingBag(10, 3, include_last_offset=True, mode="sum")
+    ids = torch.tensor([0, 1, 2, 3])
+    wanted = torch.stack([bag.weight[:3].sum(0), bag.weight[3]])
+    for last in (3, 4, 9):
+        assert torch.equal(bag(ids, torch.tensor([0, 3, last])), wanted)
+
+
+def test_factors_of_another_dtype_are_refused_and_tables_of_integers_are_not():
+    table = torch.ones(4, 2)
+    with pytest.raises(TypeError, match="Both are of one dtype"):
+        torch.nn.functional.embedding_bag(
+            torch.tensor([[0, 1]]), table, mode="sum", per_sample_weights=torch.ones(1, 2, dtype=torch.double)
+        )
+    layer = torch.nn.Embedding.from_pretrained(torch.arange(6).reshape(3, 2))
+    assert layer(torch.tensor([2])).tolist() == [[4, 5]]

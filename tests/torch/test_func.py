@@ -7,6 +7,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
+import wengert.torch.functorch.experimental as experimental
 from torch_calls import inputs, recorded
 from torch_comparing import check
 
@@ -207,3 +208,79 @@ def test_functional_call_carries_gradients_of_gradients() -> None:
     slope = 3 * (y - 0.03 * reach * y**2) ** 2 * (1 - 0.06 * reach * y)
     assert float(model.bias.grad) == pytest.approx(slope, rel=1e-5)
     assert model.weight.grad.tolist() == [pytest.approx([slope, 3 * slope], rel=1e-5)]
+
+
+DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+@pytest.mark.parametrize("constant", [True, False])
+def test_dropout_of_examples(name, constant):
+    def drop(x):
+        axes = {"dropout1d": 3, "dropout2d": 4, "dropout3d": 5}.get(name, 3)
+        given = torch.ones((3, 8, *(2,) * (axes - 2))) if constant else x.reshape((3, 8, *(2,) * (axes - 2)))
+        return getattr(torch.nn.functional, name)(given, training=True).flatten()
+
+    sizes = {"dropout2d": 96, "dropout3d": 192}
+    x = torch.ones(4, sizes.get(name, 48))
+    same = torch.func.vmap(drop, randomness="same")(x)
+    assert (same == same[0]).all()
+    other = torch.func.vmap(drop, randomness="different")(x)
+    assert not any((other[0] == row).all() for row in other[1:])
+    with pytest.raises(Exception, match="random numbers"):
+        torch.func.vmap(drop)(x)
+    compiled = torch.compile(drop, fullgraph=True)
+    assert not (compiled(x[0]) == compiled(x[0])).all()
+
+
+def test_what_transforms_refuse():
+    f, x = (lambda a, b: (a * b).sum()), torch.ones(2)
+    for name in ("grad", "grad_and_value", "jacrev", "jacfwd"):
+        for argnums in ((0, 0), 1.0, "0", (True,)):
+            with pytest.raises(ValueError, match="argnums"):
+                getattr(torch.func, name)(f, argnums)
+    with pytest.raises(ValueError, match="same python structure"):
+        torch.func.jvp(lambda a: a["x"], ({"x": x},), ([x],))
+    models = [torch.nn.Linear(1, 1) for _ in range(2)]
+    models[0].bias.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="bias is frozen"):
+        torch.func.stack_module_state(models)
+    models[0].bias.requires_grad_()
+    models[1].eval()
+    with pytest.raises(RuntimeError, match="train"):
+        torch.func.stack_module_state(models)
+
+
+def test_gradients_in_parameters_that_come_one_by_one():
+    model = torch.nn.Linear(2, 1)
+    found = torch.autograd.grad(model(torch.ones(1, 2)).sum(), model.parameters())
+    assert [g.tolist() for g in found] == [[[1.0, 1.0]], [1.0]]
+    with pytest.raises(RuntimeError, match="in no tensors"):
+        torch.autograd.grad(model(torch.ones(1, 2)).sum(), [])
+
+
+def test_modules_as_functions_of_their_parameters():
+    functorch = torch.functorch
+    layer = torch.nn.Linear(2, 2)
+    model = torch.nn.Sequential(layer, layer, torch.nn.BatchNorm1d(2))  # a layer that stands twice has one weight
+    run, parameters, buffers = functorch.make_functional_with_buffers(model)
+    assert [len(parameters), len(buffers)] == [4, 3]
+    x = torch.randn(3, 2)
+    assert torch.allclose(run(parameters, buffers, x), copy.deepcopy(model)(x))
+    zeros = tuple(torch.zeros_like(p) for p in parameters)
+    assert not run(zeros, buffers, x).any()
+    alone, weights = functorch.make_functional(layer, disable_autograd_tracking=True)
+    assert not any(w.requires_grad for w in weights)
+    assert torch.equal(alone(weights, x), layer(x))
+    with pytest.raises(RuntimeError, match="with_buffers"):
+        functorch.make_functional(model)
+    layers = [torch.nn.Linear(2, 1) for _ in range(3)]
+    together, stacked, none = functorch.combine_state_for_ensemble(layers)
+    found = functorch.vmap(together, in_dims=(0, 0, None))(stacked, none, x)
+    assert torch.allclose(found, torch.stack([m(x) for m in layers]))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 5, 9])
+def test_a_map_in_parts(chunks):
+    x = torch.arange(5.0)
+    assert experimental.chunk_vmap(lambda v: v * 2, chunks=chunks)(x).tolist() == (x * 2).tolist()

@@ -83,3 +83,17 @@ def test_refusals() -> None:
     ):
         with pytest.raises(ShapeError):
             wrong()
+
+
+def test_complex_parameters_are_drawn_in_both_parts():
+    x = torch.nn.init.normal_(torch.empty(100, 100, dtype=torch.cdouble), 1.0, 2.0)
+    assert (x - 1).abs().square().mean().item() == pytest.approx(4.0, rel=0.1)
+    assert x.imag.std().item() == pytest.approx(2 * 0.5**0.5, rel=0.1)
+    y = torch.nn.init.uniform_(torch.empty(100, 100, dtype=torch.cfloat), 1.0, 2.0)
+    for part in (y.real, y.imag):
+        assert part.min() >= 1
+        assert part.max() <= 2
+        assert part.mean().item() == pytest.approx(1.5, abs=0.05)
+    layer = torch.nn.Conv2d(2, 3, 2, dtype=torch.cfloat)
+    assert layer(torch.ones(1, 2, 3, 3, dtype=torch.cfloat)).dtype is torch.cfloat
+    assert layer.weight.imag.abs().max() > 0

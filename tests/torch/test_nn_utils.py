@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -312,3 +313,66 @@ def test_refusals() -> None:
     ):
         with pytest.raises(StateError):
             wrong()
+
+
+# -- parametrised modules
+
+
+def test_copies_of_a_parametrised_module_have_classes_of_their_own():
+    parametrize, weight_norm = torch.nn.utils.parametrize, torch.nn.utils.parametrizations.weight_norm
+    model = weight_norm(torch.nn.Linear(2, 2))
+    other = copy.deepcopy(model)
+    parametrize.remove_parametrizations(other, "weight")
+    assert type(other) is torch.nn.Linear
+    assert parametrize.is_parametrized(model, "weight")
+    assert torch.allclose(model.weight, other.weight)
+    with pytest.raises(StateError, match="state_dict"):
+        pickle.dumps(model)
+
+
+def test_what_weight_norm_of_old_has_saved_is_taken():
+    old = torch.nn.utils.weight_norm(torch.nn.Linear(4, 5))
+    new = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 5))
+    new.load_state_dict(old.state_dict())
+    assert torch.allclose(new.weight, old.weight)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3)])
+def test_orthogonal_starts_at_the_factor_with_a_positive_diagonal(shape):
+    x = torch.randn(shape)
+    layer = torch.nn.Linear(shape[1], shape[0])
+    layer.weight.data.copy_(x)
+    orthogonal = torch.nn.utils.parametrizations.orthogonal
+    orthogonal(layer, orthogonal_map="householder", use_trivialization=False)
+    wide = shape[0] < shape[1]
+    q, r = torch.linalg.qr(x.mT if wide else x)
+    q = q * r.diagonal().sgn()
+    assert torch.allclose(layer.weight, q.mT if wide else q, atol=1e-5)
+
+
+def test_an_orthogonal_matrix_of_another_shape_is_refused():
+    layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(3, 4))
+    before = layer.weight.tolist()
+    with pytest.raises(ValueError, match="among matrices of shape"):
+        layer.weight = torch.randn(5, 5)
+    assert layer.weight.tolist() == before
+
+
+def test_parametrizations_that_give_no_tensor_are_refused():
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            return x, x
+
+    class Wrong(torch.nn.Module):
+        def forward(self, x, y):
+            return x
+
+        def right_inverse(self, x):
+            return None, x
+
+    register = torch.nn.utils.parametrize.register_parametrization
+    for made, what in ((Two(), "must return a tensor"), (Wrong(), "Tensor or a Sequence")):
+        layer = torch.nn.Linear(2, 2)
+        with pytest.raises(TypeError, match=what):
+            register(layer, "weight", made)
+        assert not torch.nn.utils.parametrize.is_parametrized(layer)

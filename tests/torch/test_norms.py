@@ -35,6 +35,20 @@ def test_running_statistics_of_instances() -> None:
     np.testing.assert_allclose(layer(torch.tensor(x[0])).numpy(), wanted, rtol=1e-10)
 
 
+def test_normalisation_across_maps() -> None:
+    x = torch.arange(1.0, 6.0).reshape(1, 5, 1, 1)
+    # What PyTorch 2.13 gives, where the first channel is in every window.
+    for size, wanted in (
+        (1, [0.6156, 0.7579, 0.8092, 0.7981, 0.7692]),
+        (3, [0.5526, 0.7808, 0.8092, 0.7981, 1.1178]),
+        (4, [0.59, 0.8764, 0.9397, 0.9434, 1.3136]),
+    ):
+        found = torch.nn.CrossMapLRN2d(size, alpha=0.5, beta=0.7, k=1.5)(x)
+        np.testing.assert_allclose(found.flatten().numpy(), wanted, atol=1e-4)
+    with pytest.raises(ShapeError, match="CrossMapLRN2d"):
+        torch.nn.CrossMapLRN2d(3)(x[0])
+
+
 def test_batch_statistics() -> None:
     x = np.random.RandomState(0).normal(size=(6, 3))
     average = torch.nn.BatchNorm1d(3, momentum=None, dtype=torch.float64)
@@ -146,3 +160,33 @@ def test_refusals_and_nothing() -> None:
     assert F.linear(torch.ones(2, 3), torch.ones(3)).tolist() == [3.0, 3.0]
     assert torch.layer_norm(torch.tensor([1.0, 3.0]), (2,)).shape == (2,)
     assert torch.batch_norm(torch.randn(3, 2), None, None, None, None, True, 0.1, 1e-5, False).shape == (3, 2)
+
+
+MIXED = {
+    "BatchNorm1d": ((3,), (2, 3)),
+    "LayerNorm": ((3,), (2, 3)),
+    "RMSNorm": ((3,), (2, 3)),
+    "GroupNorm": ((3, 3), (2, 3)),
+    "InstanceNorm1d": ((3, 1e-5, 0.1, True), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", MIXED)
+def test_a_16_bit_input_stays_one_beside_wide_parameters(name, dtype):
+    given, shape = MIXED[name]
+    x = torch.arange(float(np.prod(shape))).reshape(shape)
+    layer = getattr(torch.nn, name)(*given)
+    assert layer.weight.dtype is torch.float32
+    found = layer(x.to(dtype))
+    assert found.dtype is dtype
+    np.testing.assert_allclose(found.float().detach().numpy(), layer(x).detach().numpy(), atol=0.02)
+
+
+def test_a_batch_of_nothing_leaves_the_statistics() -> None:
+    layer = torch.nn.BatchNorm2d(3)
+    out = layer(torch.zeros(0, 3, 2, 2, requires_grad=True))
+    out.sum().backward()
+    assert out.shape == (0, 3, 2, 2)
+    assert layer.weight.grad.tolist() == [0.0] * 3
+    assert layer.running_mean.tolist() == [0.0] * 3

@@ -164,3 +164,82 @@ def test_a_float_that_scales_integers_is_cut(mode):
     i = torch.tensor([1, 2])
     out = MODES[mode](lambda x: torch.addcmul(x, x, x, value=2.5))(i)
     assert (out.tolist(), out.dtype) == ([3, 10], torch.int64)
+
+
+# A factor takes the dtype of the operands, in one that is wide enough for their sum.
+FACTORS = {
+    "b + 2 b": (lambda: torch.add(B, B, alpha=2), "bool", [True, False]),
+    "b += 2 b": (lambda: B.clone().add_(B, alpha=2), "bool", [True, False]),
+    "h - 2.5 i": (lambda: torch.sub(H[:1], torch.tensor([2]), alpha=2.5), "float16", [95.0]),
+    "i8 + 300 u8": (
+        lambda: torch.add(torch.tensor([1], dtype=torch.int32), torch.tensor([2], dtype=torch.uint8), alpha=300),
+        "int32",
+        [601],
+    ),
+    "h + 1e9 * 1e-9": (lambda: torch.add(H[:1], 1e-9, alpha=1e9), "float16", [101.0]),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_factor_takes_the_dtype_of_the_operands(name):
+    call, dtype, wanted = FACTORS[name]
+    out = call()
+    assert (str(out.dtype), out.tolist()) == (f"torch.{dtype}", wanted)
+
+
+@pytest.mark.parametrize("factor", [1.5, 1j, True])
+def test_a_factor_of_a_greater_kind_of_numbers_is_refused(factor):
+    i = torch.tensor([1, 2])
+    for call in (torch.add, torch.sub, torch.Tensor.add_, torch.Tensor.sub_):
+        with pytest.raises(TypeError, match="a factor of"):
+            call(i.clone(), i, alpha=factor)
+
+
+X, M, S = torch.ones(2), torch.ones(2, 2), torch.ones(1, 2, 2)
+OLD = {  # numbers before the tensors that they scale, as old programs write
+    "add": (lambda x: (x.add(3, X), torch.add(x, 3, X), x.add_(3, X)), X.add(X, alpha=3)),
+    "sub": (lambda x: (x.sub(3, X), torch.sub(x, 3, X), x.sub_(3, X)), X.sub(X, alpha=3)),
+    "addcmul": (lambda x: (torch.addcmul(x, 3, X, X), x.addcmul_(3, X, X)), X.addcmul(X, X, value=3)),
+    "addcdiv": (lambda x: (torch.addcdiv(x, 3, X, X), x.addcdiv_(3, X, X)), X.addcdiv(X, X, value=3)),
+    "addmm": (lambda x: (torch.addmm(2, M, 3, M, M), M.clone().addmm_(2, 3, M, M)), M.addmm(M, M, beta=2, alpha=3)),
+    "addmm, beta": (lambda x: (torch.addmm(2, M, M, M), M.addmm(2, M, M)), M.addmm(M, M, beta=2)),
+    "baddbmm": (
+        lambda x: (torch.baddbmm(2, S, 3, S, S), S.clone().baddbmm_(2, 3, S, S)),
+        S.baddbmm(S, S, beta=2, alpha=3),
+    ),
+    "addmv": (lambda x: (torch.addmv(2, x, 3, M, X), x.addmv_(2, 3, M, X)), X.addmv(M, X, beta=2, alpha=3)),
+    "addr": (lambda x: (torch.addr(2, M, 3, X, X), M.addr(2, 3, X, X)), M.addr(X, X, beta=2, alpha=3)),
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_numbers_before_the_tensors_that_they_scale(name):
+    call, wanted = OLD[name]
+    for out in call(X.clone()):
+        assert out.tolist() == wanted.tolist()
+    with pytest.raises(TypeError, match="numbers stand before"):
+        torch.add(X, X, 3)
+
+
+FLOATS = (torch.atan2, torch.copysign, torch.ldexp, torch.logaddexp2, torch.xlogy, torch.div)
+DTYPES = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@pytest.mark.parametrize(
+    "fn", [*FLOATS, torch.gcd, torch.lcm, torch.fmod, torch.remainder, torch.kron], ids=lambda f: f.__name__
+)
+def test_results_have_the_dtype_of_both_operands(fn):
+    for first in DTYPES:
+        for second in DTYPES:
+            for y in (torch.tensor([1], dtype=second), torch.tensor(1, dtype=second)):
+                x = torch.tensor([1], dtype=first)
+                wanted = torch.result_type(x, y)
+                if fn in (torch.gcd, torch.lcm) and wanted not in (torch.uint8, torch.int64):
+                    continue
+                if fn is torch.kron:
+                    wanted = torch.promote_types(first, second)
+                elif fn in FLOATS and not wanted.is_floating_point:
+                    wanted = torch.float32
+                if fn in (torch.fmod, torch.remainder) and wanted == torch.bool:
+                    continue
+                assert fn(x, y).dtype == wanted, (first, second, y.ndim)

@@ -8,7 +8,7 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .errors import is_internal
+from .errors import GradientError, fail, is_internal
 from .mode import RULE
 from .source import Source, resolve
 from .state.observer import blame_observer, observer, observers
@@ -79,6 +79,24 @@ class AfterAccumulation(partial[Any]):
     __slots__ = ()
 
 
+class BeforeStep(partial[Any]):
+    """A hook that is called with the gradients of a node's results before its backward step, and may replace them."""
+
+    __slots__ = ()
+
+
+class AfterStep(partial[Any]):
+    """A hook that is called with the gradients of a node's inputs and results after its backward step.
+
+    It may replace those of the inputs.
+    """
+
+    __slots__ = ()
+
+
+# The hooks that are not called with a tensor's gradient alone.
+AROUND_STEPS = frozenset({AfterAccumulation, BeforeStep, AfterStep})
+
 # At "leaves" a new object whenever a leaf gains or loses a hook: a compiled program has the hooks of its day.
 hooks_changed: dict[str, object] = {"leaves": object()}
 
@@ -123,6 +141,15 @@ def _place(code: Any, offset: int, scope: Scope | None) -> Source | None:
         if scope is None:
             return None
         code, offset, scope = scope.code, scope.offset, scope.parent
+
+
+def hooked(node: Node) -> Hooked:
+    """Return a node's hooks. Raises GradientError for a node whose saved values a backward pass has freed."""
+    if isinstance(node.saved, Freed):
+        fail(GradientError, f"this tensor's graph was freed by backward() at {node.saved.where}")
+    if not isinstance(node.saved, Hooked):
+        node.saved = Hooked(node.saved)
+    return node.saved
 
 
 class Node:

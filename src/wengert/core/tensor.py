@@ -19,7 +19,7 @@ from .dtypes import NATIVE, DType, is_inexact
 from .elsewhere import CPU, Elsewhere, as_data, device_name, here, moved, place_of
 from .errors import DTypeError, GradientError, ShapeError, fail, user_frame
 from .mode import get_mode
-from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
+from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, hooked, make_node
 from .ops.op import LEAF, TABLE, Meaning
 from .source import Source
 from .spec import Shape, Spec, as_dtype, category, default_float, promote, promote_scalar, spec_of
@@ -502,11 +502,7 @@ class Tensor(Methods):
     def _hooked(self) -> Hooked:
         node = self.node
         assert node is not None
-        if isinstance(node.saved, Freed):
-            fail(GradientError, f"this tensor's graph was freed by backward() at {node.saved.where}")
-        if not isinstance(node.saved, Hooked):
-            node.saved = Hooked(node.saved)
-        return node.saved
+        return hooked(node)
 
     # -- showing, copying
 
@@ -542,7 +538,9 @@ class Tensor(Methods):
         if s is not None and not self.is_parameter and _is_member(self):  # a parameter is copied alone, as in PyTorch
             memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
             return out
-        memo[id(self)] = out = _rebuild(cls, value.copy(), requires_grad, copied, *place)
+        memo[id(self)] = out = _rebuild(
+            cls, value.copy("C" if 0 in value.strides else "K"), requires_grad, copied, *place
+        )
         return out
 
     def __copy__(self) -> Tensor:

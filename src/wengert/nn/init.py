@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError, fail
+from ..core.spec import real_dtype
 from ..core.tensor import Tensor, wrap
 from ..ops.random import functions as random
 from ..ops.random.generator import Generator
@@ -71,13 +72,24 @@ def _fill(tensor: Tensor, values: Any) -> Tensor:
 
 
 def _uniform(tensor: Tensor, low: float, high: float, generator: Generator | None) -> Tensor:
-    u = random.uniform(tensor.shape, dtype=tensor.dtype, generator=generator).numpy()
-    return _fill(tensor, u * (high - low) + low)
+    u = _drawn(random.uniform, tensor, generator)
+    # Both parts of a complex number lie between the bounds.
+    return _fill(tensor, u * (high - low) + (low + 1j * low if tensor.dtype.kind == "c" else low))
+
+
+def _drawn(draw: Any, tensor: Tensor, generator: Generator | None) -> Any:
+    """Return numbers of a tensor's shape and dtype; the parts of complex ones are drawn by themselves."""
+    if tensor.dtype.kind != "c":
+        return draw(tensor.shape, dtype=tensor.dtype, generator=generator).numpy()
+    dtype = real_dtype(tensor.spec.dtype)
+    real, imag = (draw(tensor.shape, dtype=dtype, generator=generator).numpy() for _ in range(2))
+    return real + 1j * imag
 
 
 def _normal(tensor: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
-    z = random.normal(tensor.shape, dtype=tensor.dtype, generator=generator).numpy()
-    return _fill(tensor, z * std + mean)
+    z = _drawn(random.normal, tensor, generator)
+    # The variance of a complex number is that of both its parts.
+    return _fill(tensor, z * (std * math.sqrt(0.5) if tensor.dtype.kind == "c" else std) + mean)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:

@@ -56,8 +56,10 @@ _MODULES = frozenset(
         "fx",
         "hub",
         "jit",
+        "library",
         "linalg",
         "multiprocessing",
+        "nested",
         "nn",
         "onnx",
         "optim",
@@ -76,14 +78,20 @@ _MODULES = frozenset(
 )
 
 
+# Modules that programs name and that no list of names shows.
+_INNER = frozenset({"_C", "_ops", "_utils", "functorch"})
+
+
 def __getattr__(name: str) -> _Any:
     """Return a submodule, or a name that `wengert` has and this module does not define."""
-    if name in _MODULES:
+    if name in _MODULES or name in _INNER:
         try:
             return _imported(f".{name}", __name__)
         except ModuleNotFoundError as e:
             if e.name != f"{__name__}.{name}":
                 raise
+    if name == "ops":  # and not the operations of Wengert
+        return _imported("._ops", __name__).ops
     if name in _RECORDS and _RECORDS[name].storage is not None:  # its package is imported when it is asked for
         return _by_name(name)
     if name in _wengert.__all__:

@@ -29,8 +29,10 @@ from . import functional as functional
 from . import fx as fx
 from . import hub as hub
 from . import jit as jit
+from . import library as library
 from . import linalg as linalg
 from . import multiprocessing as multiprocessing
+from . import nested as nested
 from . import nn as nn
 from . import onnx as onnx
 from . import optim as optim
@@ -108,7 +110,6 @@ from .. import matrix_transpose as matrix_transpose
 from .. import nan as nan
 from .. import newaxis as newaxis
 from .. import numpy as numpy
-from .. import ops as ops
 from .. import pad as pad
 from .. import passes as passes
 from .. import permute_dims as permute_dims
@@ -160,26 +161,16 @@ from ..torch.tensor import layout as layout
 from ..torch.tensor import memory_format as memory_format
 from ..torch.version import TorchVersion as TorchVersion
 
-def BFloat16Tensor(*data: TensorLike) -> Tensor:
-    """Return a bfloat16 tensor: of sizes (any values), or of a sequence's values."""
-def BoolTensor(*data: TensorLike) -> Tensor:
-    """Return a bool tensor: of sizes (any values), or of a sequence's values."""
-def ByteTensor(*data: TensorLike) -> Tensor:
-    """Return a uint8 tensor: of sizes (any values), or of a sequence's values."""
-def CharTensor(*data: TensorLike) -> Tensor:
-    """Return a int8 tensor: of sizes (any values), or of a sequence's values."""
-def DoubleTensor(*data: TensorLike) -> Tensor:
-    """Return a float64 tensor: of sizes (any values), or of a sequence's values."""
-def FloatTensor(*data: TensorLike) -> Tensor:
-    """Return a float32 tensor: of sizes (any values), or of a sequence's values."""
-def HalfTensor(*data: TensorLike) -> Tensor:
-    """Return a float16 tensor: of sizes (any values), or of a sequence's values."""
-def IntTensor(*data: TensorLike) -> Tensor:
-    """Return a int32 tensor: of sizes (any values), or of a sequence's values."""
-def LongTensor(*data: TensorLike) -> Tensor:
-    """Return a int64 tensor: of sizes (any values), or of a sequence's values."""
-def ShortTensor(*data: TensorLike) -> Tensor:
-    """Return a int16 tensor: of sizes (any values), or of a sequence's values."""
+BFloat16Tensor: Any
+BoolTensor: Any
+ByteTensor: Any
+CharTensor: Any
+DoubleTensor: Any
+FloatTensor: Any
+HalfTensor: Any
+IntTensor: Any
+LongTensor: Any
+ShortTensor: Any
 __version__: Any
 def abs(input: TensorLike, *, out: Any = None) -> Any:
     """Return `abs` of each element. Parameters are `input` and `out`."""
@@ -854,6 +845,7 @@ def ones(*size: Any, out: Any = None, dtype: DTypeLike | None = None, layout: An
     """Return a tensor of ones; parameters as in :func:`wengert."""
 def ones_like(input: TensorLike, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, memory_format: Any = None, generator: Any = None) -> Tensor:
     """Return `ones` in the shape and, unless `dtype` is given, the dtype of `input`."""
+ops: Any
 def orgqr(input: TensorLike, tau: Any, *, out: Any = None) -> Tensor:
     """Return the columns of Q from what :func:`geqrf` gave."""
 def ormqr(input: TensorLike, tau: Any, other: TensorLike, left: _Bool = True, transpose: _Bool = False, *, out: Any = None) -> Tensor:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, Literal, NoReturn, TypeVar
 
+import numpy as np
+
 from ..core.errors import DTypeError, GradientError, ShapeError, fail, is_internal
 from ..core.mode import get_mode
 from ..core.ops.autocast import computed_in
@@ -38,17 +40,19 @@ def function(
     method: bool = True,
     top: bool = True,
     out: bool = False,
+    factors: tuple[str, ...] = (),
     autocast: Autocast | Literal["operands", "widest"] | None = None,
 ) -> Callable[[F], F]:
     """Return a decorator: offer a function under its name and these, at the top level and as a method.
 
     With `out` it takes the keyword `out`: a tensor (or as many as there are results) that is given the result. A
-    parameter `dim` may also be called `axis`, and `keepdim` `keepdims`, as in NumPy. `autocast` is the precision that
+    parameter `dim` may also be called `axis`, and `keepdim` `keepdims`, as in NumPy. `factors` are keywords of numbers
+    that old programs give before the tensors: `x.add(2, y)` is `x.add(y, alpha=2)`. `autocast` is the precision that
     PyTorch's autocast on CPUs gives it, where that of the ops that it is made of is another.
     """
 
     def declare(fn: F) -> F:
-        made: Any = _fronted(fn, out)
+        made: Any = _fronted(fn, out, factors)
         if autocast is not None:
             made = computed_in(autocast, "torch")(made)
         for name in (fn.__name__, *names):
@@ -167,12 +171,26 @@ def _numpy_axis(axis: Any) -> Any:
     return NO_AXES if type(axis) is tuple and not axis else axis
 
 
+def _in_order(name: str, given: tuple[Any, ...], *factors: Any) -> tuple[Any, ...]:
+    """Return the tensors of a call that gives numbers before tensors, then the factors that those numbers are.
+
+    Raises TypeError for another number of tensors than the function takes.
+    """
+    tensors = tuple(x for x in given if isinstance(x, (Plain, np.ndarray)))
+    numbers = tuple(x for x in given if not isinstance(x, (Plain, np.ndarray)))
+    if len(numbers) > len(factors) or given[-1] is not tensors[-1]:
+        raise TypeError(f"{name}() is given {len(given)} arguments: numbers stand before the tensor that they scale")
+    return (*tensors, *numbers, *factors[len(numbers) :])
+
+
 def _missing(function: str, parameter: str) -> NoReturn:
     raise TypeError(f"{function}() missing a required argument: {parameter!r}")
 
 
-def _fronted(fn: Callable[..., Any], out: bool) -> Callable[..., Any]:
+def _fronted(fn: Callable[..., Any], out: bool, factors: tuple[str, ...]) -> Callable[..., Any]:
     """Return the function with NumPy's names of its parameters, and with `out` where asked for, as keywords more.
+
+    With `factors` it takes one argument more for each, in the order of :func:`_in_order`.
 
     The front is generated, so that nothing is packed on the way; one that adds nothing is the function itself.
     """
@@ -199,7 +217,7 @@ def _fronted(fn: Callable[..., Any], out: bool) -> Callable[..., Any]:
             star = True
             continue
         if p.kind is inspect.Parameter.KEYWORD_ONLY and not star:
-            given.append("*")
+            given.append("*more" if factors else "*")
             star = True
         if p.default is not inspect.Parameter.empty:
             values[f"default_{name}"] = p.default
@@ -220,9 +238,16 @@ def _fronted(fn: Callable[..., Any], out: bool) -> Callable[..., Any]:
         for name, also in aliases.items()
     ]
     lines += [f"if {name} is absent: missing({fn.__name__!r}, {name!r})" for name in required]
+    if factors:
+        tensors = [name for name in passed if "=" not in name]
+        named = ", ".join((*tensors, *factors))
+        lines.append(
+            f"if more: {named} = in_order({fn.__name__!r}, ({', '.join(tensors)}, *more), {', '.join(factors)})"
+        )
     lines += [f"if out is not None: return give(out, fn({', '.join(passed)}))"] if out else []
     lines += [f"return fn({', '.join(passed)})"]
     values |= {"fn": fn, "give": give, "absent": _ABSENT, "numpy_axis": _numpy_axis, "missing": _missing}
+    values |= {"in_order": _in_order}
     text = "\n        ".join(lines)
     source = f"def make({', '.join(values)}):\n    def front({', '.join(given)}):\n        {text}\n    return front\n"
     namespace: dict[str, Any] = {}

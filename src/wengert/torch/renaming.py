@@ -16,15 +16,23 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+# PyTorch's packages, and what stands for them here.
+_PACKAGES = {"torch": "wengert.torch", "functorch": "wengert.torch.functorch"}
+
+
+def _ours(name: str) -> str:
+    package, dot, below = name.partition(".")
+    return f"{_PACKAGES[package]}{dot}{below}"
+
 
 class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """A finder of `torch` and the modules below it, which are those of `wengert.torch`."""
+    """A finder of `torch`, `functorch` and the modules below them, which are those of `wengert.torch`."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         """Return a spec for PyTorch's modules that `wengert.torch` has; None for any other."""
-        if fullname.partition(".")[0] != "torch":
+        if fullname.partition(".")[0] not in _PACKAGES:
             return None
-        ours = f"wengert.{fullname}"
+        ours = _ours(fullname)
         # Modules that are made of others' names, as `torch.nn.modules.loss` is, are there and come from no file.
         if ours not in sys.modules:
             try:
@@ -36,7 +44,7 @@ class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module of `wengert.torch` itself, under which both names are one object."""
-        return importlib.import_module(f"wengert.{spec.name}")
+        return importlib.import_module(_ours(spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: the module was executed under its own name."""

@@ -537,6 +537,39 @@ def formatted(x: Any, format: Any) -> Tensor:
     return out  # type: ignore[no-any-return]
 
 
+def _has_channels_last(array: Array) -> bool:
+    """Return whether the strides are those of channels last, as PyTorch decides where sizes of 1 leave it open."""
+    least = 0
+    for d in (1, *range(array.ndim - 1, 1, -1), 0):
+        step = array.strides[d]
+        if not array.shape[d] or step < least or (d == 0 and least == array.strides[1]):
+            return False
+        least = step * max(array.shape[d], 1)
+    return True
+
+
+def with_channels_last(out: Any, *inputs: Any) -> Any:
+    """Return a result in which channels are the innermost axis in memory if they are in all of its inputs."""
+    axes = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}.get(inputs[0].ndim)
+    if axes is None or out._array is None:
+        return out
+    for x in inputs:
+        array = _array_of(x) if isinstance(x, Tensor) else None
+        if array is None or not _has_channels_last(array):
+            return out
+    data = in_order(out._array, axes)
+    if data is not out._array:
+        out._data = data
+    return out
+
+
+def lay(x: Tensor, format: Any) -> None:
+    """Have a tensor of four or five axes, as many as the memory format has, lie in memory as that says."""
+    if x.ndim in (4, 5) and (format not in _CHANNELS_LAST or len(_CHANNELS_LAST[format]) == x.ndim):
+        data: Any = x.data
+        x.data = data.contiguous(memory_format=format)
+
+
 def _told(hook: Any, gradient: Plain) -> Any:
     """Call a hook with a gradient of PyTorch's meaning: derivative rules compute with Wengert's own tensors."""
     return hook(of_class(Tensor, gradient))

@@ -18,10 +18,12 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DTypeError, fail
+from ...core.mode import get_mode
 from ...core.ops.declare import op
 from ...core.ops.op import TABLE, Call, Missing, Op
+from ...core.ops.record import bind_abstract
 from ...core.spec import Spec, category, spec_of, uint64
-from ...core.tensor import Tensor, wrap
+from ...core.tensor import Tensor, of_class, result_class, wrap
 from .philox import Key, words64
 
 # A key and the number of a block: numbers, or tensors of a trace.
@@ -99,6 +101,12 @@ def takes_position(drawing: Op) -> bool:
 def draw_with(drawing: Op, args: Sequence[Any], position: Position, attrs: Mapping[str, Any]) -> Any:
     """Run a drawing op, in the form that takes such a position."""
     key, counter = position
+    if args and get_mode().tracing and not any(isinstance(a, Tensor) and a.is_abstract for a in args):
+        # What is drawn in a trace has no value, even with arguments that have: each run and each example may draw anew.
+        named = {**attrs, "key": key, "counter": counter}
+        if isinstance(key, Tensor) or isinstance(counter, Tensor):
+            drawing, args, named = TABLE[f"{drawing.name}_at"], (*args, as_key(key), as_counter(counter)), dict(attrs)
+        return of_class(result_class(args), bind_abstract(drawing, args, named))
     if isinstance(key, Tensor) or isinstance(counter, Tensor):
         return TABLE[f"{drawing.name}_at"].front(*args, as_key(key), as_counter(counter), **attrs)
     return drawing.front(*args, key=key, counter=counter, **attrs)

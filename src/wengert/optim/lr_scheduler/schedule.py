@@ -98,7 +98,8 @@ class LRScheduler:
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first rate of the schedule is "
-                "never used. Call `optimizer.step()` first.",
+                "never used. Call `optimizer.step()` first. See "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 stacklevel=2,
             )
         self._step_count += 1

@@ -1,4 +1,7 @@
-"""`torch._ops`, which programs import for operators of PyTorch's C++ libraries: they may be named, and not called."""
+"""`torch.ops`: operators by library and name, those that programs make with `torch.library.custom_op`.
+
+Those of PyTorch's C++ libraries may be named, and not called.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ from typing import Any
 
 from ..refusing import refused
 
+# By "library::name", the operators that programs have made.
+OPERATORS: dict[str, Any] = {}
+
 
 class _Operators:
-    """A library of operators, `ops.quantized`: each refuses when it is called."""
+    """A library of operators, `ops.quantized`: those that a program has not made refuse when they are called."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -16,6 +22,9 @@ class _Operators:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        made = OPERATORS.get(f"{self._name.rpartition('.')[2]}::{name}")
+        if made is not None:
+            return made
         return refused(
             f"{self._name}.{name}",
             "operators of PyTorch's C++ libraries are not there",
@@ -34,4 +43,4 @@ class _Libraries:
 
 ops = _Libraries()
 
-__all__ = ["ops"]
+__all__ = ["OPERATORS", "ops"]

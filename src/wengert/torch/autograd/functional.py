@@ -36,16 +36,37 @@ def _of_inputs(found: Any, inputs: Any) -> Any:
     return found if isinstance(inputs, (tuple, list)) else found[0]
 
 
-def _check_strict(strict: bool, func: Callable[..., Any], args: tuple[Any, ...], what: str) -> None:
-    """Raise GradientError where `strict` asks for it and an output does not depend on an input."""
+def _check_strict(strict: bool, func: Callable[..., Any], args: tuple[Any, ...], what: str, order: int) -> None:
+    """Raise GradientError where `strict` asks for it and an output, or its gradient, does not depend on an input.
+
+    Gradients are looked at where they are differentiated, in the order 2.
+    """
     if not strict:
         return
     own = tuple(a.detach().requires_grad_() for a in args)
     for i, out in enumerate(_tuple(func(*own))):
-        found = gradients_of(out.sum(), own, allow_unused=True) if out.requires_grad else (None,) * len(own)
+        found = _sources(out, own, order > 1)
         for j, g in enumerate(found):
             if g is None:
                 fail(GradientError, f"{what}(strict=True): output {i} does not depend on input {j}")
+            if order > 1 and None in (further := _sources(g, own, False)):
+                at = further.index(None)
+                fail(
+                    GradientError,
+                    f"{what}(strict=True): the gradient of output {i} in input {j} does not depend on input {at}",
+                )
+
+
+def _sources(out: Any, own: tuple[Any, ...], create_graph: bool) -> list[Any]:
+    if not out.requires_grad:
+        return [None] * len(own)
+    found = gradients_of(out.sum(), own, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    return list(found)
+
+
+def _check_vectorize(strict: bool, vectorize: bool, what: str) -> None:
+    if strict and vectorize:
+        fail(GradientError, f"{what}(strict=True, vectorize=True)", "Leave one of them out.")
 
 
 def jacobian(
@@ -61,8 +82,9 @@ def jacobian(
     Parameters
     ----------
     create_graph: make the result differentiable.
-    strict: raise where an output does not depend on an input, instead of zeros.
-    vectorize: not read: all directions go in one pass.
+    strict: raise where an output does not depend on an input, instead of zeros; with `create_graph`, where its
+        gradient does not.
+    vectorize: not read, but for not going with `strict`: all directions go in one pass.
     strategy: "reverse-mode" or "forward-mode".
 
     >>> import wengert.torch as torch
@@ -70,11 +92,12 @@ def jacobian(
     tensor([[2., 0.],
             [0., 6.]])
     """
+    _check_vectorize(strict, vectorize, "jacobian")
     args = _arguments(inputs, create_graph)
     if strategy not in ("reverse-mode", "forward-mode"):
         fail(GradientError, f"jacobian: strategy={strategy!r}", 'It is "reverse-mode" or "forward-mode".')
     with wg.enable_grad():
-        _check_strict(strict, func, args, "jacobian")
+        _check_strict(strict, func, args, "jacobian", 2 if create_graph else 1)
         mode: Any = "reverse" if strategy == "reverse-mode" else "forward"
         found = wg.jacobian(func, tuple(range(len(args))), mode)(*args)
     several = isinstance(found, tuple) and bool(found) and isinstance(found[0], tuple)
@@ -107,11 +130,12 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    _check_vectorize(strict, vectorize, "hessian")
     args = _arguments(inputs, create_graph)
     numbers = tuple(range(len(args)))
     mode: Any = "forward" if outer_jacobian_strategy == "forward-mode" else "reverse"
     with wg.enable_grad():
-        _check_strict(strict, func, args, "hessian")
+        _check_strict(strict, func, args, "hessian", 2)
         inner = wg.grad(_number(func, "hessian"), numbers)
         found = wg.jacobian(inner, numbers, mode)(*args)
     return _finished(found if isinstance(inputs, (tuple, list)) else found[0][0], create_graph)
@@ -134,7 +158,7 @@ def vjp(
     """
     args = _arguments(inputs, create_graph)
     with wg.enable_grad():
-        _check_strict(strict, func, args, "vjp")
+        _check_strict(strict, func, args, "vjp", 2 if create_graph else 1)
         out, pull = wg.vjp(func, *args)
         weights = _given(v, _tuple(out), "vjp")
         found = pull(weights if isinstance(out, tuple) else weights[0])
@@ -147,7 +171,7 @@ def jvp(
     """Return the value of `func` at `inputs` and the product of its Jacobian with `v`, of the inputs' shapes."""
     args = _arguments(inputs, create_graph)
     with wg.enable_grad():
-        _check_strict(strict, func, args, "jvp")
+        _check_strict(strict, func, args, "jvp", 2 if create_graph else 1)
         out, found = wg.jvp(func, args, _given(v, args, "jvp"))
     return _finished(out, create_graph), _finished(found, create_graph)
 
@@ -158,7 +182,7 @@ def hvp(
     """Return the value of a function with one number for a result and the product of its Hessian with `v`."""
     args = _arguments(inputs, create_graph)
     with wg.enable_grad():
-        _check_strict(strict, func, args, "hvp")
+        _check_strict(strict, func, args, "hvp", 2)
         both = wg.value_and_grad(_number(func, "hvp"), tuple(range(len(args))))
         (out, _), (_, found) = wg.jvp(lambda *xs: both(*xs), args, _given(v, args, "hvp"))
     return _finished(out, create_graph), _finished(_of_inputs(found, inputs), create_graph)
@@ -170,7 +194,7 @@ def vhp(
     """Return the value of a function with one number for a result and the product of `v` with its Hessian."""
     args = _arguments(inputs, create_graph)
     with wg.enable_grad():
-        _check_strict(strict, func, args, "vhp")
+        _check_strict(strict, func, args, "vhp", 2)
         value = _number(func, "vhp")
         _, pull = wg.vjp(wg.grad(value, tuple(range(len(args)))), *args)
         found = pull(_given(v, args, "vhp"))

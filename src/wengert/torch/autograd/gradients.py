@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import wengert as wg
 
 from ...core.errors import GradientError, fail
+from ...core.tensor import Tensor as Plain
 from ...transforms.derivatives.backward import backward as plain_backward
 from ...transforms.derivatives.backward import gradients
 from ..namespace import as_torch
 from ..tensor import Tensor
 from .anomaly_mode import check, leaves_of
+from .graph import AtEdge, GradientEdge, at_edges
 
 
 def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+    several = isinstance(value, Iterable) and not isinstance(value, (GradientEdge, Plain))
+    return list(value) if several else [value]
 
 
 def grad(
@@ -69,12 +72,17 @@ def grad(
     if is_grads_batched:
         return _of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     unused = bool(allow_unused) or materialize_grads
-    found = gradients(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    inputs, outputs = _listed(inputs), _listed(outputs)
+    if not inputs:
+        fail(GradientError, "grad() in no tensors", "Name at least one.")
+    wanted = at_edges(inputs, outputs)
+    if materialize_grads and any(isinstance(t, AtEdge) for t in wanted):
+        fail(GradientError, "grad(materialize_grads=True) of an edge", "A place in the graph has no zeros.")
+    found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
+    found = tuple(as_torch(g) if isinstance(t, AtEdge) else g for g, t in zip(found, wanted))
     check(found)
     if materialize_grads:
-        return tuple(
-            as_torch(wg.zeros_like(t)) if g is None else g for g, t in zip(found, _listed(inputs), strict=True)
-        )
+        return tuple(as_torch(wg.zeros_like(t)) if g is None else g for g, t in zip(found, inputs, strict=True))
     return found
 
 
@@ -128,6 +136,7 @@ def backward(
         inputs = list(inputs.values()) if isinstance(inputs, Mapping) else _listed(inputs)
         if not inputs:
             fail(GradientError, "backward(inputs=[])", "Name at least one tensor, or leave it out for all leaves.")
+        inputs = at_edges(inputs, _listed(tensors))
     leaves = leaves_of(_listed(tensors))
     plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
     check(leaf.grad for leaf in leaves)

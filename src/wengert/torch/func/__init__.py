@@ -101,6 +101,16 @@ def _cut(leaf: Any, axis: int | None, start: int, stop: int) -> Any:
 # -- derivatives
 
 
+def _checked(argnums: Any, name: str) -> Any:
+    """Return numbers of arguments. Raises GraphError for what is no int or tuple of such, and for one given twice."""
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+        fail(GraphError, f"{name}: argnums={argnums!r}", "It is an int or a tuple of ints.")
+    if len(set(numbers)) < len(numbers):
+        fail(GraphError, f"{name}: argnums={argnums!r}", "Each argument is named once.")
+    return argnums
+
+
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the gradient function of a function with one number for a result; see :func:`wengert.grad`.
 
@@ -108,12 +118,12 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     >>> torch.func.grad(torch.sin)(torch.tensor(0.0))
     tensor(1.)
     """
-    return wg.grad(func, argnums, has_aux)
+    return wg.grad(func, _checked(argnums, "grad"), has_aux)
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the function of the gradient and the value: `(grad, value)`, or `(grad, (value, aux))`."""
-    both = wg.value_and_grad(func, argnums, has_aux)
+    both = wg.value_and_grad(func, _checked(argnums, "grad_and_value"), has_aux)
 
     @functools.wraps(func, updated=())
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
@@ -148,8 +158,11 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """
     if strict:
         fail(GraphError, "jvp(strict=True)", "Leave it out: tangents of what does not depend on the arguments are 0.")
-    primals = tuple(primals)
-    value, tangent, (aux, written) = wg.jvp(_with_aux(func, has_aux), primals, tuple(tangents), True)
+    primals, tangents = tuple(primals), tuple(tangents)
+    if tree.structure(primals) != tree.structure(tangents):
+        given = f"{tree.structure(tangents)} for primals {tree.structure(primals)}"
+        fail(GraphError, f"jvp: tangents {given}", "Both have the same python structure.")
+    value, tangent, (aux, written) = wg.jvp(_with_aux(func, has_aux), primals, tangents, True)
     tell(written, (primals, {}))
     return (value, tangent, aux) if has_aux else (value, tangent)
 
@@ -173,23 +186,30 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def jacrev(
-    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
     """Return the Jacobian function, by a pass backward for each number of the result.
+
+    `chunk_size` is how many passes go at a time; the memory of the result is always one piece. Raises GraphError.
 
     >>> import wengert.torch as torch
     >>> torch.func.jacrev(lambda x: x**2)(torch.tensor([1.0, 3.0]))
     tensor([[2., 0.],
             [0., 6.]])
     """
-    return wg.jacobian(func, argnums, "reverse", has_aux, chunk_size=chunk_size)
+    return wg.jacobian(func, _checked(argnums, "jacrev"), "reverse", has_aux, chunk_size=chunk_size)
 
 
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """Return the Jacobian function, by a pass forward for each number of the arguments."""
-    whole = wg.jacobian(_with_aux(func, has_aux), argnums, "forward", True)
+    whole = wg.jacobian(_with_aux(func, has_aux), _checked(argnums, "jacfwd"), "forward", True)
 
     @functools.wraps(func, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -273,15 +293,19 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     """Return the parameters and the buffers of modules of one kind, each stacked along a new first axis.
 
     With :func:`functional_call` and :func:`vmap` they run all at once. The stacked parameters are leaves. Raises
-    GradientError for no modules, or for modules of several classes.
+    GradientError for no modules, and for modules that differ in their class, or in what trains.
     """
     models = list(models)
     if not models or any(type(m) is not type(models[0]) for m in models):
         fail(GradientError, "stack_module_state: modules of one class are needed, at least one")
+    if any(m.training != models[0].training for m in models):
+        fail(GradientError, "stack_module_state: some modules train and others do not")
 
     def stacked(each: list[dict[str, Any]]) -> dict[str, Tensor]:
         out = {}
         for name, first in each[0].items():
+            if any(d[name].requires_grad != first.requires_grad for d in each):
+                fail(GradientError, f"stack_module_state: {name} is frozen in some of the modules")
             made = as_torch(wg.stack([d[name].detach() for d in each]))
             out[name] = made.requires_grad_() if first.requires_grad else made
         return out

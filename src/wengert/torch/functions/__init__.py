@@ -4,6 +4,7 @@ from . import (
     creation,
     decompositions,
     elementwise,
+    foreach,
     indexing,
     joining,
     memory,

@@ -74,7 +74,10 @@ def tensor(
     """
     if isinstance(data, Plain):
         data = data.detach()
-    return finished(plain_tensor(data, wanted(dtype)), requires_grad, device)
+    made = plain_tensor(data, wanted(dtype))
+    if isinstance(data, np.ndarray) and data.ndim > 1 and not data.flags.c_contiguous:
+        made._data = in_order_of(made._array, (np.asarray(data),))
+    return finished(made, requires_grad, device)
 
 
 @function("asarray", method=False)
@@ -508,17 +511,19 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
 # -- the legacy constructors, and a tensor's own
 
 
-def _typed(name: str, dtype: str) -> Any:
-    def make(*data: Any) -> Tensor:
-        return finished(legacy(dtype_of(name), data))
+class _OfDtype(type):
+    """The type of `torch.FloatTensor` and the like: what they make, and have for instances, are tensors of a dtype."""
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"Return a {dtype} tensor: of sizes (any values), or of a sequence's values."
-    return make
+    def __call__(cls, *data: Any) -> Any:
+        return finished(legacy(dtype_of(cls), data))
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.spec.dtype == dtype_of(cls)
 
 
 for _name, _dtype in TYPES.items():
-    function(method=False)(_typed(_name, _dtype))
+    _doc = f"A tensor of {_dtype}, made of sizes (any values) or of a sequence's values."
+    FUNCTIONS[_name] = _OfDtype(_name, (), {"__doc__": _doc, "__module__": "torch", "__slots__": ()})
 
 
 def _new(name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import wengert as wg
 
 from ...core.errors import DTypeError, fail
-from ...core.ops.operands import promote_tensors, wrapped
+from ...core.ops.operands import max_category, promote_tensors, wrapped
 from ...core.spec import category, complex128, default_float, float64, int64
 from ...core.tensor import Tensor as Plain
 from ...ops.index.inplace import update
@@ -300,10 +300,15 @@ for _name in ("rfloordiv", "rmod"):
     _dividing(_name, swapped=True)
 
 
+def _floats(name: str, x: Any, y: Any) -> list[Plain]:
+    """Return two operands in the floating dtype that they have in common, the default one for integers."""
+    return [float_of(v) for v in promote_tensors(name, x, y)]
+
+
 def _euclid(x: Any, y: Any) -> Any:
     """Return the greatest common divisor by Euclid's steps, all elements at once."""
-    x, y = tensor_of(x), tensor_of(y)
-    if category(x.dtype) != 1 or category(y.dtype) != 1:
+    x, y = promote_tensors("gcd", x, y)
+    if category(x.dtype) != 1:
         fail(DTypeError, f"gcd of {x.spec} and {y.spec}", "Only integers have common divisors.")
     x, y = wg.broadcast_arrays(x + y * 0, y + x * 0)
 
@@ -317,18 +322,20 @@ def _euclid(x: Any, y: Any) -> Any:
 
 
 def _lcm(x: Any, y: Any) -> Any:
-    x, y = tensor_of(x), tensor_of(y)
+    x, y = promote_tensors("lcm", x, y)
     divisor = _euclid(x, y)
     return wg.abs(wg.floor_divide(x, wg.where(divisor == 0, 1, divisor)) * y)
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:
+    x, y = _floats("logaddexp2", x, y)
     two = math.log(2.0)
     return wg.logaddexp(x * two, y * two) / two
 
 
 def _ldexp(x: Any, y: Any) -> Any:
-    return x * wg.pow(2.0, float_of(y))
+    x, y = _floats("ldexp", x, y)
+    return x * wg.pow(2.0, y)
 
 
 def _heaviside(x: Any, values: Any) -> Any:
@@ -337,12 +344,12 @@ def _heaviside(x: Any, values: Any) -> Any:
 
 
 def _copysign(x: Any, y: Any) -> Any:
-    return wg.copysign(float_of(x), y if isinstance(y, Plain) else float(y))
+    return wg.copysign(*_floats("copysign", x, y))
 
 
 def _atan2(x: Any, y: Any) -> Any:
     """Return the angle of (y, x). At the origin PyTorch's derivative is 0, where :func:`wengert.atan2` has none."""
-    x, y = tensor_of(x), tensor_of(y)
+    x, y = _floats("atan2", x, y)
     origin = (x == 0) & (y == 0)
     return wg.where(origin, wg.atan2(x.detach(), y.detach()), wg.atan2(x, wg.where(origin, 1.0, y)))
 
@@ -389,7 +396,7 @@ declare(
 )
 
 
-@function(out=True)
+@function(out=True, factors=("alpha",))
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """Return `input + alpha * other`.
 
@@ -397,23 +404,41 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), alpha=10)
     tensor([31., 42.])
     """
-    return placed(wg.add(input, _scaled(other, alpha)))
+    return placed(wg.add(*_scaled("add", input, other, alpha)))
 
 
-@function("subtract", out=True)
+@function("subtract", out=True, factors=("alpha",))
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """Return `input - alpha * other`."""
-    return placed(wg.subtract(input, _scaled(other, alpha)))
+    return placed(wg.subtract(*_scaled("sub", input, other, alpha)))
 
 
 @function()
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """Return `other - alpha * input`."""
-    return placed(wg.subtract(other, _scaled(input, alpha)))
+    return placed(wg.subtract(*_scaled("rsub", other, input, alpha)))
 
 
-def _scaled(x: Any, by: Any) -> Any:
-    return x if isinstance(by, int) and by == 1 else x * by
+def _scaled(name: str, x: Any, y: Any, factor: Any) -> tuple[Any, Any]:
+    """Return `x` and `factor * y`, which has the dtype that the two have in common without the factor.
+
+    Raises DTypeError for a factor of a greater kind of numbers than that dtype's.
+    """
+    if type(factor) is int and factor == 1:
+        return x, y
+    dtype = promote_tensors(name, x, y)[0].dtype
+    kind = max_category([factor])
+    if kind > max(category(dtype), 1) or (type(factor) is bool and category(dtype)):
+        fail(
+            DTypeError,
+            f"{name}: a factor of {factor!r} for a result of dtype {dtype}",
+            "It is of the kind of numbers of the result.",
+        )
+    if dtype.kind == "b":
+        return x, y & bool(factor)
+    if isinstance(y, Plain):
+        y = y.astype(dtype if y.ndim else wg.promote_types(y.dtype, dtype))
+    return x, y * factor
 
 
 @function("divide", "true_divide", out=True)
@@ -489,18 +514,18 @@ def clamp_max(input: Any, max: Any) -> Tensor:
     return placed(wg.clip(input, None, max))
 
 
-@function(out=True)
+@function(out=True, factors=("value",))
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """Return `input + value * tensor1 * tensor2`. For integers the value is one, cut towards 0."""
     if isinstance(value, float) and not any(category(tensor_of(x).dtype) > 1 for x in (input, tensor1, tensor2)):
         value = int(value)
-    return placed(input + _scaled(tensor1 * tensor2, value))
+    return placed(wg.add(*_scaled("addcmul", input, tensor1 * tensor2, value)))
 
 
-@function(out=True)
+@function(out=True, factors=("value",))
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """Return `input + value * tensor1 / tensor2`."""
-    return placed(input + _scaled(tensor1 / tensor2, value))
+    return placed(wg.add(*_scaled("addcdiv", input, tensor1 / tensor2, value)))
 
 
 @function(out=True)
@@ -691,6 +716,24 @@ for _names in (
 ):
     for _name in _names.split():
         in_place(_name)
+
+
+def _summing(name: str) -> None:
+    """Give a sum its method that writes: the plain one, but for a factor."""
+    compute, plain = FUNCTIONS[name], getattr(Plain, f"{name}_")
+
+    def run(self: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
+        if not more and type(alpha) is int and alpha == 1:
+            return plain(self, other)  # type: ignore[no-any-return]
+        return update(self, f"{name}_", lambda old: compute(old, other, *more, alpha=alpha))  # type: ignore[return-value]
+
+    run.__doc__ = plain.__doc__
+    run.__name__ = run.__qualname__ = f"{name}_"
+    setattr(Tensor, f"{name}_", run)
+
+
+for _name in ("add", "sub"):
+    _summing(_name)
 
 
 @method()

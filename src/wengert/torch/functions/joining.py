@@ -18,7 +18,7 @@ from ...core.tensor import asarray, wrap
 from ...ops.aliases import alias
 from ...ops.structure.diagonals import embed_diagonal
 from ..namespace import FUNCTIONS, as_torch, function, tensor_of
-from ..tensor import Tensor, contiguous_format, formatted, on_cpu
+from ..tensor import Tensor, contiguous_format, formatted, on_cpu, with_channels_last
 from .shaping import axis_of, copies, own, sizes_of
 
 
@@ -45,6 +45,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     kept = [t for t in found if tuple(t.shape) != (0,)] or found[:1]
     is_one = len(kept) == 1 and kept[0].ndim
     out = formatted(kept[0].clone(), contiguous_format) if is_one else as_torch(PUBLIC["concat"](kept, dim))
+    out = out if is_one else with_channels_last(out, *kept)
     if len(kept) < len(found):  # what is left out promotes all the same
         out = out.to(wg.result_type(*found))
     return out
@@ -291,9 +292,3 @@ def _indices(name: str, pick: Any) -> None:
 
 _indices("tril", np.tril_indices)
 _indices("triu", np.triu_indices)
-
-
-@function(out=True)
-def kron(input: Any, other: Any) -> Any:
-    """Return the Kronecker product: every element of the one times all of the other."""
-    return as_torch(wg.kron(tensor_of(input), tensor_of(other)))

@@ -91,7 +91,8 @@ def outer(input: Any, vec2: Any) -> Tensor:
 @function(out=True, autocast="operands")
 def kron(input: Any, other: Any) -> Tensor:
     """Return the Kronecker product: every element of `input` times all of `other`."""
-    return wg.kron(input, other)  # type: ignore[return-value]
+    dtype = wg.promote_types(input.dtype, other.dtype)  # one without axes counts as the others do
+    return wg.kron(input.astype(dtype), other.astype(dtype))  # type: ignore[return-value]
 
 
 @function(out=True)
@@ -131,7 +132,7 @@ def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Tensor
     return out  # type: ignore[no-any-return]
 
 
-@function(out=True, autocast="lower")
+@function(out=True, factors=("beta", "alpha"), autocast="lower")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (mat1 @ mat2)`, of matrices.
 
@@ -140,25 +141,25 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
-@function(out=True, autocast="operands")
+@function(out=True, factors=("beta", "alpha"), autocast="operands")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (mat @ vec)`, of a matrix and a vector; see :func:`addmm`."""
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
-@function(out=True, autocast="lower")
+@function(out=True, factors=("beta", "alpha"), autocast="lower")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (batch1 @ batch2).sum(0)`, of stacks of matrices; see :func:`addmm`."""
     return _added("addbmm", input, wg.einsum("bnm,bmp->np", batch1, batch2), beta, alpha)
 
 
-@function(out=True, autocast="lower")
+@function(out=True, factors=("beta", "alpha"), autocast="lower")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * (batch1 @ batch2)`, of stacks of matrices; see :func:`addmm`."""
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
-@function(out=True, autocast="operands")
+@function(out=True, factors=("beta", "alpha"), autocast="operands")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Return `beta * input + alpha * outer(vec1, vec2)`, of vectors; see :func:`addmm`.
 

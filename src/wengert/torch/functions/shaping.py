@@ -29,7 +29,7 @@ from ...ops.index.views import THROUGH, layout
 from ...ops.structure.shapes import int_args, reshaped
 from ..dtypes import dtype
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
-from ..tensor import TYPES, Size, Tensor, contiguous_format, dtype_of, formatted
+from ..tensor import TYPES, Size, Tensor, contiguous_format, dtype_of, formatted, with_channels_last
 
 
 def axis_of(dim: Any, ndim: int) -> int:
@@ -393,7 +393,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         return own(x.view(()))
     axes = None if dims is None or dims == () or dims == [] else dims
     by = shifts[0] if axes is None and isinstance(shifts, (tuple, list)) and len(shifts) == 1 else shifts
-    return as_torch(PUBLIC["roll"](x, by, axes)).clone()
+    out = as_torch(PUBLIC["roll"](x, by, axes)).clone()
+    return out if axes is None else with_channels_last(out, x)
 
 
 @function()

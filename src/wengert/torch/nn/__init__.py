@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-__all__ = sorted({"Buffer", "Module", "Parameter", "attention", "functional", "init", "parallel", "utils", *_LAYERS})
+__all__ = sorted(
+    {"Buffer", "Module", "Parameter", "attention", "functional", "grad", "init", "parallel", "utils", *_LAYERS}
+)
 
 
 def __dir__() -> list[str]:
@@ -50,3 +52,4 @@ def __dir__() -> list[str]:
 import_module(".modules", __package__)
 import_module(".parallel", __package__)
 import_module(".attention", __package__)
+functional.grad = import_module(".grad", __package__)

@@ -112,7 +112,9 @@ def _old(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"nn.init.{name} is the old name of nn.init.{name}_", FutureWarning, stacklevel=2)
+        warnings.warn(
+            f"nn.init.{name} is deprecated: it is the old name of nn.init.{name}_", FutureWarning, stacklevel=2
+        )
         return fn(*args, **kwargs)
 
     run.__name__ = run.__qualname__ = name

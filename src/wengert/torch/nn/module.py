@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -17,11 +18,13 @@ import wengert as wg
 
 from ... import nn as plain
 from ...core.errors import StateError, WriteError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.tensor import Tensor as PlainTensor
 from ...nn.module import Incompatible
 from ...nn.parameter import Parameter as PlainParameter
+from ...ops.index.inplace import recast_
 from ..namespace import tensor_of
-from ..tensor import NOT_SHARED, Tensor, device, dtype_of, on_cpu, where
+from ..tensor import NOT_SHARED, Tensor, device, dtype_of, lay, memory_format, on_cpu, where
 from . import hooks
 from .parameter import Buffer, Parameter
 from .registry import view
@@ -86,11 +89,16 @@ class Module(plain.Module):
     tensor([6.], grad_fn=<MultiplyBackward>)
     """
 
+    # What state dicts say of each module; those that were saved before a version may lack what it has.
+    _version = 1
     _modules = view("_modules")
     _parameters = view("_parameters")
     _buffers = view("_buffers")
     _forward_hooks = property(lambda self: self._hooks)
     _forward_pre_hooks = property(lambda self: self._pre_hooks)
+    _forward_hooks_with_kwargs = property(lambda self: hooks.keyed(self._hooks, "with_kwargs"))
+    _forward_pre_hooks_with_kwargs = property(lambda self: hooks.keyed(self._pre_hooks, "with_kwargs"))
+    _forward_hooks_always_called = property(lambda self: hooks.keyed(self._hooks, "always"))
     _non_persistent_buffers_set = property(lambda self: self._transient)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -102,6 +110,8 @@ class Module(plain.Module):
         super().__setattr__(name, value)
 
     def _register(self, registry: str, name: str, value: Any) -> None:
+        if hooks.everywhere.registration[registry]:
+            value = hooks.everywhere.registered(self, registry, name, value)
         super()._register(registry, name, adopted(value))
 
     def _get_name(self) -> str:
@@ -208,12 +218,17 @@ class Module(plain.Module):
     def to(self: M, *args: Any, **kwargs: Any) -> M:
         """Convert floating parameters and buffers to a dtype, given as such or by a tensor, or move all to a device.
 
-        Returns the module. Raises DTypeError for a device that there is not, for other than floating dtypes.
+        `memory_format` is that of parameters and buffers with four axes, or five for `channels_last_3d`. Returns the
+        module. Raises DTypeError for a device that there is not, for other than floating dtypes.
         """
-        dtype, to = kwargs.get("dtype"), kwargs.get("device")
+        dtype, to, format = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("memory_format")
+        if surplus := kwargs.keys() - {"dtype", "device", "memory_format", "non_blocking", "tensor"}:
+            raise TypeError(f"to() has no parameter {', '.join(sorted(surplus))}")
         for a in args:
             if isinstance(a, PlainTensor):
                 dtype, to = a.dtype, a.device
+            elif isinstance(a, memory_format):
+                format = a
             elif isinstance(a, (device, int)) and not isinstance(a, bool):
                 to = device(a)
             elif isinstance(a, str) and not a.startswith(("float", "bfloat", "complex", "torch.")):
@@ -222,7 +237,15 @@ class Module(plain.Module):
                 dtype = a
         place = None if to is None else where(to)
         if dtype is not None:
-            super().to(dtype_of(dtype))
+            kind = dtype_of(dtype)
+            if kind.kind == "c":  # real parameters become complex, too
+                for t in (*self.parameters(), *self.buffers()):
+                    if t.is_floating_point():
+                        recast_(t, kind)
+            super().to(kind)
+        if format is not None:
+            for t in (*self.parameters(), *self.buffers()):
+                lay(t, format)  # type: ignore[arg-type]
         return self if place is None else super().to(place)
 
     def cpu(self: M) -> M:
@@ -336,6 +359,10 @@ class Module(plain.Module):
         """
         destination, prefix, keep_vars = (*args, *[destination, prefix, keep_vars][len(args) :])
         found: Any = OrderedDict() if destination is None else destination
+        if destination is None:
+            found._metadata = OrderedDict()
+        if hasattr(found, "_metadata"):
+            found._metadata[prefix[:-1]] = {"version": self._version}
         for hook in self._state_hooks("before_save").values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(found, prefix, keep_vars)
@@ -345,7 +372,7 @@ class Module(plain.Module):
             else:
                 found.update(child.state_dict(f"{prefix}{name}."))
         for hook in self._state_hooks("after_save").values():
-            replaced = hook(self, found, prefix, {})
+            replaced = hook(self, found, prefix, {"version": self._version})
             found = found if replaced is None else replaced
         return found
 
@@ -370,7 +397,8 @@ class Module(plain.Module):
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        given = OrderedDict(state_dict)
+        given: Any = OrderedDict(state_dict)
+        given._metadata = getattr(state_dict, "_metadata", {})
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
@@ -387,12 +415,13 @@ class Module(plain.Module):
     def _load(
         self, given: Any, prefix: str, assign: bool, missing: list[str], unexpected: list[str], errors: list[str]
     ) -> None:
-        metadata = {"assign_to_params_buffers": assign} if assign else {}
+        metadata = dict(given._metadata.get(prefix[:-1], {}), **({"assign_to_params_buffers": True} if assign else {}))
         self._load_from_state_dict(given, prefix, metadata, True, missing, unexpected, errors)
         for name, child in self._own("_modules"):
             path = f"{prefix}{name}."
             if isinstance(child, Module):
-                below = {k: v for k, v in given.items() if k.startswith(path)}
+                below: Any = OrderedDict((k, v) for k, v in given.items() if k.startswith(path))
+                below._metadata = given._metadata
                 child._load(below, path, assign, missing, unexpected, errors)
             else:
                 below = {k.removeprefix(path): v for k, v in given.items() if k.startswith(path)}
@@ -487,6 +516,7 @@ def counterpart(cls: Any) -> Any:
     return made
 
 
+<<<<<<< HEAD
 def _reading(construct: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor that takes PyTorch's dtypes and devices, where it takes any."""
     code = construct.__code__
@@ -504,3 +534,40 @@ def _reading(construct: Callable[..., None]) -> Callable[..., None]:
         construct(*given.args, **given.kwargs)
 
     return __init__
+=======
+def _call_among_all(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run `forward` among the hooks of all modules inside this module's scope."""
+    frame, outer = sys._getframe(1), get_mode()
+    token = set_mode(self._enter(outer, frame.f_code, frame.f_lasti))
+    try:
+        return hooks.call(self, args, kwargs)
+    finally:
+        reset_mode(token)
+
+
+def follow_everywhere() -> None:
+    """Have calls of modules look for hooks of all modules if there are such."""
+    if hooks.everywhere:
+        Module.__call__ = _call_among_all  # type: ignore[method-assign]
+    elif "__call__" in Module.__dict__:
+        del Module.__call__
+
+
+class _EverywhereHandle(hooks.RemovableHandle):
+    """A handle of a hook of all modules: without any, their calls look for none."""
+
+    __slots__ = ()
+
+    def remove(self) -> None:
+        """End the hook. A second call does nothing."""
+        super().remove()
+        follow_everywhere()
+
+
+def hook_everywhere(found: dict[int, Any], hook: Any) -> hooks.RemovableHandle:
+    """Add a hook of all modules that is called around `forward`, and return its handle."""
+    handle = _EverywhereHandle(found)
+    found[handle.id] = hook
+    follow_everywhere()
+    return handle
+>>>>>>> torch

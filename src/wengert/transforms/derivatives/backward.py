@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import in_order_of
 from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
-from ...core.node import AfterAccumulation, Freed, Hooked, Node
+from ...core.node import AfterAccumulation, AfterStep, BeforeStep, Freed, Hooked, Node
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, as_like, asarray, like, refuse_cut, wrap
 from ...ops.index.inplace import set_gradient
 from ...ops.structure.shapes import placed
-from .reverse import backward_pass, reach
+from .reverse import backward_pass, before_step, reach
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -141,19 +142,50 @@ def backward(
         if owner is None and node.saved is None and (capture := get_capture()) is not None:
             capture.arrive(node)
         if owner is not None:
+            steps = node.saved.hooks if type(node.saved) is Hooked and node.op.kind == "leaf" else {}
+            if any(type(hook) is BeforeStep for hook in steps.values()):
+                (ct,) = before_step(steps, (ct if isinstance(ct, Tensor) else wrap(ct),))
             value = _beside(owner, as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct)))
             old = owner.grad
-            set_gradient(owner, value if old is None else _add(old, value, create_graph))
-            if type(node.saved) is Hooked:
-                for hook in tuple(node.saved.hooks.values()):
-                    if type(hook) is AfterAccumulation:
-                        hook(owner)
+            total = value if old is None else _add(old, value, create_graph)
+            set_gradient(owner, total if create_graph else _lying_as(owner, total))
+            if steps:
+                _call_after(owner, steps, value, create_graph)
+
+
+def _call_after(owner: Tensor, hooks: dict[int, Any], gradient: Tensor, create_graph: bool) -> None:
+    """Call the hooks of a leaf whose `.grad` is there, without recording what they do unless the pass is recorded."""
+    token = set_mode(get_mode().as_recorded(create_graph))
+    try:
+        for hook in tuple(hooks.values()):
+            if type(hook) is AfterAccumulation and hook(owner) is not None:
+                fail(GradientError, "a hook after accumulation returned a value", "Such hooks should return None.")
+        for hook in tuple(hooks.values()):
+            if type(hook) is AfterStep:
+                hook((), (gradient,))
+    finally:
+        reset_mode(token)
 
 
 def _beside(owner: Tensor, gradient: Tensor) -> Tensor:
     """Return a gradient where its tensor is: of the host's numbers in a program on a device, on the host."""
     is_apart = isinstance(gradient._array, Elsewhere) and type(owner._array) is np.ndarray
     return placed(gradient, CPU) if is_apart else gradient
+
+
+def _lying_as(owner: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient that lies in memory as its tensor does: what is a view of the one is a view of the other."""
+    data, lies = gradient._array, owner._array
+    if type(data) is not np.ndarray or type(lies) is not np.ndarray or data.ndim < 2:
+        return gradient
+    if data.flags.c_contiguous and lies.flags.c_contiguous:
+        return gradient
+    if 0 in data.strides:  # repeated elements; in PyTorch's namespace views of a gradient are written to
+        if owner.result_class is Tensor:
+            return gradient
+        data = data.copy()
+    turned = in_order_of(data, (lies,))
+    return gradient if turned is gradient._array else like(gradient, wrap(turned))
 
 
 def _owner(inputs: Any, node: Node) -> Tensor | None:

@@ -8,6 +8,7 @@ graph is abstract, the same rules run on tensors and so record the backward grap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 from ...core.dtypes import DType
 from ...core.errors import GradientError, GraphError, ShapeError, TraceError, fail, moved, user_location
 from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
-from ...core.node import AfterAccumulation, Freed, Hooked, Node, Recomputed
+from ...core.node import AROUND_STEPS, AfterStep, BeforeStep, Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
 from ...core.ops.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ...core.ops.record import OUTPUT
@@ -76,6 +77,7 @@ def _walk(
     results: dict[Node, Any] = {}
     wanted = set(targets) if targets is not None else None
     cts = Cotangents(wanted)
+    cts.pending, cts.needed = pending, needed
     masks: dict[Node, Mask | None] = {}
     for node, ct in roots:
         _accumulate(lib, cts, masks, node, ct, None)
@@ -83,6 +85,7 @@ def _walk(
     outer = get_mode()
     mode = outer.as_recorded(create_graph)
     token = set_mode(mode)
+    outside = running.set(cts)
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
     with np.errstate(all="ignore"):
         try:
@@ -100,6 +103,8 @@ def _walk(
                     if isinstance(saved, Recomputed) and ct is not None and (needed is None or node in needed):
                         cts.opened.add(saved)
                         saved = saved.take(node)
+                if wanted is not None and node in wanted and ct is not None:
+                    results[node] = ct
                 if node.op.kind == "leaf":
                     if wanted is None and ct is not None:
                         results[node] = ct
@@ -108,7 +113,10 @@ def _walk(
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
                         set_mode(mode.within(inside))
                     try:
-                        pull(lib, node, saved, ct, mask, cts, masks, needed)
+                        if type(node.saved) is Hooked and node.saved.hooks:
+                            _pull_hooked(pull, node.saved.hooks, lib, node, saved, ct, mask, cts, masks, needed)
+                        else:
+                            pull(lib, node, saved, ct, mask, cts, masks, needed)
                     except (GraphError, TraceError) as e:
                         # The rule cannot be recorded: not for what called for the derivative, but for this operation.
                         if lib.recording and e.place == user_location() and node.source is not None:
@@ -119,8 +127,6 @@ def _walk(
                             node.saved.saved = freed
                         else:
                             node.saved = freed
-                if wanted is not None and node in wanted and ct is not None:
-                    results[node] = ct
                 for entry in node.inputs:
                     if type(entry) is Node:
                         left = pending[entry] - 1
@@ -129,6 +135,7 @@ def _walk(
                             ready.append(entry)
         finally:
             reset_mode(token)
+            running.reset(outside)
             for region in cts.opened:
                 region.close()
     return results
@@ -142,13 +149,29 @@ class Cotangents(dict[Node, Any]):
     every step is met as often. `opened` are the checkpoints that compute values again for the pass.
     """
 
-    __slots__ = ("opened", "sums", "targets")
+    __slots__ = ("__weakref__", "needed", "opened", "pending", "sums", "targets")
 
     def __init__(self, targets: set[Node] | None = None) -> None:
         super().__init__()
         self.targets = targets
         self.sums: set[Node] = set()
         self.opened: set[Recomputed] = set()
+        self.pending: dict[Node, int] = {}
+        self.needed: set[Node] | None = None
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def reaches(self, node: Node | None) -> bool:
+        """Return whether the pass computes the gradient of a node's result."""
+        return node in self.pending and (self.needed is None or node in self.needed)
+
+
+# The pass that this thread is in.
+running: ContextVar[Cotangents | None] = ContextVar("wengert_backward_pass", default=None)
 
 
 class Reachable(NamedTuple):
@@ -441,19 +464,93 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
         return ct
     gradient = ct if isinstance(ct, Tensor) else wrap(ct)
     for hook in tuple(hooked.hooks.values()):
-        if type(hook) is AfterAccumulation:
+        if type(hook) in AROUND_STEPS:
             continue
         replaced = hook(gradient)
         if replaced is not None:
-            if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
-                got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
-                fail(ShapeError, f"a gradient hook returned {got} for a gradient of shape {gradient.shape}")
-            gradient = as_gradient(replaced, gradient.dtype)
+            gradient = _checked(replaced, gradient)
     owner = hooked.retain() if hooked.retain is not None else None
     if owner is not None:
         old = owner.grad
         owner.grad = as_like(owner, gradient) if old is None else old + gradient
     return gradient if lib.recording else gradient._array
+
+
+def _checked(replaced: Any, gradient: Tensor) -> Tensor:
+    """Return what a hook gives for a gradient. Raises ShapeError for another shape."""
+    if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
+        got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
+        fail(ShapeError, f"a gradient hook returned {got} for a gradient of shape {gradient.shape}")
+    return as_gradient(replaced, gradient.dtype)
+
+
+def _replaced(hook: Any, given: tuple[Any, ...], *others: Any) -> tuple[Any, ...]:
+    """Return gradients, None for those that there are not, as a hook of a step leaves them. Raises GradientError."""
+    replaced = hook(given, *others)
+    if replaced is None:
+        return given
+    new = replaced if isinstance(replaced, tuple) else (replaced,)
+    if len(new) != len(given):
+        fail(GradientError, f"a hook of a backward step returned {len(new)} gradients for {len(given)}")
+    return tuple(n if n is None or g is None else _checked(n, g) for n, g in zip(new, given))
+
+
+def before_step(hooks: dict[int, Any], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the gradients of a node's results as the hooks before its step leave them."""
+    for hook in tuple(hooks.values()):
+        if type(hook) is BeforeStep:
+            gradients = _replaced(hook, gradients)
+    return gradients
+
+
+def _pull_hooked(
+    pull: Callable[..., None],
+    hooks: dict[int, Any],
+    lib: Any,
+    node: Node,
+    saved: tuple[Any, ...],
+    ct: Any,
+    mask: Mask | None,
+    cts: Cotangents,
+    masks: dict[Node, Any],
+    needed: set[Node] | None,
+) -> None:
+    """Do a step of the pass among the hooks of the node, where something behind it is asked for."""
+    kinds = {type(hook) for hook in hooks.values()}
+    goes_on = any(type(n) is Node and (needed is None or n in needed) for n in node.inputs)
+    if not goes_on or not kinds & {BeforeStep, AfterStep}:
+        return pull(lib, node, saved, ct, mask, cts, masks, needed)
+
+    def shown(g: Any) -> Any:
+        return g if g is None or isinstance(g, Tensor) else wrap(g)
+
+    def taken(g: Any) -> Any:
+        return g if g is None or lib.recording else g._array
+
+    several = type(ct) is list
+    given = tuple(map(shown, ct)) if several else (shown(ct),)
+    outputs = before_step(hooks, given)
+    if outputs is not given:
+        mask = None
+    ct = list(map(taken, outputs)) if several else taken(outputs[0])
+    own = Cotangents(cts.targets)
+    own_masks: dict[Node, Any] = {}
+    own.opened = cts.opened
+    pull(lib, node, saved, ct, mask, own, own_masks, needed)
+    entries = list(dict.fromkeys(n for n in node.inputs if type(n) is Node))
+    first = {n: node.inputs.index(n) for n in entries}
+    found = tuple(shown(own.get(n)) if type(n) is Node and first[n] == i else None for i, n in enumerate(node.inputs))
+    inputs = found
+    for hook in tuple(hooks.values()):
+        if type(hook) is AfterStep:
+            inputs = _replaced(hook, inputs, outputs)
+    for n in entries:
+        new, old = inputs[first[n]], found[first[n]]
+        if new is not None and new is not old:
+            own[n], own_masks[n] = taken(new), None
+        if n in own:
+            _accumulate(lib, cts, masks, n, own[n], own_masks.get(n))
+    return None
 
 
 def as_gradient(g: Tensor, dtype: DType) -> Tensor:

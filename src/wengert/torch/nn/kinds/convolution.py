@@ -18,7 +18,7 @@ from ....nn import functional as plain
 from ....ops.neural.convolve import convolve_transpose
 from ....ops.neural.windows import int_tuple
 from ...namespace import tensor_of
-from ...tensor import Tensor
+from ...tensor import Tensor, with_channels_last
 
 __all__ = [
     "conv1d",
@@ -51,7 +51,8 @@ def _convolutions(ndim: int) -> Function:
     ) -> Any:
         x, w = tensor_of(input), tensor_of(weight)
         _check(name, x, w)
-        return convolve(x, w, bias, stride, padding, dilation, groups)
+        out = convolve(x, w, bias, stride, padding, dilation, groups)
+        return with_channels_last(with_channels_last(out, x), w)
 
     sizes, kernel = _LAYOUTS[ndim]
     conv.__name__ = conv.__qualname__ = name
@@ -110,9 +111,9 @@ def _transposed(ndim: int) -> Function:
         padded = tuple((p, p - e) for p, e in zip(pads, extra))
         attrs = {"padding": padded, "dilation": dilations, "groups": int(groups)}
         y = bind(convolve_transpose, (x, w), {"size": size, "stride": strides, **attrs})
-        if bias is None:
-            return y
-        return y + tensor_of(bias).reshape((-1,) + (1,) * ndim)
+        if bias is not None:
+            y = y + tensor_of(bias).reshape((-1,) + (1,) * ndim)
+        return with_channels_last(with_channels_last(y, x), w)
 
     sizes, kernel = _LAYOUTS[ndim]
     conv.__name__ = conv.__qualname__ = name

@@ -14,6 +14,11 @@ from ....nn import functional as plain
 from ....ops.neural.normalization import follows
 from ....ops.reduce.norms import vector_norm
 from ...namespace import give
+<<<<<<< HEAD
+=======
+from ...tensor import contiguous_format, formatted, with_channels_last
+from ..arguments import along
+>>>>>>> torch
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
@@ -44,9 +49,19 @@ def batch_norm(
     tensor([[-1.],
             [ 1.]])
     """
-    if input.ndim == 1 and not input.shape[0]:
-        return input * 1.0  # type: ignore[no-any-return]
-    return plain.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not input.numel():  # of nothing there are no statistics; parameters have zero gradients
+        out = input * 1.0
+        if input.ndim > 1 and input.shape[1]:
+            out = out if weight is None else out * weight[0]
+            out = out if bias is None else out + bias[0]
+        return _narrow(out, input)  # type: ignore[no-any-return]
+    out = plain.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return with_channels_last(_narrow(out, input), input)  # type: ignore[no-any-return]
+
+
+def _narrow(out: Any, input: Any) -> Any:
+    """Return a result in the dtype of a 16-bit input, which parameters of a wider one do not change."""
+    return out.astype(input.dtype) if out.dtype != input.dtype and input.dtype.itemsize == 2 else out
 
 
 def instance_norm(
@@ -89,7 +104,7 @@ def instance_norm(
         spread = wg.square(given - means).sum(axis=spatial) / (each - 1)
         for held, new in ((running_mean, means.reshape(given.shape[:2])), (running_var, spread)):
             held.assign_((1 - momentum) * held.detach() + momentum * new.mean(axis=0))
-    return out  # type: ignore[no-any-return]
+    return _narrow(out, input)  # type: ignore[no-any-return]
 
 
 def layer_norm(
@@ -100,7 +115,8 @@ def layer_norm(
     `normalized_shape` has the sizes of those axes, and is the shape of weight and bias. Raises ShapeError.
     Source: Ba et al. 2016, arXiv:1607.06450.
     """
-    return plain.layer_norm(input, normalized_shape, weight, bias, eps)
+    out = _narrow(plain.layer_norm(input, normalized_shape, weight, bias, eps), input)
+    return formatted(out, contiguous_format)
 
 
 def rms_norm(input: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
@@ -114,7 +130,7 @@ def rms_norm(input: Any, normalized_shape: int | Sequence[int], weight: Any = No
         size = wg.square(input).mean(axis=axes, keepdims=True)
         out = input * wg.rsqrt(size + (wg.finfo(input.dtype).eps if eps is None else eps))
         return out if weight is None else out * weight  # type: ignore[no-any-return]
-    return plain.rms_norm(input, normalized_shape, weight, eps)
+    return _narrow(plain.rms_norm(input, normalized_shape, weight, eps), input)  # type: ignore[no-any-return]
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
@@ -122,7 +138,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
     Raises ShapeError for channels that do not fall into equal groups. Source: Wu and He 2018, arXiv:1803.08494.
     """
-    return plain.group_norm(input, num_groups, weight, bias, eps)
+    out = _narrow(plain.group_norm(input, num_groups, weight, bias, eps), input)
+    return with_channels_last(out, input) if input.ndim > 3 else out  # type: ignore[no-any-return]
 
 
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

@@ -24,7 +24,7 @@ from ....ops.neural.windows import int_tuple
 from ....ops.random.generator import Generator
 from ...functions.indexing import counted_from_start
 from ...namespace import tensor_of
-from ...tensor import Tensor
+from ...tensor import Tensor, with_channels_last
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -123,6 +123,13 @@ def _with_places(x: Tensor, attrs: dict[str, Any]) -> tuple[Any, Tensor]:
     return bind(max_pool, (x,), attrs), _places(bind(argmax_pool, (x,), attrs), size, **attrs)
 
 
+def _formatted(found: Any, x: Any) -> Any:
+    """Return a result, or several, with channels last in memory if `x` has them so."""
+    if isinstance(found, tuple):
+        return type(found)(with_channels_last(f, x) for f in found)
+    return with_channels_last(found, x)
+
+
 def _max_pools(ndim: int) -> tuple[Function, Function]:
     name = f"max_pool{ndim}d"
 
@@ -137,7 +144,7 @@ def _max_pools(ndim: int) -> tuple[Function, Function]:
     ) -> Any:
         x = _input(name, input, ndim)
         attrs = _windows(name, x, kernel_size, stride, padding, dilation, ceil_mode, ndim)
-        return _with_places(x, attrs) if return_indices else bind(max_pool, (x,), attrs)
+        return _formatted(_with_places(x, attrs) if return_indices else bind(max_pool, (x,), attrs), x)
 
     def with_indices(
         input: Any,
@@ -335,7 +342,7 @@ def _adaptive_avg_pools(ndim: int) -> Function:
             means = wide
             for axis, m in enumerate(out, -ndim):
                 means = _mean_of_spans(means, axis, m)
-        return means.astype(x.dtype) if wide is not x else means
+        return with_channels_last(means.astype(x.dtype) if wide is not x else means, x)
 
     doc = f"""Return means of as many windows over {_DIMENSIONS[ndim]} as make a result of `output_size`.
 
@@ -381,7 +388,7 @@ def _adaptive_max_pools(ndim: int) -> tuple[Function, Function]:
         out = _wanted(name, x, output_size, ndim)
         even = _even(x, out)
         if even is not None:
-            return _with_places(x, even)
+            return _formatted(_with_places(x, even), x)
         size = x.shape[-ndim:]
         axes = []
         for n, m in zip(size, out):
@@ -389,7 +396,7 @@ def _adaptive_max_pools(ndim: int) -> tuple[Function, Function]:
             # A window that is shorter than the longest has its last element twice: the first of them wins.
             within = np.minimum(np.arange(lengths.max(initial=1)), lengths[:, None] - 1)
             axes.append(starts[:, None] + within)
-        return _best(x, _flat(axes, size), ndim)
+        return _formatted(_best(x, _flat(axes, size), ndim), x)
 
     def pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
         values, places = with_indices(input, output_size)

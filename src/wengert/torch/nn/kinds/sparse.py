@@ -129,7 +129,7 @@ def embedding_bag(
     offsets: where each bag starts in `input`, (bags,).
     mode: "sum", "mean" or "max"; a bag without ids gives zeros.
     per_sample_weights: factors of the rows, of the shape of `input`; in the mode "sum".
-    include_last_offset: the last of the offsets is where the last bag ends.
+    include_last_offset: the offsets have the number of ids for a last element more, which is not read.
     padding_idx: an id that is passed over.
     max_norm, norm_type, sparse: as in :func:`embedding`.
 
@@ -140,6 +140,8 @@ def embedding_bag(
         fail(GraphError, f"embedding_bag: mode={mode!r}", 'It is "sum", "mean" or "max".')
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != ids.shape):
         fail(GraphError, "embedding_bag: per_sample_weights", f'They go with the mode "sum", in the shape {ids.shape}.')
+    if per_sample_weights is not None and per_sample_weights.dtype != table.dtype:
+        fail(DTypeError, f"embedding_bag: factors {per_sample_weights.spec} for {table.spec}", "Both are of one dtype.")
     if scale_grad_by_freq:
         fail(GraphError, "embedding_bag: scale_grad_by_freq", "torch.nn.functional.embedding has it.")
     if ids.ndim not in (1, 2) or (ids.ndim == 1) == (offsets is None):
@@ -158,7 +160,8 @@ def embedding_bag(
         starts = given[:-1] if include_last_offset else given
         bags = starts.shape[0]
         # Without values at hand a bag may be as long as all ids.
-        ends = wg.concat([given[1:], wg.zeros_like(given[:1]) + count]) if not include_last_offset else given[1:]
+        # The last bag goes to the end of the ids, whatever the last of the offsets says.
+        ends = wg.concat([starts[1:], wg.zeros_like(starts[:1]) + count])
         longest = count if given.is_abstract else int(np.max((ends - starts).detach().numpy(), initial=0))
     flat = tensor_of(ids.reshape((count,)))
     rows = _rows(flat, table, padding, max_norm, norm_type, False)

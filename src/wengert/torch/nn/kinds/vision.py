@@ -20,7 +20,7 @@ from ....core.ops.autocast import computed_in
 from ....core.tensor import asarray
 from ...functions.shaping import own
 from ...namespace import tensor_of
-from ...tensor import Tensor
+from ...tensor import Tensor, with_channels_last
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
@@ -200,7 +200,7 @@ def interpolate(
         fail(GraphError, f"interpolate: antialias=True in mode {mode!r}", 'It is for "bilinear" and "bicubic".')
     out, scales = _output_size(x, ndim, size, scale_factor, recompute_scale_factor)
     if mode == "area":
-        return tensor_of(_AREA[ndim](x, out))
+        return with_channels_last(tensor_of(_AREA[ndim](x, out)), x)  # type: ignore[no-any-return]
     if min(out) < 1 or min(x.shape[2:]) < 1:
         fail(ShapeError, f"interpolate: from the sizes {tuple(x.shape[2:])} to {out}", "No size may be 0.")
     if not plain and x.dtype.kind in "biu":
@@ -217,7 +217,7 @@ def interpolate(
         else:
             places, weights = (_cubic if mode == "bicubic" else _linear)(n, m, scale, bool(align_corners))
         found = _summed(found, axis, places, weights)
-    return tensor_of(found.astype(x.dtype) if half else found)
+    return with_channels_last(tensor_of(found.astype(x.dtype) if half else found), x)  # type: ignore[no-any-return]
 
 
 def upsample(
@@ -405,7 +405,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
     out = tensor_of(moved.reshape((*lead, channels // (r * r), height * r, width * r)))
-    return own(out) if r == 1 else out
+    return with_channels_last(own(out) if r == 1 else out, x)  # type: ignore[no-any-return]
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -418,7 +418,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     n = len(lead)
     moved = wg.permute_dims(split, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
     out = tensor_of(moved.reshape((*lead, channels * r * r, height // r, width // r)))
-    return own(out) if r == 1 else out
+    return with_channels_last(own(out) if r == 1 else out, x)  # type: ignore[no-any-return]
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:

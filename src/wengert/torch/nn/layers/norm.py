@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .... import ones, zeros
+from .... import asarray, einsum, ones, zeros
 from ....core.errors import ShapeError, fail
 from ....core.standins import present, weak
 from ....core.tensor import Tensor
@@ -23,6 +23,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "CrossMapLRN2d",
     "GroupNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -313,6 +314,10 @@ class LayerNorm(Module, plain.LayerNorm):
         kind = None if dtype is None else dtype_of(dtype)
         plain.LayerNorm.__init__(self, normalized_shape, eps, elementwise_affine, bias, kind, device)
 
+    def forward(self, input: Any) -> Any:
+        """Map (..., *normalized_shape) to the same shape."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
         _to_ones_and_zeros(self.weight, self.bias)
@@ -339,6 +344,10 @@ class RMSNorm(Module, plain.RMSNorm):
         device = where(device)
         kind = None if dtype is None else dtype_of(dtype)
         plain.RMSNorm.__init__(self, normalized_shape, eps, elementwise_affine, kind, device)
+
+    def forward(self, input: Any) -> Any:
+        """Map (..., *normalized_shape) to the same shape."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def reset_parameters(self) -> None:
         """Set the weight to 1."""
@@ -367,6 +376,10 @@ class GroupNorm(Module, plain.GroupNorm):
         plain.GroupNorm.__init__(self, num_groups, num_channels, eps, affine, kind, device)
         if not bias:
             self.register_parameter("bias", None)
+
+    def forward(self, input: Any) -> Any:
+        """Map (N, C, ...) to the same shape."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
@@ -403,3 +416,23 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """A division of every channel of images by a power of the sum of its neighbours' squares, over the window's size.
+
+    The window reaches (size - 1) // 2 channels to both sides; as in PyTorch, the first channel belongs to every window.
+    Source: Krizhevsky et al. 2012, NIPS 25.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        LocalResponseNorm.__init__(self, size, alpha, beta, k)
+
+    def forward(self, input: Any) -> Any:
+        """Map (N, C, H, W) to the same shape. Raises ShapeError for another number of axes."""
+        if input.ndim != 4:
+            fail(ShapeError, f"CrossMapLRN2d of {tuple(input.shape)}", "It takes (N, C, H, W).")
+        reach, channels = (self.size - 1) // 2, input.shape[1]
+        near = [[abs(i - j) <= reach or j == 0 for j in range(channels)] for i in range(channels)]
+        squares = einsum("ij,njhw->nihw", asarray(near).astype(input.dtype), input * input)
+        return input * (squares * (self.alpha / self.size) + self.k) ** -self.beta

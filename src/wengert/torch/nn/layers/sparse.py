@@ -26,7 +26,14 @@ class _Table(Module):
     weight: Any
 
     def _make(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, weight: Any, device: Any, dtype: Any
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None,
+        weight: Any,
+        device: Any,
+        dtype: Any,
+        learned: bool = True,
     ) -> None:
         device = where(device)
         self.num_embeddings = num_embeddings
@@ -45,7 +52,7 @@ class _Table(Module):
             return
         if tuple(weight.shape) != (num_embeddings, embedding_dim):
             fail(ShapeError, f"a table of shape {tuple(weight.shape)}, not {(num_embeddings, embedding_dim)}")
-        self.weight = Parameter(weight)
+        self.weight = Parameter(weight, learned)
 
     def reset_parameters(self) -> None:
         """Draw new initial values: normal ones, and zeros for the padding."""
@@ -103,7 +110,7 @@ class Embedding(_Table):
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        self._make(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
+        self._make(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype, not _freeze)
         if _freeze:
             self.weight.requires_grad_(False)
 

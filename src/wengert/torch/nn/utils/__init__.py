@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...tensor import lay
+from ..layers.convolution import ConvBase
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
@@ -44,11 +46,23 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """Return the module as it is: parameters keep their layout in memory."""
+    """Have the weights of convolutions of images in a module lie in a memory format. Returns the module.
+
+    What they give then has that format.
+    """
+    return _convert(module, memory_format, 4)
+
+
+def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+    """Have the weights of convolutions of volumes in a module lie in a memory format. Returns the module."""
+    return _convert(module, memory_format, 5)
+
+
+def _convert(module: Any, format: Any, ndim: int) -> Any:
+    for inner in module.modules():
+        if isinstance(inner, ConvBase) and inner.weight.ndim == ndim:
+            lay(inner.weight, format)
     return module
-
-
-convert_conv3d_weight_memory_format = convert_conv2d_weight_memory_format
 
 
 def __dir__() -> list[str]:

@@ -56,7 +56,16 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     >>> layer.parametrizations.weight.original0.shape
     torch.Size([3, 1])
     """
-    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def renamed(state: Any, prefix: str, *_: Any) -> None:
+        """Take what `torch.nn.utils.weight_norm` has saved."""
+        for i, part in enumerate("gv"):
+            if f"{prefix}{name}_{part}" in state:
+                state[f"{prefix}parametrizations.{name}.original{i}"] = state.pop(f"{prefix}{name}_{part}")
+
+    module._register_load_state_dict_pre_hook(renamed)
+    return module
 
 
 # -- a bound on the greatest singular value
@@ -176,6 +185,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Any, orthogonal_map: str, use_trivialization: bool) -> None:
         super().__init__()
         self.orthogonal_map = orthogonal_map
+        self.size = tuple(weight.shape[-2:])
         self.register_buffer("base", None)
         if use_trivialization:
             self.base = tensor_of(wg.zeros_like(weight.detach()))
@@ -210,6 +220,8 @@ class _Orthogonal(Module):
     def right_inverse(self, value: Any) -> Any:
         """Return a matrix that gives this orthogonal one, or the one nearest to any other."""
         given = value.detach()
+        if self.base is not None and tuple(given.shape[-2:]) not in (self.size, self.size[::-1]):
+            fail(ShapeError, f"an orthogonal matrix {given.spec} among matrices of shape {self.size}")
         n, k = given.shape[-2:]
         wide = n < k
         q = given.mT if wide else given
@@ -223,6 +235,8 @@ class _Orthogonal(Module):
             a = packed.T.copy()
             i = np.arange(k)
             a[i, i] = np.where(a[i, i] < 0, -1.0, 1.0)
+            if n == k:  # of a square matrix the last reflection turns one number alone
+                a[-1, -1] *= -1.0
             found = tensor_of(asarray(a))
             return found.mT if wide else found
         if n == k:

@@ -5,13 +5,14 @@ A module with such a parameter is of a class of its own, made from the module's:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import wengert as wg
 
-from ....core.errors import GraphError, ShapeError, fail
+from ....core.errors import DTypeError, GraphError, ShapeError, StateError, fail
 from ..layers.container import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Parameter
@@ -81,6 +82,12 @@ class ParametrizationList(ModuleList):
                     with suppress(NotImplementedError):
                         value = module.right_inverse(value)
         self.is_tensor = isinstance(value, wg.Tensor)
+        if not self.is_tensor and not (isinstance(value, Sequence) and all(isinstance(v, wg.Tensor) for v in value)):
+            fail(
+                DTypeError,
+                f"a right_inverse gives a {type(value).__name__}",
+                "It gives a Tensor or a Sequence of such.",
+            )
         learned = isinstance(original, Parameter)
         if self.is_tensor:
             if not unsafe and value.dtype != original.dtype:
@@ -102,6 +109,7 @@ class ParametrizationList(ModuleList):
     def _check(self, original: Any) -> None:
         with wg.no_grad():
             found = self()
+        _check_tensor(found)
         if tuple(found.shape) != tuple(original.shape) or found.dtype != original.dtype:
             fail(
                 ShapeError,
@@ -132,6 +140,11 @@ class ParametrizationList(ModuleList):
         return value
 
 
+def _check_tensor(found: Any) -> None:
+    if not isinstance(found, wg.Tensor):
+        fail(DTypeError, f"a parametrization gives a {type(found).__name__}", "It must return a tensor.")
+
+
 def _property(name: str) -> property:
     def read(self: Any) -> Any:
         held = self.parametrizations[name]
@@ -158,7 +171,23 @@ def _own_class(module: Any) -> None:
         else:
             cls.__setattr__(self, name, value)
 
-    made = type(f"Parametrized{cls.__name__}", (cls,), {"__setattr__": __setattr__, "__doc__": cls.__doc__})
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        fail(
+            StateError,
+            f"pickling of a parametrised {cls.__name__}",
+            "Its class is made as the program runs. Save its state_dict(), and parametrise a module before loading it.",
+        )
+
+    def __deepcopy__(self: Any, memo: Any) -> Any:
+        out = memo[id(self)] = cls.__new__(cls)
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        _own_class(out)  # another one: taking a parametrization away changes the class
+        for name in out.parametrizations:
+            setattr(type(out), name, _property(name))
+        return out
+
+    own = {"__setattr__": __setattr__, "__reduce_ex__": __reduce_ex__, "__deepcopy__": __deepcopy__}
+    made = type(f"Parametrized{cls.__name__}", (cls,), {**own, "__doc__": cls.__doc__})
     object.__setattr__(module, "__class__", made)
 
 
@@ -192,6 +221,7 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Any
             with wg.no_grad():
                 before = getattr(module, tensor_name)
                 after = parametrization(before)
+            _check_tensor(after)
             if tuple(after.shape) != tuple(before.shape) or after.dtype != before.dtype:
                 fail(ShapeError, f"a parametrization gives {after.spec} in the place of {before.spec}")
         held.append(parametrization)

@@ -1,0 +1,110 @@
+"""`functorch`, PyTorch's older package of function transforms: those of :mod:`wengert.torch.func`.
+
+Beside them there are modules as functions of their parameters.
+
+>>> import wengert.torch as torch
+>>> from wengert.torch.functorch import make_functional
+>>> run, parameters = make_functional(torch.nn.Linear(2, 1))
+>>> run(parameters, torch.ones(1, 2)).shape
+torch.Size([1, 1])
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.errors import GradientError, fail
+from ..func import (
+    functional_call,
+    functionalize,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+
+class FunctionalModule:
+    """A module as a function of its parameters, and of its buffers where it is made with them."""
+
+    def __init__(self, module: Any, with_buffers: bool) -> None:
+        self.stateless_model = module
+        self.names = [name for name, _ in module.named_parameters()]
+        self.buffer_names = [name for name, _ in module.named_buffers()]
+        self.with_buffers = with_buffers
+
+    def __call__(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the module with these parameters; with buffers it is `f(params, buffers, *args)`."""
+        given = dict(zip(self.names, params, strict=True))
+        if self.with_buffers:
+            buffers, *rest = args
+            given.update(zip(self.buffer_names, buffers, strict=True))
+            args = tuple(rest)
+        return functional_call(self.stateless_model, given, tuple(args), kwargs)
+
+
+def _made(module: Any, disable_autograd_tracking: bool, with_buffers: bool) -> tuple[Any, ...]:
+    run = FunctionalModule(copy.deepcopy(module), with_buffers)
+    parameters = tuple(
+        t.detach().clone().requires_grad_(t.requires_grad and not disable_autograd_tracking)
+        for t in module.parameters()
+    )
+    return (run, parameters, tuple(t.detach().clone() for t in module.buffers())) if with_buffers else (run, parameters)
+
+
+def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, tuple[Any, ...]]:
+    """Return a module as a function `f(params, *args)`, and its parameters, which are copies.
+
+    Raises GradientError for a module with buffers.
+    """
+    if next(iter(model.buffers()), None) is not None:
+        fail(GradientError, "make_functional of a module with buffers", "Write make_functional_with_buffers(model).")
+    return _made(model, disable_autograd_tracking, False)
+
+
+def make_functional_with_buffers(
+    model: Any, disable_autograd_tracking: bool = False
+) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """Return a module as a function `f(params, buffers, *args)`, its parameters and its buffers, which are copies."""
+    return _made(model, disable_autograd_tracking, True)
+
+
+def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """Return modules of one kind as one function, their parameters and their buffers, each stacked.
+
+    Raises GradientError for no modules, and for modules that differ in their class, or in what trains.
+    """
+    models = list(models)
+    parameters, buffers = stack_module_state(models)
+    run = FunctionalModule(copy.deepcopy(models[0]), True)
+    return run, tuple(parameters[n] for n in run.names), tuple(buffers[n] for n in run.buffer_names)
+
+
+__all__ = [
+    "FunctionalModule",
+    "combine_state_for_ensemble",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "make_functional",
+    "make_functional_with_buffers",
+    "vjp",
+    "vmap",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
