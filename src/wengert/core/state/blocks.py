@@ -1,0 +1,32 @@
+"""The block of automatic batching that a thread is in.
+
+Modules look at `blocks` when they are called. It is empty while no thread of the process is in a block, so that a call
+costs one test more. `current_block()` says which block this thread, or context, is in.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+# One entry for each block that is open in the process.
+blocks: list[Any] = []
+
+# What a block returns for a call that it leaves to the caller.
+LEFT: Any = object()
+
+
+class Block:
+    """A block that takes calls of modules and gives results that stand for values to come."""
+
+    __slots__ = ()
+
+    def take_module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
+        """Return the results of a module's call, to be computed later; `LEFT` if the caller is to make the call."""
+        raise NotImplementedError
+
+
+_block: ContextVar[Block | None] = ContextVar("wengert_block", default=None)
+current_block = _block.get
+set_block = _block.set
+reset_block = _block.reset

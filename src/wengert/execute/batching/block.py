@@ -1,0 +1,310 @@
+"""Blocks of automatic batching, and functions of examples that run in one."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core import tree
+from ...core.arrays import is_frozen
+from ...core.errors import GraphError, WengertError, fail
+from ...core.mode import get_mode
+from ...core.source import resolve
+from ...core.spec import as_dtype, spec_of
+from ...core.state.blocks import LEFT, Block, blocks, current_block, reset_block, set_block
+from ...core.state.capture import get_capture
+from ...core.state.observer import observers
+from ...core.tensor import Tensor
+from ...ops.random.generator import default_generator
+from ...ops.random.philox import BLOCK
+from ..jit.capture.captured import SCALARS, exact
+from .batch import Batch, Call
+from .cells import Cell, cell_of_module
+from .handles import batch_of, handle, handle_classes, number_of
+from .report import Ran, Report
+from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
+
+class Batching(Block):
+    """A block in which calls of cells are deferred, and run in groups; see :func:`batching`."""
+
+    def __init__(self, check: bool = False) -> None:
+        self.check = check
+        self.report = Report()
+        self.example: int | None = None
+        self._lock = threading.RLock()
+        self._batch = Batch(self)
+        self._tokens: list[Any] = []
+
+    # -- the block
+
+    def __enter__(self) -> Batching:
+        blocks.append(self)
+        self._tokens.append(set_block(self))
+        return self
+
+    def __exit__(self, kind: Any, *exc: object) -> None:
+        reset_block(self._tokens.pop())
+        blocks.remove(self)
+        if kind is None:
+            self.flush()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that runs in a block of its own."""
+
+        @functools.wraps(fn)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with Batching(self.check):
+                return fn(*args, **kwargs)
+
+        return wrapper
+
+    def flush(self) -> None:
+        """Run everything that is deferred."""
+        batch = self._batch
+        if batch.calls:
+            batch.run()
+
+    # -- what batches tell
+
+    def ends(self, batch: Batch) -> None:
+        """Note that a batch is about to run: what comes is of another."""
+        with self._lock:
+            if self._batch is batch:
+                self._batch = Batch(self)
+
+    def ran(self, ran: Ran) -> None:
+        """Note what a batch ran."""
+        self.report.runs.append(ran)
+
+    # -- calls
+
+    def take_module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
+        """Return handles of a module's results; `LEFT` if the caller is to make the call."""
+        return self.take(cell_of_module(module), args, kwargs, code, offset)
+
+    def take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
+        """Return handles of a cell's results; `LEFT` if the caller is to make the call."""
+        if cell.why is not None:
+            self.report.left[cell.name, cell.why] += 1
+            return LEFT
+        if observers or get_capture() is not None:
+            return LEFT
+        with self._lock:
+            return self._take(cell, args, kwargs, code, offset)
+
+    def _take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
+        batch, mode = self._batch, get_mode()
+        leaves: Sequence[Any] = args
+        structure: _Structure | None = None
+        numbers: list[int] = []
+        key: list[Any] = [mode.grad, mode.floats, mode.autocast, None]
+        odd = self._read(batch, args, numbers, key) if not kwargs else dict
+        if odd is not None:
+            leaves, found = tree.flatten((args, dict(sorted(kwargs.items()))))
+            structure = _Structure.of(found)
+            numbers = []
+            key = [mode.grad, mode.floats, mode.autocast, structure]
+            odd = self._read(batch, leaves, numbers, key)
+        if odd is not None:
+            self.report.left[cell.name, f"an argument is a {odd.__name__}"] += 1
+            return LEFT
+        use = self._use(cell, batch, tuple(key), leaves, structure, code, offset)
+        if use is None:
+            return LEFT
+        return self._defer(batch, use, numbers, code, offset, mode.scope, leaves)
+
+    def _read(self, batch: Batch, leaves: Sequence[Any], numbers: list[int], key: list[Any]) -> type | None:
+        """Add the numbers of the tensors among arguments, and the parts of the key; return a type that is not taken."""
+        kinds = batch.kinds
+        for x in leaves:
+            cls = type(x)
+            if cls in handle_classes and batch_of(x) is batch:
+                number = number_of(x)
+            elif isinstance(x, Tensor):
+                array = x._array
+                if type(array) is not np.ndarray or x.is_weak:
+                    return cls
+                node = x.node if key[0] else None
+                tracked = node is not None and node.requires_grad
+                kind = kind_of(x.spec, tracked, x.result_class)
+                number = batch.from_outside(kind, array, node if tracked else None)
+            elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
+                array = x if type(x) is np.ndarray and is_frozen(x) else np.array(x)
+                number = batch.from_outside(kind_of(spec_of(array.shape, as_dtype(array.dtype)), False, Tensor), array)
+            elif isinstance(x, SCALARS):
+                key += cls, exact(x)
+                continue
+            else:
+                return cls
+            key.append(kinds[number])
+            numbers.append(number)
+        return None
+
+    def _use(
+        self, cell: Cell, batch: Batch, key: Any, leaves: Any, structure: Any, code: Any, offset: int
+    ) -> Any:
+        known = cell.known.get(key)
+        if type(known) is list:
+            for template, kernels in known:
+                if template.holds():
+                    return batch.use_of(template, kernels)
+        elif known is not None:
+            self.report.left[cell.name, str(known)] += 1
+            return None
+        if cell.is_ragged:
+            cell.why = "it is called with inputs of many shapes: what it calls is batched"
+            return None
+        kinds = [k for k in key[4:] if type(k) is Kind]
+        try:
+            template = make(cell.name, cell.fn, _arrangement(leaves, structure), kinds)
+        except Unfit as why:
+            cell.known[key] = why
+            self.report.left[cell.name, str(why)] += 1
+            return None
+        except Refused as why:
+            refuse(cell.name, why, _place(code, offset))
+        return batch.use_of(*cell.add(key, template))
+
+    def _defer(
+        self, batch: Batch, use: Any, numbers: list[int], code: Any, offset: int, scope: Any, leaves: Any
+    ) -> Any:
+        template: Template = use.template
+        if template.blocks:
+            (low, high), counter = default_generator.draw(template.blocks * BLOCK)
+            state = np.array([low, high, counter], np.uint64)
+            numbers.append(batch.from_outside(kind_of(spec_of((3,), as_dtype(state.dtype)), False, Tensor), state))
+        args = tuple([numbers[i] for i in template.rows])
+        depths = batch.depths
+        depth = 1 + max([depths[a] for a in args], default=0)
+        maker = len(batch.calls)
+        base = len(batch.kinds)
+        kinds = template.kinds
+        batch.kinds += kinds
+        batch.depths += [depth] * len(kinds)
+        batch.makers += [maker] * len(kinds)
+        batch.calls.append(Call(use, args, base, code, offset, self.example, scope))
+        results = template.results
+        if template.is_single:
+            kind = kinds[0]
+            return handle(template.handles[0], batch, base, kind.spec)
+        outs = [
+            handle(template.handles[r.output], batch, base + r.output, kinds[r.output].spec)
+            if r.output is not None
+            else r.constant
+            if r.argument is None
+            else [x for x in leaves if isinstance(x, (Tensor, np.ndarray, np.generic))][r.argument]
+            for r in results
+        ]
+        return tree.unflatten(template.structure, outs)
+
+
+class _Structure:
+    """A structure of arguments as a part of a key: equal ones are one object."""
+
+    __slots__ = ("structure",)
+    known: dict[str, list[_Structure]] = {}
+
+    def __init__(self, structure: Any) -> None:
+        self.structure = structure
+
+    @classmethod
+    def of(cls, structure: Any) -> _Structure:
+        """Return the one object of a structure."""
+        same = cls.known.setdefault(repr(structure), [])
+        for found in same:
+            if found.structure == structure:
+                return found
+        same.append(cls(structure))
+        return same[-1]
+
+
+def _arrangement(leaves: Any, structure: _Structure | None) -> Callable[[dict[int, Any]], Any]:
+    """Return what gives the arguments with the tensors among them replaced."""
+
+    def arrange(given: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        tensors = iter(range(len(given)))
+        filled = [
+            given[next(tensors)] if isinstance(x, (Tensor, np.ndarray, np.generic)) else x for x in leaves
+        ]
+        if structure is None:
+            return tuple(filled), {}
+        args, kwargs = tree.unflatten(structure.structure, filled)
+        return args, kwargs
+
+    return arrange
+
+
+def _place(code: Any, offset: int) -> str:
+    return "" if code is None else str(resolve(code, offset))
+
+
+def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> Any:
+    """Return a context manager and decorator in which calls of cells are deferred, and run in batches.
+
+    For programs with a graph for each example: trees, molecules, parses, ragged sequences. Inside the block a call of a
+    cell gives tensors whose values are computed later. When the block ends, or when a value is asked for (`float(x)`,
+    `if x > 0`, an operation that is not a cell), all calls of one cell that are ready and have inputs of the same
+    shapes run as one compiled kernel, and so does their backward pass.
+
+    Parameters
+    ----------
+    fn: as a decorator, the function that runs in a block.
+    check: compare all values and gradients with those of one-by-one execution.
+
+    Cells are modules, and functions that :func:`wengert.cell` marks. An unmarked module is a cell if its arguments are
+    tensors (in pytrees, with plain values) and its `forward` has no loop. A module whose result depends on values (in an `if`), that
+    prints, or that changes Python objects runs as it is written. :func:`wengert.explain.batching` says what ran together
+    and what was left out, and why. Examples that need other shapes, or other plain values, run in other kernels: give numbers
+    that differ between examples, such as words, as tensors or as NumPy's integers.
+
+    Random numbers are those of one-by-one execution. Raises GraphError for a module that writes to its buffers
+    (batch normalisation in training), and where `check` finds a difference.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.Linear(3, 3)
+    >>> with wg.batching():
+    ...     xs = [layer(wg.ones(3)) for _ in range(4)]
+    ...     ys = [layer(x) for x in xs[:2]]
+    >>> ys[0].shape
+    (3,)
+    """
+    block = Batching(check)
+    return block if fn is None else block(fn)
+
+
+def autobatch(fn: Callable[..., Any], *, check: bool = False) -> Callable[..., list[Any]]:
+    """Return the function of a list of examples that gives the list of `fn(example)`, computed in batches.
+
+    `fn` takes an example of any kind (a tree, a graph, a sequence) and returns a pytree. Further arguments are the same for all
+    examples. It runs for one example after the other inside :func:`wengert.batching`. Errors name the example by its
+    number, from 0.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.Linear(3, 3)
+    >>> def run(length):
+    ...     x = wg.ones(3)
+    ...     for _ in range(length):
+    ...         x = layer(x)
+    ...     return x
+    >>> [y.shape for y in wg.autobatch(run)([1, 5, 2])]
+    [(3,), (3,), (3,)]
+    """
+
+    @functools.wraps(fn, updated=())
+    def batched(examples: Iterable[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        found = []
+        with Batching(check) as block:
+            for i, example in enumerate(examples):
+                block.example = i
+                try:
+                    found.append(fn(example, *args, **kwargs))
+                except Exception as error:
+                    error.add_note(f"in example {i} of the batch")
+                    raise
+        return found
+
+    return batched

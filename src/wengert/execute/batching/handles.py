@@ -1,0 +1,98 @@
+"""Handles: tensors whose values are still to be computed.
+
+A handle is a tensor in everything. Who asks for its value, or for its node, has all deferred calls run first; then it
+is an ordinary tensor, of the class that it stands for. Its shape and its dtype are known before that.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Protocol
+
+from ...core import tree
+from ...core.spec import Spec
+from ...core.tensor import Tensor, new
+
+_DATA, _BASE, _NODE, _WINDOW = (Tensor.__dict__[name] for name in ("_data", "_base", "node", "_window"))
+batch_of = _DATA.__get__
+number_of = _BASE.__get__
+set_data, set_base, set_node, set_spec = (
+    Tensor.__dict__[name].__set__ for name in ("_data", "_base", "node", "_spec")
+)
+
+
+class Source(Protocol):
+    """What computes the values of handles."""
+
+    def fill(self, handle: Any, number: int) -> None:
+        """Compute the value of a handle, and make an ordinary tensor of it."""
+        ...
+
+    def is_tracked(self, number: int) -> bool:
+        """Return whether gradients flow from a value."""
+        ...
+
+
+class Handle:
+    """What a handle's class has before the class that it stands for."""
+
+    __slots__ = ()
+
+    _data = property(lambda self: _ready(self)._data, lambda self, value: set_data(_ready(self), value))
+    node = property(lambda self: _ready(self).node, lambda self, value: set_node(_ready(self), value))
+    _base = property(lambda self: _ready(self)._base, lambda self, value: set_base(_ready(self), value))
+    _window = property(lambda self: _ready(self)._window, lambda self, value: _WINDOW.__set__(_ready(self), value))
+
+    is_abstract = False
+
+    @property
+    def spec(self) -> Spec:
+        """The shape and dtype."""
+        return self._spec  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def requires_grad(self) -> bool:
+        """True if gradients flow from the value."""
+        source: Source = batch_of(self)
+        return source.is_tracked(number_of(self))
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        _ready(self).requires_grad_(value)
+
+
+def _ready(handle: Any) -> Any:
+    source: Source = batch_of(handle)
+    source.fill(handle, number_of(handle))
+    return handle
+
+
+@cache
+def handle_class(cls: type[Tensor]) -> type[Any]:
+    """Return the class of handles for tensors of a class."""
+    made = type("Handle", (Handle, cls), {"__slots__": (), "__module__": __name__, "stands_for": cls})
+    made.result_class = cls.result_class  # type: ignore[attr-defined]
+    tree.known_leaves.add(made)
+    handle_classes.add(made)
+    return made
+
+
+handle_classes: set[type] = set()
+
+
+def handle(cls: type[Any], source: Source, number: int, spec: Spec) -> Any:
+    """Return a handle, of a class made by :func:`handle_class`, of a value by its number."""
+    made = new(cls)
+    set_data(made, source)
+    set_base(made, number)
+    set_spec(made, spec)
+    return made
+
+
+def become(made: Any, array: Any, node: Any) -> None:
+    """Make an ordinary tensor of a handle."""
+    cls = type(made).stands_for
+    set_data(made, array)
+    set_base(made, None)
+    set_node(made, node)
+    made.__class__ = cls

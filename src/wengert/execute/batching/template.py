@@ -1,0 +1,209 @@
+"""Templates: a cell traced for one example, with what it finds outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.errors import GraphError, WengertError, fail
+from ...core.graph.evaluate import run
+from ...core.graph.graph import Graph
+from ...core.mode import get_mode
+from ...core.spec import Spec
+from ...core.state.blocks import reset_block, set_block
+from ...core.state.cells import TensorCell
+from ...core.tensor import Tensor
+from ...ops.random.generator import default_generator
+from ..jit.capture.captured import Captures
+from ..jit.capture.outside import Outside
+from ..jit.capture.results import Constant, Itself, OfClass, class_of, output_of
+from ..jit.capture.search import explore
+from ..jit.signature import CallAgain
+from ..jit.tracing import TRACING, Argument, Traced, run_trace
+from .handles import handle_class
+
+# How often a trace may meet tensors that the search had not found.
+_MEETINGS = 3
+
+
+class Kind(NamedTuple):
+    """What one input of a cell is: its spec, whether gradients flow to it, the class of its tensor."""
+
+    spec: Spec
+    tracked: bool
+    cls: type[Tensor]
+
+
+@cache
+def kind_of(spec: Spec, tracked: bool, cls: type[Tensor]) -> Kind:
+    """Return the one Kind of these."""
+    return Kind(spec, tracked, cls)
+
+
+class Unfit(Exception):
+    """The reason why a call is not deferred."""
+
+
+class Refused(Exception):
+    """The reason why a call in a block is an error."""
+
+
+class Result(NamedTuple):
+    """One result of a cell: an output of the graph by its number, or None and an input by its number, or a constant."""
+
+    output: int | None
+    argument: int | None = None
+    constant: Any = None
+
+
+class Template:
+    """A cell for inputs of given kinds.
+
+    `graph` computes one example: its inputs are `rows` of the arguments (by their numbers), then the tensors `shared`
+    by all examples. If the cell draws random numbers, the last of the rows is the place of the default generator
+    (number -1), and a call moves it on by `blocks`. `tracked` says of each output whether gradients flow from it.
+    """
+
+    def __init__(self, name: str, traced: Traced, captures: Captures, kinds: Sequence[Kind]) -> None:
+        self.name = name
+        self.captures = captures
+        self.holds = captures.holds
+        self.blocks = _blocks(name, traced, captures)
+        numbers = [output_of(r) for r in traced.results if type(r) is not Constant and type(r) is not Itself]
+        outputs = list(dict.fromkeys(n for n in numbers if n is not None))
+        self.results = [_result(name, r, outputs) for r in traced.results]
+        self.structure = traced.structure
+        pairs = list(zip(traced.sources, traced.graph.inputs, strict=True))
+        rows = [(s.number, n) for s, n in pairs if s.kind == "argument"]
+        cells = [(captures.cells[s.number], n) for s, n in pairs if s.kind == "cell"]
+        shared = [(c.tensor, n) for c, n in cells if isinstance(c, TensorCell)]
+        rows += [(-1, n) for c, n in cells if not isinstance(c, TensorCell)]
+        needed = [traced.graph.outputs[k] for k in outputs]
+        if not needed:
+            raise Unfit("it computes nothing of its arguments")
+        self.rows = [i for i, _ in rows]
+        self.shared: list[Tensor] = [t for t, _ in shared]
+        self.graph = Graph(needed, [n for _, n in (*rows, *shared)], name if name.isidentifier() else "")
+        self.specs: list[Spec] = [n.spec for n in needed]
+        self.tracked = [k in traced.tracked and n.spec.inexact for k, n in zip(outputs, needed, strict=True)]
+        own = {k: class_of(r) for r in traced.results if (k := _own(r)) is not None}
+        classes = [own.get(k, Tensor) for k in outputs]
+        self.kinds = [kind_of(s, t, c) for s, t, c in zip(self.specs, self.tracked, classes, strict=True)]
+        self.handles = [handle_class(c) for c in classes]
+        self.is_single = self.structure.kind is None and self.results[0].output is not None
+        self.wanted_rows = [i >= 0 and kinds[i].tracked and n.spec.inexact for i, n in rows]
+        self.wanted_shared = [t.requires_grad and t.spec.inexact and get_mode().grad for t in self.shared]
+
+    @property
+    def is_tracked(self) -> bool:
+        """True if gradients flow from an output."""
+        return any(self.tracked)
+
+
+def _own(r: Any) -> int | None:
+    return None if type(r) is Constant else output_of(r)
+
+
+def _result(name: str, r: Any, outputs: Sequence[int]) -> Result:
+    if type(r) is Constant:
+        if isinstance(r.value, (Tensor, np.ndarray)):
+            raise Unfit("it returns an array that is no tensor")
+        return Result(None, None, r.value)
+    if type(r) is Itself:
+        if r.source.kind == "argument":
+            return Result(None, r.source.number)
+        raise Unfit("it returns a tensor from outside")
+    if type(r) is int or (type(r) is OfClass and r.node is None):
+        k = output_of(r)
+        assert k is not None
+        return Result(outputs.index(k))
+    raise Unfit("it returns a view of a tensor that it is given, or a leaf of its own")
+
+
+def _blocks(name: str, traced: Traced, captures: Captures) -> int:
+    """Return by how many blocks a call moves the default generator on; raise for other writes."""
+    blocks = 0
+    for write in traced.cell_writes:
+        cell = captures.cells[write.number]
+        if isinstance(cell, TensorCell):
+            raise Refused(
+                f"{name} writes to {captures.names[cell.key] or 'a tensor'}, {cell.spec}, in every call (as batch "
+                "normalisation does in training)"
+            )
+        if cell.key != next(iter(default_generator.__jit_cells__())).key:
+            raise Unfit(f"it changes {captures.names[cell.key]}")
+        node = traced.graph.outputs[write.output]
+        state = [n for s, n in zip(traced.sources, traced.graph.inputs, strict=True) if s == ("cell", write.number)]
+        moved = run(Graph([node], state), [np.zeros(3, np.uint64)])[0]
+        blocks = int(np.asarray(moved)[2])
+    return blocks
+
+
+def _check(traced: Traced) -> None:
+    """Raise Unfit for a trace that is more than a graph."""
+    for guard in traced.guards:
+        raise Unfit(f"its path depends on a value: {guard.what} at {guard.where}")
+    if traced.argument_writes or traced.flag_writes or traced.cell_grads or traced.argument_grads:
+        raise Unfit("it writes to its arguments, or to gradients")
+    if traced.place_writes or not traced.is_repeatable:
+        raise Unfit("its Python code changes something outside")
+    if traced.has_effects:
+        raise Unfit("it prints, or calls Python back")
+    if any("gradient" in s.kind for s in traced.sources):
+        raise Unfit("it reads gradients")
+    for node in traced.graph.nodes:
+        if node.op.draws and "counter" in node.op.attr_names:
+            raise Unfit("it draws random numbers from a generator of its own")
+
+
+def make(
+    name: str,
+    fn: Callable[..., Any],
+    arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    kinds: Sequence[Kind],
+) -> Template:
+    """Trace a cell. Raises Unfit if its calls cannot be deferred, Refused if they are an error."""
+    met: list[Tensor] = []
+    arguments = [Argument(i, f"x{i}", None, k.spec, k.cls, tracked=k.tracked) for i, k in enumerate(kinds)]
+    for _ in range(_MEETINGS):
+        captures = explore([(name, fn), *((f"met {i}", t) for i, t in enumerate(met))], [default_generator])
+        with TRACING:
+            outside = Outside(captures)
+            token = set_block(None)
+            try:
+                traced, unknown = run_trace(fn, name, arrange, arguments, outside, ())
+                _check(traced)
+                found = None if unknown else Template(name, traced, captures, kinds)
+            except (Unfit, Refused):
+                raise
+            except CallAgain as again:
+                raise Unfit(_reason(getattr(again, "error", again))) from None
+            except Exception as error:
+                raise Unfit(_reason(error)) from None
+            finally:
+                reset_block(token)
+                outside.undo()
+        if found is not None:
+            return found
+        met += unknown
+    raise Unfit("it makes tensors that nothing leads to")
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).partition("\n")[0]
+    return text if isinstance(error, WengertError) else f"{type(error).__name__}: {text}"
+
+
+def refuse(name: str, why: Refused, where: str) -> None:
+    """Raise the error of a call that a block refuses."""
+    fail(
+        GraphError,
+        f"{name} in a block of batching: {why}",
+        "The examples of a batch would share one write. Call it outside of the block, or switch it to evaluation: "
+        "module.eval().",
+        where,
+    )
+
