@@ -14,7 +14,7 @@ from ..core.elsewhere import check_move, device_name, move_, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
-from ..core.state.blocks import LEFT, blocks, current_block
+from ..core.state.blocks import LEFT, blocks, changes, current_block
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import recast_, set_gradient
 from .parameter import Parameter
@@ -182,6 +182,8 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
+        if blocks:
+            changes[0] += 1
         if isinstance(value, Parameter):
             self._register("_parameters", name, value)
         elif isinstance(value, Module):

@@ -12,6 +12,9 @@ from typing import Any
 # One entry for each block that is open in the process.
 blocks: list[Any] = []
 
+# The number of times that an attribute of a module was set while a block was open: what is known of cells may have changed.
+changes = [0]
+
 # What a block returns for a call that it leaves to the caller.
 LEFT: Any = object()
 

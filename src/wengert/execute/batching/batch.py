@@ -30,9 +30,9 @@ from ...core.tensor import Tensor, wrap
 from ...transforms.derivatives.functional import vjp
 from ...transforms.tracing.replay import replay
 from .handles import become
-from .kernels import MOST, Compiled, Kernels, padded, rounded
+from .kernels import MOST, Kernels, padded, rounded
 from .report import Ran
-from .schedule import groups
+from .schedule import Bucket, arranged
 from .template import Kind, Template
 
 Array = np.ndarray[Any, Any]
@@ -40,13 +40,14 @@ _data_of = Tensor.__dict__["_data"].__get__
 
 
 class Use:
-    """A template in a batch, with the values of the shared tensors that its calls see."""
+    """A template in a batch, with the values of the shared tensors that its calls see; `buckets` has these by depth."""
 
-    __slots__ = ("arrays", "kernels", "nodes", "template", "versions")
+    __slots__ = ("arrays", "buckets", "kernels", "nodes", "template", "versions")
 
     def __init__(self, template: Template, kernels: Kernels) -> None:
         self.template = template
         self.kernels = kernels
+        self.buckets: dict[int, Bucket] = {}
         self.arrays: list[Array] = [t._array for t in template.shared]
         self.nodes = [t.node for t in template.shared]
         self.versions = [_version(t) for t in template.shared]
@@ -68,16 +69,9 @@ def _version(t: Tensor) -> int | None:
     return None if storage is None else storage.version
 
 
-class Call(NamedTuple):
-    """A deferred call: the numbers of its inputs and of its first result, the place of the call, the example."""
-
-    use: Use
-    args: tuple[int, ...]
-    base: int
-    code: Any
-    offset: int
-    example: int | None
-    scope: Any
+# A deferred call: the use, the numbers of its inputs and of its first result, and the place of the call (its code and
+# offset, the number of the example, the scope).
+Call = tuple[Use, tuple[int, ...], int, tuple[Any, int, "int | None", Any]]
 
 
 class Outside(NamedTuple):
@@ -139,9 +133,12 @@ class Batch:
         self.owner = owner
         self.lock = threading.RLock()
         self.kinds: list[Kind] = []
-        self.depths: list[int] = []
-        self.makers: list[int] = []  # the call that makes each value, or -1
+        # By the number of a value: its bucket and its call, None from outside.
+        self.buckets: list[Bucket | None] = []
+        self.makers: list[Call | None] = []
         self.calls: list[Call] = []
+        # Uses by the signatures of calls, as far as nothing has changed since they were found.
+        self.signatures: dict[Any, Use] = {}
         self.outside: dict[int, Outside] = {}
         self.uses: dict[int, list[Use]] = {}
         self.known: dict[tuple[int, int], int] = {}
@@ -154,20 +151,38 @@ class Batch:
 
     # -- what is deferred
 
-    def value(self, kind: Kind, depth: int, maker: int) -> int:
-        """Add a value, and return its number."""
-        number = len(self.kinds)
-        self.kinds.append(kind)
-        self.depths.append(depth)
-        self.makers.append(maker)
-        return number
+    def defer(self, use: Use, args: tuple[int, ...], place: tuple[Any, int, int | None, Any]) -> int:
+        """Add a call, and return the number of its first result."""
+        depth = 0
+        buckets = self.buckets
+        needed = [b for a in args if (b := buckets[a]) is not None]
+        for b in needed:
+            if b.depth > depth:
+                depth = b.depth
+        bucket = use.buckets.get(depth + 1)
+        if bucket is None:
+            bucket = use.buckets[depth + 1] = Bucket(use, depth + 1)
+        bucket.needs.update(needed)
+        base = len(buckets)
+        call = use, args, base, place
+        bucket.calls.append(call)
+        self.calls.append(call)
+        kinds = use.template.kinds
+        self.kinds += kinds
+        count = len(kinds)
+        buckets += (bucket,) * count
+        self.makers += (call,) * count
+        return base
 
     def from_outside(self, kind: Kind, array: Array, node: Node | None = None) -> int:
         """Return the number of a value from outside."""
         key = id(array), id(node)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = self.value(kind, 0, -1)
+            found = self.known[key] = len(self.kinds)
+            self.kinds.append(kind)
+            self.buckets.append(None)
+            self.makers.append(None)
             self.outside[found] = Outside(array, node)
         return found
 
@@ -196,10 +211,11 @@ class Batch:
         become(handle, array, self._node_of(number) if kind.tracked else None)
 
     def _node_of(self, number: int) -> Node:
-        call = self.calls[self.makers[number]]
+        call = self.makers[number]
         assert self.node is not None
-        spec = self.kinds[number].spec
-        return make_node(OUTPUT, (self.node,), {"index": number}, (), spec, call.code, call.offset, call.scope)
+        assert call is not None
+        code, offset, _, scope = call[3]
+        return make_node(OUTPUT, (self.node,), {"index": number}, (), self.kinds[number].spec, code, offset, scope)
 
     # -- running
 
@@ -237,18 +253,15 @@ class Batch:
             self._check_values()
 
     def _arrange(self) -> str:
-        calls, makers = self.calls, self.makers
-        keys = [id(c.use) for c in calls]
-        depths = [self.depths[c.base] for c in calls]
-        needs = [[m for v in c.args if (m := makers[v]) >= 0] for c in calls]
-        way, found = groups(keys, depths, needs)
+        buckets = [b for uses in self.uses.values() for use in uses for b in use.buckets.values()]
+        way, found = arranged(buckets)
         self.rows = [-1] * len(self.kinds)
         for number in self.outside:
             self.rows[number] = self._arena(self.kinds[number].spec).reserve(1)
-        for members in found:
-            for first in range(0, len(members), MOST):
-                chosen = [calls[i] for i in members[first : first + MOST]]
-                self._place(Group(len(self.groups), chosen[0].use, chosen))
+        for together in found:
+            calls = together[0].calls if len(together) == 1 else [c for b in together for c in b.calls]
+            for first in range(0, len(calls), MOST):
+                self._place(Group(len(self.groups), together[0].use, calls[first : first + MOST]))
         for arena in self.arenas.values():
             arena.data = arena.zeros()
             arena.owners = np.full(arena.count + 2 * MOST, -1, np.int32)
@@ -273,7 +286,7 @@ class Batch:
             group.arenas.append(arena)
             group.starts.append(start)
             for i, call in enumerate(group.calls, start):
-                rows[call.base + k] = i
+                rows[call[2] + k] = i
         self.groups.append(group)
 
     def _gather(self, group: Group) -> None:
@@ -282,7 +295,7 @@ class Batch:
         for j in range(len(group.use.template.rows)):
             spec = group.use.kernels.row_specs[j]
             arena = self.arenas[spec]
-            found = [rows[c.args[j]] for c in group.calls]
+            found = [rows[c[1][j]] for c in group.calls]
             first = found[0]
             if spec.inexact and found[-1] - first == count - 1 and found == list(range(first, first + count)):
                 group.indices.append(slice(first, first + count))
@@ -305,7 +318,7 @@ class Batch:
                 places += [None] * len(kernels.split.stored)
             else:
                 part = kernels.plain(n)
-            outs = part.run([*group.inputs, *use.arrays], places)
+            outs = part([*group.inputs, *use.arrays], places)
             group.stored = outs[count:]
         except Exception as e:
             self._one_by_one(group, e)
@@ -323,14 +336,15 @@ class Batch:
 
     def _told(self, call: Call, error: Exception) -> Exception:
         """Return an error with the place of the call that it is of, and the number of the example."""
-        where = "" if call.code is None else str(resolve(call.code, call.offset))
-        of = "" if call.example is None else f" of example {call.example}"
-        text = f"{call.use.template.name}{of}: {_plain(error)}"
+        use, _, _, (code, offset, example, _) = call
+        where = "" if code is None else str(resolve(code, offset))
+        of = "" if example is None else f" of example {example}"
+        text = f"{use.template.name}{of}: {_plain(error)}"
         if isinstance(error, WengertError):
             made: Exception = type(error)(f"{text} ({where})" if where else text)
             made.place = where  # type: ignore[attr-defined]
             return made
-        error.add_note(f"in {call.use.template.name}{of}, deferred at {where}")
+        error.add_note(f"in {use.template.name}{of}, deferred at {where}")
         return error
 
     def _make_node(self) -> None:
@@ -344,10 +358,10 @@ class Batch:
             if self.kinds[number].tracked and found.node is not None:
                 nodes[found.node] = None
         if nodes:
-            call = self.calls[0]
+            code, offset, _, scope = self.calls[0][3]
             specs = tuple(k.spec for k in self.kinds)
             attrs = {"batch": self}
-            self.node = make_node(BATCH, tuple(nodes), attrs, (self,), specs, call.code, call.offset, call.scope)
+            self.node = make_node(BATCH, tuple(nodes), attrs, (self,), specs, code, offset, scope)
 
     # -- the backward pass
 
@@ -393,11 +407,10 @@ class Batch:
         values: list[Any] = [None] * len(self.kinds)
         for number, found in self.outside.items():
             values[number] = by_node.get(found.node) if found.node in by_node else wrap(found.array)  # type: ignore[arg-type]
-        for call in self.calls:
-            use = call.use
+        for use, args, base, _ in self.calls:
             shared = [by_node.get(n) if n in by_node else wrap(a) for n, a in zip(use.nodes, use.arrays, strict=True)]
-            outs = replay(use.template.graph, [*(values[v] for v in call.args), *shared])
-            values[call.base : call.base + len(outs)] = outs
+            outs = replay(use.template.graph, [*(values[v] for v in args), *shared])
+            values[base : base + len(outs)] = outs
         return values
 
     # -- checks
@@ -409,8 +422,8 @@ class Batch:
         finally:
             reset_mode(token)
         for call in self.calls:
-            for k, spec in enumerate(call.use.template.specs):
-                number = call.base + k
+            for k, spec in enumerate(call[0].template.specs):
+                number = call[2] + k
                 found = self.arenas[spec].data[self.rows[number]]
                 _compare(found, values[number]._array, f"result {k} of {_called(call)}")
 
@@ -427,7 +440,8 @@ class Batch:
 
 
 def _called(call: Call) -> str:
-    return call.use.template.name + ("" if call.example is None else f" of example {call.example}")
+    example = call[3][2]
+    return call[0].template.name + ("" if example is None else f" of example {example}")
 
 
 def _plain(error: Exception) -> str:
@@ -501,8 +515,7 @@ class _Backward:
         split = kernels.split
         if not (kernels.wanted_rows or split.kept):
             return
-        part: Compiled = kernels.backward(group.rows)
-        outs = part.run([self._fed(group, p) for p in split.back_inputs], None)
+        outs = kernels.backward(group.rows)([self._fed(group, p) for p in split.back_inputs], None)
         width = len(kernels.wanted_rows)
         group.kept = outs[width:]
         for j, g in zip(kernels.wanted_rows, outs[:width], strict=True):
@@ -529,7 +542,7 @@ class _Backward:
             whole = np.zeros(spec.shape, spec.dtype)
             np.concatenate([self._fed(g, p)[: g.count] for g in many], out=whole[:total])
             inputs.append(whole)
-        outs = kernels.sums(n).run(inputs, None)
+        outs = kernels.sums(n)(inputs, None)
         for i, g in zip(kernels.wanted_shared, outs, strict=True):
             node = use.nodes[i]
             if node is not None:

@@ -11,22 +11,24 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import is_frozen
-from ...core.errors import GraphError, WengertError, fail
 from ...core.mode import get_mode
 from ...core.source import resolve
-from ...core.spec import as_dtype, spec_of
-from ...core.state.blocks import LEFT, Block, blocks, current_block, reset_block, set_block
+from ...core.spec import as_dtype, float32, spec_of, uint64
+from ...core.state.blocks import LEFT, Block, blocks, changes, reset_block, set_block
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
 from ...ops.random.philox import BLOCK
 from ..jit.capture.captured import SCALARS, exact
-from .batch import Batch, Call
+from .batch import Batch
 from .cells import Cell, cell_of_module
 from .handles import batch_of, handle, handle_classes, number_of
 from .report import Ran, Report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
+
+_STATE = spec_of((3,), uint64)
+
 
 class Batching(Block):
     """A block in which calls of cells are deferred, and run in groups; see :func:`batching`."""
@@ -38,6 +40,7 @@ class Batching(Block):
         self._lock = threading.RLock()
         self._batch = Batch(self)
         self._tokens: list[Any] = []
+        self._changes = changes[0]
 
     # -- the block
 
@@ -98,24 +101,47 @@ class Batching(Block):
 
     def _take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         batch, mode = self._batch, get_mode()
+        if self._changes != changes[0]:
+            self._changes = changes[0]
+            batch.signatures.clear()
         leaves: Sequence[Any] = args
         structure: _Structure | None = None
         numbers: list[int] = []
-        key: list[Any] = [mode.grad, mode.floats, mode.autocast, None]
+        is_usual = mode.floats is float32 and mode.autocast is None
+        head = mode.grad if is_usual else (mode.grad, mode.floats, mode.autocast)
+        key: list[Any] = [mode.grad, cell, head, None]
         odd = self._read(batch, args, numbers, key) if not kwargs else dict
         if odd is not None:
             leaves, found = tree.flatten((args, dict(sorted(kwargs.items()))))
             structure = _Structure.of(found)
             numbers = []
-            key = [mode.grad, mode.floats, mode.autocast, structure]
+            key = [mode.grad, cell, head, structure]
             odd = self._read(batch, leaves, numbers, key)
         if odd is not None:
             self.report.left[cell.name, f"an argument is a {odd.__name__}"] += 1
             return LEFT
-        use = self._use(cell, batch, tuple(key), leaves, structure, code, offset)
-        if use is None:
-            return LEFT
-        return self._defer(batch, use, numbers, code, offset, mode.scope, leaves)
+        signature = tuple(key)
+        use = batch.signatures.get(signature)
+        if use is None or not use.holds():
+            use = self._use(cell, batch, signature, leaves, structure, code, offset)
+            if use is None:
+                return LEFT
+            batch.signatures[signature] = use
+        template: Template = use.template
+        if template.blocks:
+            (low, high), counter = default_generator.draw(template.blocks * BLOCK)
+            state = np.array([low, high, counter], np.uint64)
+            numbers.append(batch.from_outside(kind_of(_STATE, False, Tensor), state))
+        args_of = tuple(numbers) if template.takes_all else tuple([numbers[i] for i in template.rows])
+        base = batch.defer(use, args_of, (code, offset, self.example, mode.scope))
+        kinds, classes, container = template.kinds, template.handles, template.container
+        if container is None:
+            return handle(classes[0], batch, base, kinds[0].spec)
+        outs = [handle(c, batch, base + k, kind.spec) for k, (c, kind) in enumerate(zip(classes, kinds, strict=True))]
+        if container is dict:
+            tensors = [x for x in leaves if isinstance(x, (Tensor, np.ndarray, np.generic))]
+            return template.build(outs, tensors)
+        return tuple(outs) if container is tuple else outs
 
     def _read(self, batch: Batch, leaves: Sequence[Any], numbers: list[int], key: list[Any]) -> type | None:
         """Add the numbers of the tensors among arguments, and the parts of the key; return a type that is not taken."""
@@ -167,39 +193,11 @@ class Batching(Block):
             return None
         except Refused as why:
             refuse(cell.name, why, _place(code, offset))
+        for same, kernels in known if isinstance(known, list) else ():
+            if same.is_same(template):
+                same.renew(template)
+                return batch.use_of(same, kernels)
         return batch.use_of(*cell.add(key, template))
-
-    def _defer(
-        self, batch: Batch, use: Any, numbers: list[int], code: Any, offset: int, scope: Any, leaves: Any
-    ) -> Any:
-        template: Template = use.template
-        if template.blocks:
-            (low, high), counter = default_generator.draw(template.blocks * BLOCK)
-            state = np.array([low, high, counter], np.uint64)
-            numbers.append(batch.from_outside(kind_of(spec_of((3,), as_dtype(state.dtype)), False, Tensor), state))
-        args = tuple([numbers[i] for i in template.rows])
-        depths = batch.depths
-        depth = 1 + max([depths[a] for a in args], default=0)
-        maker = len(batch.calls)
-        base = len(batch.kinds)
-        kinds = template.kinds
-        batch.kinds += kinds
-        batch.depths += [depth] * len(kinds)
-        batch.makers += [maker] * len(kinds)
-        batch.calls.append(Call(use, args, base, code, offset, self.example, scope))
-        results = template.results
-        if template.is_single:
-            kind = kinds[0]
-            return handle(template.handles[0], batch, base, kind.spec)
-        outs = [
-            handle(template.handles[r.output], batch, base + r.output, kinds[r.output].spec)
-            if r.output is not None
-            else r.constant
-            if r.argument is None
-            else [x for x in leaves if isinstance(x, (Tensor, np.ndarray, np.generic))][r.argument]
-            for r in results
-        ]
-        return tree.unflatten(template.structure, outs)
 
 
 class _Structure:

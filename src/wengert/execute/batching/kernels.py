@@ -8,6 +8,7 @@ rows at once, as one matrix product. What the parts need of each other is stored
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from ...transforms.batch.vmap import run_batched
 from ...transforms.derivatives.functional import vjp
 from ...transforms.tracing.trace import trace
 from ..jit.executor import executor
+from .resize import resized
 from .template import Template
 
 Array = np.ndarray[Any, Any]
@@ -62,11 +64,8 @@ class Split(NamedTuple):
     shape: tuple[Any, ...]
 
 
-class Compiled(NamedTuple):
-    """A compiled part: `run(inputs, outputs)`, and which of the possible inputs it takes."""
-
-    run: Callable[[Sequence[Array], Sequence[Array | None]], list[Array]]
-    takes: tuple[int, ...]
+# A compiled part: it takes arrays for its inputs, and where results are to be (None: in new arrays).
+Part = Callable[[Sequence[Array], "Sequence[Array | None] | None"], list[Array]]
 
 
 class Kernels:
@@ -85,10 +84,10 @@ class Kernels:
         self.wanted_rows = [i for i, w in enumerate(template.wanted_rows) if w]
         self.wanted_shared = [i for i, w in enumerate(template.wanted_shared) if w]
         self._joint: dict[int, Graph] = {}
-        self._plain: dict[int, Compiled] = {}
-        self._forward: dict[int, Compiled] = {}
-        self._backward: dict[int, Compiled] = {}
-        self._sums: dict[int, Compiled] = {}
+        self._plain: dict[int, Part] = {}
+        self._forward: dict[int, Part] = {}
+        self._backward: dict[int, Part] = {}
+        self._sums: dict[int, Part] = {}
         self._split: Split | None = None
         # By positions in the joint graph: what a node is to the parts, and which of these.
         self.places: dict[int, tuple[str, int]] = {}
@@ -126,11 +125,26 @@ class Kernels:
 
         return trace(joint, (self._row_inputs(n), self.shared_specs, cotangents), {})
 
+    @cached_property
+    def _prime(self) -> int:
+        """A number of rows that no axis of one example has, nor a multiple of it."""
+        own = {d for n in self.template.graph.nodes for s in _specs(n) for d in s.shape}
+        return next(p for p in _PRIMES if not any(d % p == 0 for d in own if d))
+
+    @cached_property
+    def _joint_model(self) -> Graph:
+        return self._trace_joint(self._prime)
+
+    @cached_property
+    def _plain_model(self) -> Graph:
+        return self._trace_plain(self._prime)
+
     def joint(self, n: int) -> Graph:
         """Return the graph of outputs and gradients for so many rows."""
         found = self._joint.get(n)
         if found is None:
-            found = self._joint[n] = self._trace_joint(n)
+            found = resized(self._joint_model, self._prime, n) or self._trace_joint(n)
+            self._joint[n] = found
         return found
 
     # -- their division
@@ -143,9 +157,7 @@ class Kernels:
         return self._split
 
     def _divide(self) -> Split:
-        own = {d for n in self.template.graph.nodes for s in _specs(n) for d in s.shape}
-        p = next(p for p in _PRIMES if p not in own)
-        graph = self._trace_joint(p)
+        p, graph = self._prime, self._joint_model
         index = {n: i for i, n in enumerate(graph.nodes)}
         inputs = graph.inputs
         rows, shared = set(inputs[: self.row_count]), set(inputs[self.row_count : self._first_ct])
@@ -165,6 +177,10 @@ class Kernels:
         row_grads = graph.outputs[first : first + len(self.wanted_rows)]
         shared_grads = graph.outputs[first + len(self.wanted_rows) :]
 
+        def ends_row(node: Node) -> bool:
+            """Return whether a row is stored here: not as a view of another one."""
+            return is_row(node) and not (node.op.view and all(is_row(e) for e in node.inputs if isinstance(e, Node)))
+
         def gather(roots: Sequence[Node], ends: Callable[[Node], bool]) -> list[Node]:
             """Return the nodes at which a walk back from some roots ends."""
             seen, found, stack = set(roots), [], list(roots)
@@ -179,10 +195,10 @@ class Kernels:
                         stack.append(e)
             return sorted(found, key=index.__getitem__)
 
-        sum_inputs = gather(shared_grads, is_row)
+        sum_inputs = gather(shared_grads, ends_row)
         kept = [n for n in sum_inputs if n in of_cts and n not in cts]
         back_inputs = gather(
-            list(dict.fromkeys([*row_grads, *kept])), lambda n: n not in of_cts and is_row(n) and not n.op.view
+            list(dict.fromkeys([*row_grads, *kept])), lambda n: n not in of_cts and ends_row(n)
         )
         stored = [n for n in dict.fromkeys([*back_inputs, *sum_inputs]) if n not in of_cts and n not in rows | shared]
         at = index.__getitem__
@@ -222,14 +238,14 @@ class Kernels:
         program = getattr(made, "program", None)
         return _interpreted(made) if program is None else program.run
 
-    def plain(self, n: int) -> Compiled:
+    def plain(self, n: int) -> Part:
         """Return what computes the outputs for so many rows."""
         found = self._plain.get(n)
         if found is None:
-            found = self._plain[n] = Compiled(self._compiled(self._trace_plain(n)), ())
+            found = self._plain[n] = self._compiled(resized(self._plain_model, self._prime, n) or self._trace_plain(n))
         return found
 
-    def forward(self, n: int) -> Compiled:
+    def forward(self, n: int) -> Part:
         """Return what computes the outputs and what is stored for so many rows."""
         found = self._forward.get(n)
         if found is None:
@@ -237,10 +253,10 @@ class Kernels:
             count = len(self.template.specs)
             outs = [*graph.outputs[:count], *(graph.nodes[i] for i in split.stored)]
             made = Graph(outs, graph.inputs[: self._first_ct])
-            found = self._forward[n] = Compiled(self._compiled(made), ())
+            found = self._forward[n] = self._compiled(made)
         return found
 
-    def backward(self, n: int) -> Compiled:
+    def backward(self, n: int) -> Part:
         """Return what computes the gradients of the row inputs, and what is kept for the sum, for so many rows."""
         found = self._backward.get(n)
         if found is None:
@@ -248,17 +264,17 @@ class Kernels:
             first = len(self.template.specs)
             outs = [*graph.outputs[first : first + len(self.wanted_rows)], *(graph.nodes[i] for i in split.kept)]
             made = graph.subgraph([graph.nodes[i] for i in split.back_inputs], outs)
-            found = self._backward[n] = Compiled(self._compiled(made), ())
+            found = self._backward[n] = self._compiled(made)
         return found
 
-    def sums(self, n: int) -> Compiled:
+    def sums(self, n: int) -> Part:
         """Return what computes the gradients of the shared tensors from so many rows."""
         found = self._sums.get(n)
         if found is None:
             graph, split = self._nodes(n)
             first = len(self.template.specs) + len(self.wanted_rows)
             made = graph.subgraph([graph.nodes[i] for i in split.sum_inputs], list(graph.outputs[first:]))
-            found = self._sums[n] = Compiled(self._compiled(made), ())
+            found = self._sums[n] = self._compiled(made)
         return found
 
 
@@ -266,10 +282,10 @@ def _specs(node: Node) -> tuple[Spec, ...]:
     return node.spec if isinstance(node.spec, tuple) else (node.spec,)
 
 
-def _interpreted(made: Any) -> Callable[[Sequence[Array], Sequence[Array | None]], list[Array]]:
+def _interpreted(made: Any) -> Part:
     """Return the run of an executor without a native program: results are copied to where they are to be."""
 
-    def run(inputs: Sequence[Array], outputs: Sequence[Array | None]) -> list[Array]:
+    def run(inputs: Sequence[Array], outputs: Sequence[Array | None] | None) -> list[Array]:
         found: list[Array] = made.run(inputs)
         for i, place in enumerate(outputs or ()):
             if place is not None:

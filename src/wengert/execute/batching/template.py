@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core import tree
 from ...core.errors import GraphError, WengertError, fail
 from ...core.graph.evaluate import run
 from ...core.graph.graph import Graph
@@ -29,12 +30,18 @@ from .handles import handle_class
 _MEETINGS = 3
 
 
-class Kind(NamedTuple):
-    """What one input of a cell is: its spec, whether gradients flow to it, the class of its tensor."""
+class Kind:
+    """What one input of a cell is: its spec, whether gradients flow to it, the class of its tensor.
 
-    spec: Spec
-    tracked: bool
-    cls: type[Tensor]
+    There is one object for each combination, so that keys are made of them in little time.
+    """
+
+    __slots__ = ("cls", "spec", "tracked")
+
+    def __init__(self, spec: Spec, tracked: bool, cls: type[Tensor]) -> None:
+        self.spec = spec
+        self.tracked = tracked
+        self.cls = cls
 
 
 @cache
@@ -93,9 +100,37 @@ class Template:
         classes = [own.get(k, Tensor) for k in outputs]
         self.kinds = [kind_of(s, t, c) for s, t, c in zip(self.specs, self.tracked, classes, strict=True)]
         self.handles = [handle_class(c) for c in classes]
-        self.is_single = self.structure.kind is None and self.results[0].output is not None
+        # The results are the outputs in their order, in this container (None: one tensor), if `build` is not to ask more.
+        plain = [r.output for r in self.results] == list(range(len(needed)))
+        is_flat = self.structure.kind in (tuple, list) and all(c.kind is None for c in self.structure.children)
+        self.container = self.structure.kind if plain and (is_flat or self.structure.kind is None) else dict
         self.wanted_rows = [i >= 0 and kinds[i].tracked and n.spec.inexact for i, n in rows]
         self.wanted_shared = [t.requires_grad and t.spec.inexact and get_mode().grad for t in self.shared]
+        self.takes_all = self.rows == list(range(len(kinds)))
+
+    def build(self, handles: Sequence[Any], tensors: Sequence[Any]) -> Any:
+        """Return what the cell returns, of handles of its outputs and of the tensors among its arguments."""
+        leaves = []
+        for r in self.results:
+            of_argument = r.constant if r.argument is None else tensors[r.argument]
+            leaves.append(of_argument if r.output is None else handles[r.output])
+        return tree.unflatten(self.structure, leaves)
+
+    def is_same(self, other: Template) -> bool:
+        """Return whether another template of the same kinds of inputs computes the same, of the same tensors."""
+        return (
+            len(self.shared) == len(other.shared)
+            and all(a is b for a, b in zip(self.shared, other.shared, strict=True))
+            and self.graph == other.graph
+            and self.results == other.results
+            and self.structure == other.structure
+            and (self.rows, self.kinds, self.blocks) == (other.rows, other.kinds, other.blocks)
+            and self.wanted_shared == other.wanted_shared
+        )
+
+    def renew(self, other: Template) -> None:
+        """Take the captured state of the same template, found later."""
+        self.captures, self.holds = other.captures, other.holds
 
     @property
     def is_tracked(self) -> bool:
