@@ -68,7 +68,7 @@ class Batching(Block):
     def flush(self) -> None:
         """Run everything that is deferred."""
         batch = self._batch
-        if batch.calls:
+        if batch.has_calls:
             batch.run()
 
     # -- what batches tell

@@ -26,10 +26,10 @@ class Ran:
     groups: tuple[GroupOf, ...]
 
     @classmethod
-    def of(cls, batch: Any, way: str) -> Ran:
-        """Return the report of a batch that has run."""
+    def of(cls, groups: Any, way: str) -> Ran:
+        """Return the report of groups that have run."""
         found = []
-        for g in batch.groups:
+        for g in groups:
             sliced = sum(isinstance(i, slice) for i in g.indices)
             found.append(GroupOf(g.use.template.name, g.count, g.rows, len(g.indices) - sliced, sliced))
         return cls(way, tuple(found))

@@ -13,14 +13,19 @@ from typing import Any
 
 
 class Bucket:
-    """Calls of one cell, `use`, of one depth; `needs` are the buckets that they take values of."""
+    """Calls of one cell, `use`, of one depth; `needs` are the buckets that they take values of.
 
-    __slots__ = ("calls", "depth", "needs", "use")
+    `args`, `bases` and `places` have for each call the numbers of its inputs and of its first result, and its place.
+    """
+
+    __slots__ = ("args", "bases", "depth", "needs", "places", "use")
 
     def __init__(self, use: Any, depth: int) -> None:
         self.use = use
         self.depth = depth
-        self.calls: list[Any] = []
+        self.args: list[tuple[int, ...]] = []
+        self.bases: list[int] = []
+        self.places: list[Any] = []
         self.needs: set[Bucket] = set()
 
 
@@ -35,7 +40,7 @@ def by_agenda(buckets: Iterable[Bucket]) -> Groups:
     counts: dict[Any, int] = {}
     ready: dict[Any, list[Bucket]] = {}
     for bucket in buckets:
-        use, count = bucket.use, len(bucket.calls)
+        use, count = bucket.use, len(bucket.args)
         depths[use] = depths.get(use, 0) + bucket.depth * count
         counts[use] = counts.get(use, 0) + count
         waiting[bucket] = len(bucket.needs)
@@ -49,8 +54,8 @@ def by_agenda(buckets: Iterable[Bucket]) -> Groups:
         group = ready.pop(use)
         groups.append(group)
         for bucket in group:
-            depths[use] -= bucket.depth * len(bucket.calls)
-            counts[use] -= len(bucket.calls)
+            depths[use] -= bucket.depth * len(bucket.args)
+            counts[use] -= len(bucket.args)
             for user in users.get(bucket, ()):
                 waiting[user] -= 1
                 if not waiting[user]:

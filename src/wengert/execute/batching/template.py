@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,10 +43,17 @@ class Kind:
         self.cls = cls
 
 
-@cache
+# By the identity of the spec, which a Kind keeps alive.
+_kinds: dict[tuple[int, bool, type[Tensor]], Kind] = {}
+
+
 def kind_of(spec: Spec, tracked: bool, cls: type[Tensor]) -> Kind:
     """Return the one Kind of these."""
-    return Kind(spec, tracked, cls)
+    key = id(spec), tracked, cls
+    found = _kinds.get(key)
+    if found is None:
+        found = _kinds[key] = Kind(spec, tracked, cls)
+    return found
 
 
 class Unfit(Exception):
