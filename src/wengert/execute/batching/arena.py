@@ -6,8 +6,8 @@ inputs are gathered by one `take`, or are a slice if they lie in order, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import is_
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ data_of = Tensor.__dict__["_data"].__get__
 class Use:
     """A template in a batch, with the values of the shared tensors that its calls see; `buckets` has these by depth."""
 
-    __slots__ = ("arrays", "buckets", "kernels", "nodes", "template", "versions")
+    __slots__ = ("arrays", "buckets", "holds", "kernels", "nodes", "template")
 
     def __init__(self, template: Template, kernels: Kernels) -> None:
         self.template = template
@@ -38,23 +38,31 @@ class Use:
         self.buckets: dict[int, Bucket] = {}
         self.arrays: list[Array] = [t._array for t in template.shared]
         self.nodes = [t.node for t in template.shared]
-        self.versions = [_version(t) for t in template.shared]
-
-    def holds(self) -> bool:
-        """Return whether the shared tensors have these values still."""
-        shared = self.template.shared
-        try:
-            return all(map(is_, map(data_of, shared), self.arrays))
-        except AttributeError:  # memory that is written in place
-            return all(
-                t._array is a if v is None else _version(t) == v
-                for t, a, v in zip(shared, self.arrays, self.versions, strict=True)
-            )
+        # Whether the shared tensors have these values still.
+        self.holds = _comparison(template.shared, self.arrays)
 
 
-def _version(t: Tensor) -> int | None:
-    storage = storage_of(t)
-    return None if storage is None else storage.version
+def _comparison(tensors: Sequence[Tensor], arrays: Sequence[Array]) -> Callable[[], bool]:
+    """Return the function that says whether tensors have these values still."""
+    versions = [None if (s := storage_of(t)) is None else s.version for t in tensors]
+    if any(v is not None for v in versions):  # memory that is written in place
+        before = list(zip(tensors, arrays, versions, strict=True))
+        return lambda: all(
+            t._array is a if v is None else (s := storage_of(t)) is not None and s.version == v for t, a, v in before
+        )
+    return _compiled(len(arrays))(data_of, *tensors, *arrays)  # type: ignore[no-any-return]
+
+
+@cache
+def _compiled(count: int) -> Any:
+    """Return what makes the comparison of so many tensors: every call of a cell makes it."""
+    names = [f"{kind}{i}" for kind in "ta" for i in range(count)]
+    tests = " and ".join(f"of(t{i}) is a{i}" for i in range(count)) or "True"
+    source = f"def make(of, {', '.join(names)}):\n    def holds():\n        try:\n            return {tests}\n"
+    source += "        except AttributeError:\n            return False\n    return holds"
+    made: dict[str, Any] = {}
+    exec(compile(source, "<wengert batching>", "exec"), made)
+    return made["make"]
 
 
 class Outside(NamedTuple):

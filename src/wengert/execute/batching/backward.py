@@ -6,6 +6,7 @@ are summed at the end, over the rows of all groups of a cell at once.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -53,6 +54,12 @@ class Record:
     def value(self, number: int) -> Array:
         """Return a copy of a value."""
         return np.array(self.arenas[self.kinds[number].spec].data[self.rows[number]])
+
+    def place(self, number: int) -> Place:
+        """Return the place of the call that gave a value."""
+        spec = self.kinds[number].spec
+        group = self.groups[self.arenas[spec].owners[self.rows[number]]]
+        return group.places[bisect_right(group.bases, number) - 1]
 
     def find_inputs(self) -> list[Node]:
         """Return the nodes that gradients flow to."""

@@ -6,6 +6,7 @@ Every value in a batch has a number: the results of calls, and the arrays from o
 from __future__ import annotations
 
 import threading
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node, make_node
 from ...core.ops.record import OUTPUT
 from ...core.source import resolve
+from ...core.spec import Spec
 from ...core.state.blocks import reset_block, set_block
 from .arena import Arena, Array, Group, Outside, Place, Use, groups_of
 from .backward import BATCH, Record
@@ -32,10 +34,8 @@ class Batch:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.lock = threading.RLock()
-        self.kinds: list[Kind] = []
-        # By the number of a value: its bucket, and the place of its call; None from outside.
-        self.buckets: list[Bucket | None] = []
-        self.places: list[Place | None] = []
+        # By the number of a value: its kind, its depth and its bucket, which is None from outside.
+        self.values: list[tuple[Kind, int, Bucket | None]] = []
         self.outside: dict[int, Outside] = {}
         self.uses: dict[Template, list[Use]] = {}
         # Uses by the signatures of calls, as far as nothing has changed since they were found.
@@ -49,24 +49,16 @@ class Batch:
 
     def defer(self, use: Use, args: tuple[int, ...], place: Place) -> int:
         """Add a call, and return the number of its first result."""
-        depth = 0
-        buckets = self.buckets
-        needed = [b for a in args if (b := buckets[a]) is not None]
-        for b in needed:
-            if b.depth > depth:
-                depth = b.depth
-        bucket = use.buckets.get(depth + 1)
+        values = self.values
+        depth = 1 + max([values[a][1] for a in args], default=0)
+        bucket = use.buckets.get(depth)
         if bucket is None:
-            bucket = use.buckets[depth + 1] = Bucket(use, depth + 1)
-        bucket.needs.update(needed)
-        base = len(buckets)
+            bucket = use.buckets[depth] = Bucket(use, depth, use.template.kinds)
+        base = len(values)
         bucket.args.append(args)
         bucket.bases.append(base)
         bucket.places.append(place)
-        kinds = use.template.kinds
-        self.kinds += kinds
-        buckets += (bucket,) * len(kinds)
-        self.places += (place,) * len(kinds)
+        values += bucket.entries
         return base
 
     def from_outside(self, kind: Kind, array: Array, node: Node | None = None) -> int:
@@ -74,10 +66,8 @@ class Batch:
         key = id(array), id(node)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = len(self.kinds)
-            self.kinds.append(kind)
-            self.buckets.append(None)
-            self.places.append(None)
+            found = self.known[key] = len(self.values)
+            self.values.append((kind, 0, None))
             self.outside[found] = Outside(array, node)
         return found
 
@@ -95,19 +85,23 @@ class Batch:
 
     # -- the protocol of handles
 
+    def spec_of(self, number: int) -> Spec:
+        """Return the shape and dtype of a value."""
+        return self.values[number][0].spec
+
     def is_tracked(self, number: int) -> bool:
         """Return whether gradients flow from a value."""
-        return self.kinds[number].tracked
+        return self.values[number][0].tracked
 
     def fill(self, handle: Any, number: int) -> None:
         """Run what is deferred, and give a handle its value."""
         record = self.record or self.run()
-        kind = self.kinds[number]
+        kind = record.kinds[number]
         node = None
         if kind.tracked and self.node is not None:
-            code, offset, _, scope = self.places[number]  # type: ignore[misc]
+            code, offset, _, scope = record.place(number)
             node = make_node(OUTPUT, (self.node,), {"index": number}, (), kind.spec, code, offset, scope)
-        become(handle, record.value(number), node)
+        become(handle, record.value(number), kind.spec, node)
 
     # -- running
 
@@ -138,29 +132,34 @@ class Batch:
                 # What only deferred calls need refers to each other.
                 for use in (u for uses in self.uses.values() for u in uses):
                     use.buckets.clear()
-                self.buckets.clear()
+                self.values = [(kind, 0, None) for kind, _, _ in self.values]
                 self.signatures.clear()
         return record
 
     def _run(self) -> Record:
         uses = [use for uses in self.uses.values() for use in uses]
-        way, found = arranged([b for use in uses for b in use.buckets.values()])
-        record = Record(self.kinds, self.outside, uses, self.owner.check)
+        buckets = [b for use in uses for b in use.buckets.values()]
+        kinds = [kind for kind, _, _ in self.values]
+        owners = [bucket for _, _, bucket in self.values]
+        for bucket in buckets:
+            bucket.needs = {*map(owners.__getitem__, chain.from_iterable(bucket.args))} - {None}
+        way, found = arranged(buckets)
+        record = Record(kinds, self.outside, uses, self.owner.check)
         for number in self.outside:
-            record.rows[number] = record.arena(self.kinds[number].spec).reserve(1)
+            record.rows[number] = record.arena(kinds[number].spec).reserve(1)
         for group in groups_of(found):
             _place(record, group)
         for arena in record.arenas.values():
             arena.make()
         for number, (array, _) in self.outside.items():
-            record.arenas[self.kinds[number].spec].data[record.rows[number]] = array
+            record.arenas[kinds[number].spec].data[record.rows[number]] = array
         with np.errstate(all="ignore"):
             for group in record.groups:
                 _forward(record, group)
         nodes = record.find_inputs()
         if nodes:
             code, offset, _, scope = record.groups[0].places[0]
-            specs = tuple([k.spec for k in self.kinds])
+            specs = tuple([k.spec for k in kinds])
             attrs = {"record": record}
             self.node = make_node(BATCH, tuple(nodes), attrs, (record,), specs, code, offset, scope)
         self.owner.ran(Ran.of(record.groups, way))

@@ -87,7 +87,9 @@ class Batching(Block):
 
     def take_module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         """Return handles of a module's results; `LEFT` if the caller is to make the call."""
-        return self.take(cell_of_module(module), args, kwargs, code, offset)
+        cells = module._cells
+        cell = cell_of_module(module) if cells is None or cells.own is None else cells.own
+        return self.take(cell, args, kwargs, code, offset)
 
     def take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         """Return handles of a cell's results; `LEFT` if the caller is to make the call."""
@@ -106,20 +108,23 @@ class Batching(Block):
             batch.signatures.clear()
         leaves: Sequence[Any] = args
         structure: _Structure | None = None
-        numbers: list[int] = []
+        values = batch.values
         is_usual = mode.floats is float32 and mode.autocast is None
         head = mode.grad if is_usual else (mode.grad, mode.floats, mode.autocast)
-        key: list[Any] = [mode.grad, cell, head, None]
-        odd = self._read(batch, args, numbers, key) if not kwargs else dict
-        if odd is not None:
-            leaves, found = tree.flatten((args, dict(sorted(kwargs.items()))))
-            structure = _Structure.of(found)
-            numbers = []
-            key = [mode.grad, cell, head, structure]
-            odd = self._read(batch, leaves, numbers, key)
-        if odd is not None:
-            self.report.left[cell.name, f"an argument is a {odd.__name__}"] += 1
-            return LEFT
+        numbers = [number_of(x) for x in args if type(x) in handle_classes and batch_of(x) is batch]
+        if len(numbers) == len(args) and not kwargs:
+            key: list[Any] = [cell, head, None, *[values[i][0] for i in numbers]]
+        else:
+            numbers, key = [], [cell, head, None]
+            odd = self._read(batch, mode.grad, args, numbers, key) if not kwargs else dict
+            if odd is not None:
+                leaves, found = tree.flatten((args, dict(sorted(kwargs.items()))))
+                structure = _Structure.of(found)
+                numbers, key = [], [cell, head, structure]
+                odd = self._read(batch, mode.grad, leaves, numbers, key)
+            if odd is not None:
+                self.report.left[cell.name, f"an argument is a {odd.__name__}"] += 1
+                return LEFT
         signature = tuple(key)
         use = batch.signatures.get(signature)
         if use is None or not use.holds():
@@ -134,18 +139,23 @@ class Batching(Block):
             numbers.append(batch.from_outside(kind_of(_STATE, False, Tensor), state))
         args_of = tuple(numbers) if template.takes_all else tuple([numbers[i] for i in template.rows])
         base = batch.defer(use, args_of, (code, offset, self.example, mode.scope))
-        kinds, classes, container = template.kinds, template.handles, template.container
+        classes, container = template.handles, template.container
         if container is None:
-            return handle(classes[0], batch, base, kinds[0].spec)
-        outs = [handle(c, batch, base + k, kind.spec) for k, (c, kind) in enumerate(zip(classes, kinds, strict=True))]
+            return handle(classes[0], batch, base)
+        outs = []
+        for cls in classes:
+            outs.append(handle(cls, batch, base))
+            base += 1
         if container is dict:
             tensors = [x for x in leaves if isinstance(x, (Tensor, np.ndarray, np.generic))]
             return template.build(outs, tensors)
         return tuple(outs) if container is tuple else outs
 
-    def _read(self, batch: Batch, leaves: Sequence[Any], numbers: list[int], key: list[Any]) -> type | None:
+    def _read(
+        self, batch: Batch, grad: bool, leaves: Sequence[Any], numbers: list[int], key: list[Any]
+    ) -> type | None:
         """Add the numbers of the tensors among arguments, and the parts of the key; return a type that is not taken."""
-        kinds = batch.kinds
+        values = batch.values
         for x in leaves:
             cls = type(x)
             if cls in handle_classes and batch_of(x) is batch:
@@ -154,7 +164,7 @@ class Batching(Block):
                 array = x._array
                 if type(array) is not np.ndarray or x.is_weak:
                     return cls
-                node = x.node if key[0] else None
+                node = x.node if grad else None
                 tracked = node is not None and node.requires_grad
                 kind = kind_of(x.spec, tracked, x.result_class)
                 number = batch.from_outside(kind, array, node if tracked else None)
@@ -166,7 +176,7 @@ class Batching(Block):
                 continue
             else:
                 return cls
-            key.append(kinds[number])
+            key.append(values[number][0])
             numbers.append(number)
         return None
 
@@ -184,7 +194,7 @@ class Batching(Block):
         if cell.is_ragged:
             cell.why = "it is called with inputs of many shapes: what it calls is batched"
             return None
-        kinds = [k for k in key[4:] if type(k) is Kind]
+        kinds = [k for k in key[3:] if type(k) is Kind]
         try:
             template = make(cell.name, cell.fn, _arrangement(leaves, structure), kinds)
         except Unfit as why:

@@ -56,12 +56,13 @@ class Cell:
 
 
 class Kept:
-    """The cells that an object keeps; copies of the object have none of them."""
+    """The cells that an object keeps: its own, and those of its methods. Copies of the object have none of them."""
 
-    __slots__ = ("cells",)
+    __slots__ = ("methods", "own")
 
     def __init__(self) -> None:
-        self.cells: dict[Any, Cell] = {}
+        self.own: Cell | None = None
+        self.methods: dict[Any, Cell] = {}
 
     def __reduce__(self) -> Any:
         return Kept, ()
@@ -76,11 +77,11 @@ def cell_of_module(module: Any) -> Cell:
     kept = own.get("_cells")
     if kept is None:
         kept = own["_cells"] = Kept()
-    found = kept.cells.get(None)
+    found = kept.own
     if found is None:
         cls = type(module)
         is_marked = MARK in own or getattr(cls, MARK, False)
-        found = kept.cells[None] = Cell(cls.__name__, module, is_marked)
+        found = kept.own = Cell(cls.__name__, module, is_marked)
         if not is_marked:
             found.why = _why_not(cls)
     return found  # type: ignore[no-any-return]
@@ -126,16 +127,16 @@ class CellFunction:
             kept = instance.__dict__.get("_cells")
             if kept is None:
                 kept = instance.__dict__["_cells"] = Kept()
-            found = kept.cells.get(self._fn)
+            found = kept.methods.get(self._fn)
             if found is None:
                 method = types.MethodType(self._fn, instance)
                 name = f"{type(instance).__name__}.{self._fn.__name__}"
-                found = kept.cells[self._fn] = Cell(name, method, True)
+                found = kept.methods[self._fn] = Cell(name, method, True)
             return found, args[1:]
-        found = self._cells.cells.get(None)
+        found = self._cells.own
         if found is None:
             name = getattr(self._fn, "__name__", type(self._fn).__name__)
-            found = self._cells.cells[None] = Cell(name, self._fn, True)
+            found = self._cells.own = Cell(name, self._fn, True)
         return found, args
 
     def __repr__(self) -> str:

@@ -28,6 +28,10 @@ class Source(Protocol):
         """Compute the value of a handle, and make an ordinary tensor of it."""
         ...
 
+    def spec_of(self, number: int) -> Spec:
+        """Return the shape and dtype of a value."""
+        ...
+
     def is_tracked(self, number: int) -> bool:
         """Return whether gradients flow from a value."""
         ...
@@ -48,7 +52,10 @@ class Handle:
     @property
     def spec(self) -> Spec:
         """The shape and dtype."""
-        return self._spec  # type: ignore[attr-defined, no-any-return]
+        source: Source = batch_of(self)
+        return source.spec_of(number_of(self))
+
+    _spec = spec
 
     @property
     def requires_grad(self) -> bool:
@@ -80,19 +87,19 @@ def handle_class(cls: type[Tensor]) -> type[Any]:
 handle_classes: set[type] = set()
 
 
-def handle(cls: type[Any], source: Source, number: int, spec: Spec) -> Any:
+def handle(cls: type[Any], source: Source, number: int) -> Any:
     """Return a handle, of a class made by :func:`handle_class`, of a value by its number."""
     made = new(cls)
     set_data(made, source)
     set_base(made, number)
-    set_spec(made, spec)
     return made
 
 
-def become(made: Any, array: Any, node: Any) -> None:
+def become(made: Any, array: Any, spec: Spec, node: Any) -> None:
     """Make an ordinary tensor of a handle."""
     cls = type(made).stands_for
     set_data(made, array)
+    set_spec(made, spec)
     set_base(made, None)
     set_node(made, node)
     made.__class__ = cls

@@ -13,20 +13,22 @@ from typing import Any
 
 
 class Bucket:
-    """Calls of one cell, `use`, of one depth; `needs` are the buckets that they take values of.
+    """Calls of one cell, `use`, of one depth; `needs` are the buckets that they take values of, once all calls are there.
 
     `args`, `bases` and `places` have for each call the numbers of its inputs and of its first result, and its place.
+    `entries` are those of a call's results in the list of all values: kind, depth, bucket.
     """
 
-    __slots__ = ("args", "bases", "depth", "needs", "places", "use")
+    __slots__ = ("args", "bases", "depth", "entries", "needs", "places", "use")
 
-    def __init__(self, use: Any, depth: int) -> None:
+    def __init__(self, use: Any, depth: int, kinds: Iterable[Any]) -> None:
         self.use = use
         self.depth = depth
+        self.entries = tuple([(kind, depth, self) for kind in kinds])
         self.args: list[tuple[int, ...]] = []
         self.bases: list[int] = []
         self.places: list[Any] = []
-        self.needs: set[Bucket] = set()
+        self.needs: set[Any] = set()
 
 
 Groups = list[list[Bucket]]
