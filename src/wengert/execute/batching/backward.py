@@ -39,27 +39,31 @@ class Record:
         self.uses = uses
         self.checks = checks
         self.rows = [-1] * len(kinds)
-        self.arenas: dict[Spec, Arena] = {}
+        self.arenas: dict[int, Arena] = {}  # by the identities of their specs, which are the one of each kind
         self.groups: list[Group] = []
+        # The numbers of the values that somebody has.
+        self.given: list[int] = []
         # The nodes that gradients flow to, with their values.
         self.inputs: dict[Node, Array] = {}
+        self.tracked: list[tuple[int, Node]] = []
 
     def arena(self, spec: Spec) -> Arena:
         """Return the arena of values of a spec."""
-        found = self.arenas.get(spec)
+        found = self.arenas.get(id(spec))
         if found is None:
-            found = self.arenas[spec] = Arena(spec)
+            found = self.arenas[id(spec)] = Arena(spec)
         return found
 
     def value(self, number: int) -> Array:
         """Return a copy of a value."""
-        return np.array(self.arenas[self.kinds[number].spec].data[self.rows[number]])
+        return np.array(self.arena(self.kinds[number].spec).data[self.rows[number]])
 
     def place(self, number: int) -> Place:
         """Return the place of the call that gave a value."""
         spec = self.kinds[number].spec
-        group = self.groups[self.arenas[spec].owners[self.rows[number]]]
-        return group.places[bisect_right(group.bases, number) - 1]
+        group = self.groups[self.arena(spec).owners[self.rows[number]]]
+        place: Place = group.places[bisect_right(group.bases, number) - 1]
+        return place
 
     def find_inputs(self) -> list[Node]:
         """Return the nodes that gradients flow to."""
@@ -70,13 +74,14 @@ class Record:
                         self.inputs[node] = use.arrays[i]
         if any(use.template.is_tracked for use in self.uses):
             for number, (array, node) in self.outside.items():
-                if node is not None and self.kinds[number].tracked:
+                if node is not None:
                     self.inputs[node] = array
+                    self.tracked.append((number, node))
         return list(self.inputs)
 
     def pull(self, cts: Sequence[Any]) -> list[Any]:
         """Return the gradients of the inputs for those of the values; None if there is none."""
-        if any(isinstance(c, Tensor) for c in cts):
+        if any(isinstance(cts[i], Tensor) for i in self.given):
             return self._replayed(cts)
         found = Pass(self, cts).grads
         if self.checks:
@@ -108,7 +113,7 @@ class Record:
 
     def _replayed(self, cts: Sequence[Any]) -> list[Any]:
         """Return the gradients as tensors that can be differentiated again."""
-        present = [i for i, c in enumerate(cts) if c is not None]
+        present = [i for i in dict.fromkeys(self.given) if cts[i] is not None]
 
         def forward(*variables: Tensor) -> tuple[Tensor, ...]:
             values = self._values(dict(zip(self.inputs, variables, strict=True)))
@@ -120,7 +125,9 @@ class Record:
             x.node = node
             variables.append(x)
         _, pull = vjp(forward, *variables)
-        return list(pull(tuple(c if isinstance(c, Tensor) else wrap(np.asarray(c)) for c in map(cts.__getitem__, present))))
+        return list(
+            pull(tuple(c if isinstance(c, Tensor) else wrap(np.asarray(c)) for c in map(cts.__getitem__, present)))
+        )
 
     # -- checks
 
@@ -165,14 +172,14 @@ class Pass:
     def __init__(self, record: Record, cts: Sequence[Any]) -> None:
         self.record = record
         self.grads: dict[Node, Array] = {}
-        self.cts = {spec: a.zeros() for spec, a in record.arenas.items() if spec.inexact}
+        self.cts = {key: a.zeros() for key, a in record.arenas.items() if a.spec.inexact}
         # The groups that a gradient reaches; the last entry is for rows from outside.
         self.reached = np.zeros(len(record.groups) + 1, bool)
-        for number, ct in enumerate(cts):
-            if ct is not None:
+        for number in dict.fromkeys(record.given):
+            if (ct := cts[number]) is not None:
                 spec, row = record.kinds[number].spec, record.rows[number]
-                self.cts[spec][row] += ct
-                self.reached[record.arenas[spec].owners[row]] = True
+                self.cts[id(spec)][row] += ct
+                self.reached[record.arena(spec).owners[row]] = True
         together: dict[Use, list[Group]] = {}
         for group in reversed(record.groups):
             if group.use.template.is_tracked and self.reached[group.number]:
@@ -183,9 +190,8 @@ class Pass:
                 self._sum(use, part)
         for group in record.groups:
             group.kept = []
-        for number, (_, node) in record.outside.items():
-            if node is not None and record.kinds[number].tracked:
-                self._add(node, self.cts[record.kinds[number].spec][record.rows[number]])
+        for number, node in record.tracked:
+            self._add(node, self.cts[id(record.kinds[number].spec)][record.rows[number]])
 
     def _add(self, node: Node, g: Array) -> None:
         old = self.grads.get(node)
@@ -198,7 +204,7 @@ class Pass:
             return group.inputs[i]
         if kind == "ct":
             start = group.starts[i]
-            found: Array = self.cts[group.arenas[i].spec][start : start + group.rows]
+            found: Array = self.cts[id(group.arenas[i].spec)][start : start + group.rows]
             return found
         return group.stored[i] if kind == "stored" else group.kept[i] if kind == "kept" else group.use.arrays[i]
 
@@ -213,12 +219,12 @@ class Pass:
         group.kept = outs[width:]
         for j, g in zip(kernels.wanted_rows, outs[:width], strict=True):
             spec, index = kernels.row_specs[j], group.indices[j]
-            cts = self.cts[spec]
+            cts = self.cts[id(spec)]
             if isinstance(index, slice) or len(set(index.tolist())) == count:
                 cts[index] += g[:count]
             else:
                 np.add.at(cts, index, g[:count])
-            self.reached[self.record.arenas[spec].owners[index]] = True
+            self.reached[self.record.arena(spec).owners[index]] = True
 
     def _sum(self, use: Use, groups: list[Group]) -> None:
         """Sum the gradients of the shared tensors over the rows of some groups."""

@@ -19,7 +19,7 @@ from ...core.ops.record import OUTPUT
 from ...core.source import resolve
 from ...core.spec import Spec
 from ...core.state.blocks import reset_block, set_block
-from .arena import Arena, Array, Group, Outside, Place, Use, groups_of
+from .arena import Array, Group, Outside, Place, Use, groups_of
 from .backward import BATCH, Record
 from .handles import become
 from .kernels import Kernels
@@ -36,6 +36,7 @@ class Batch:
         self.lock = threading.RLock()
         # By the number of a value: its kind, its depth and its bucket, which is None from outside.
         self.values: list[tuple[Kind, int, Bucket | None]] = []
+        self.kinds: list[Kind] = []  # the kinds alone, once it runs
         self.outside: dict[int, Outside] = {}
         self.uses: dict[Template, list[Use]] = {}
         # Uses by the signatures of calls, as far as nothing has changed since they were found.
@@ -87,11 +88,11 @@ class Batch:
 
     def spec_of(self, number: int) -> Spec:
         """Return the shape and dtype of a value."""
-        return self.values[number][0].spec
+        return (self.values[number][0] if self.values else self.kinds[number]).spec
 
     def is_tracked(self, number: int) -> bool:
         """Return whether gradients flow from a value."""
-        return self.values[number][0].tracked
+        return (self.values[number][0] if self.values else self.kinds[number]).tracked
 
     def fill(self, handle: Any, number: int) -> None:
         """Run what is deferred, and give a handle its value."""
@@ -99,6 +100,7 @@ class Batch:
         kind = record.kinds[number]
         node = None
         if kind.tracked and self.node is not None:
+            record.given.append(number)
             code, offset, _, scope = record.place(number)
             node = make_node(OUTPUT, (self.node,), {"index": number}, (), kind.spec, code, offset, scope)
         become(handle, record.value(number), kind.spec, node)
@@ -112,6 +114,7 @@ class Batch:
                 return self.record
             if self.error is not None:
                 raise self.error
+            self.kinds = [kind for kind, _, _ in self.values]
             token = set_block(None)
             inner = set_mode(get_mode().as_recorded(False))
             try:
@@ -132,27 +135,38 @@ class Batch:
                 # What only deferred calls need refers to each other.
                 for use in (u for uses in self.uses.values() for u in uses):
                     use.buckets.clear()
-                self.values = [(kind, 0, None) for kind, _, _ in self.values]
+                self.values = []
                 self.signatures.clear()
         return record
 
     def _run(self) -> Record:
         uses = [use for uses in self.uses.values() for use in uses]
         buckets = [b for use in uses for b in use.buckets.values()]
-        kinds = [kind for kind, _, _ in self.values]
+        kinds = self.kinds
         owners = [bucket for _, _, bucket in self.values]
         for bucket in buckets:
             bucket.needs = {*map(owners.__getitem__, chain.from_iterable(bucket.args))} - {None}
         way, found = arranged(buckets)
         record = Record(kinds, self.outside, uses, self.owner.check)
-        for number in self.outside:
-            record.rows[number] = record.arena(kinds[number].spec).reserve(1)
+        arrays: dict[int, list[Array]] = {}
+        for number, (array, _) in self.outside.items():
+            spec = kinds[number].spec
+            together = arrays.get(id(spec))
+            if together is None:
+                together = arrays[id(spec)] = []
+                record.arena(spec)
+            record.rows[number] = len(together)
+            together.append(array)
+        for key, together in arrays.items():
+            record.arenas[key].reserve(len(together))
         for group in groups_of(found):
             _place(record, group)
         for arena in record.arenas.values():
             arena.make()
-        for number, (array, _) in self.outside.items():
-            record.arenas[kinds[number].spec].data[record.rows[number]] = array
+        for key, together in arrays.items():
+            data = record.arenas[key].data
+            for i, array in enumerate(together):
+                data[i] = array
         with np.errstate(all="ignore"):
             for group in record.groups:
                 _forward(record, group)
@@ -183,7 +197,7 @@ def _gather(record: Record, group: Group) -> None:
     """Gather the inputs of a group's calls."""
     rows, count, n = record.rows, group.count, group.rows
     for j, spec in enumerate(group.use.kernels.row_specs):
-        arena: Arena = record.arenas[spec]
+        arena = record.arena(spec)
         found = [rows[args[j]] for args in group.args]
         first = found[0]
         if spec.inexact and found[-1] - first == count - 1 and found == list(range(first, first + count)):

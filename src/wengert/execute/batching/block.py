@@ -11,9 +11,10 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import is_frozen
+from ...core.graph.evaluate import run
 from ...core.mode import get_mode
 from ...core.source import resolve
-from ...core.spec import as_dtype, float32, spec_of, uint64
+from ...core.spec import as_dtype, float32, spec_of
 from ...core.state.blocks import LEFT, Block, blocks, changes, reset_block, set_block
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
@@ -26,8 +27,6 @@ from .cells import Cell, cell_of_module
 from .handles import batch_of, handle, handle_classes, number_of
 from .report import Ran, Report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
-
-_STATE = spec_of((3,), uint64)
 
 
 class Batching(Block):
@@ -136,7 +135,10 @@ class Batching(Block):
         if template.blocks:
             (low, high), counter = default_generator.draw(template.blocks * BLOCK)
             state = np.array([low, high, counter], np.uint64)
-            numbers.append(batch.from_outside(kind_of(_STATE, False, Tensor), state))
+            # In reverse, for the rows count them from the end.
+            for drawn in reversed(run(template.draws, [state])) if template.draws is not None else ():
+                kind = kind_of(spec_of(drawn.shape, as_dtype(drawn.dtype)), False, Tensor)
+                numbers.append(batch.from_outside(kind, drawn))
         args_of = tuple(numbers) if template.takes_all else tuple([numbers[i] for i in template.rows])
         base = batch.defer(use, args_of, (code, offset, self.example, mode.scope))
         classes, container = template.handles, template.container
@@ -151,9 +153,7 @@ class Batching(Block):
             return template.build(outs, tensors)
         return tuple(outs) if container is tuple else outs
 
-    def _read(
-        self, batch: Batch, grad: bool, leaves: Sequence[Any], numbers: list[int], key: list[Any]
-    ) -> type | None:
+    def _read(self, batch: Batch, grad: bool, leaves: Sequence[Any], numbers: list[int], key: list[Any]) -> type | None:
         """Add the numbers of the tensors among arguments, and the parts of the key; return a type that is not taken."""
         values = batch.values
         for x in leaves:
@@ -180,9 +180,7 @@ class Batching(Block):
             numbers.append(number)
         return None
 
-    def _use(
-        self, cell: Cell, batch: Batch, key: Any, leaves: Any, structure: Any, code: Any, offset: int
-    ) -> Any:
+    def _use(self, cell: Cell, batch: Batch, key: Any, leaves: Any, structure: Any, code: Any, offset: int) -> Any:
         known = cell.known.get(key)
         if type(known) is list:
             for template, kernels in known:
@@ -197,17 +195,17 @@ class Batching(Block):
         kinds = [k for k in key[3:] if type(k) is Kind]
         try:
             template = make(cell.name, cell.fn, _arrangement(leaves, structure), kinds)
+            for same, kernels in known if isinstance(known, list) else ():
+                if same.is_same(template):
+                    same.renew(template)
+                    return batch.use_of(same, kernels)
+            return batch.use_of(*cell.add(key, template))
         except Unfit as why:
             cell.known[key] = why
             self.report.left[cell.name, str(why)] += 1
             return None
         except Refused as why:
             refuse(cell.name, why, _place(code, offset))
-        for same, kernels in known if isinstance(known, list) else ():
-            if same.is_same(template):
-                same.renew(template)
-                return batch.use_of(same, kernels)
-        return batch.use_of(*cell.add(key, template))
 
 
 class _Structure:
@@ -235,9 +233,7 @@ def _arrangement(leaves: Any, structure: _Structure | None) -> Callable[[dict[in
 
     def arrange(given: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         tensors = iter(range(len(given)))
-        filled = [
-            given[next(tensors)] if isinstance(x, (Tensor, np.ndarray, np.generic)) else x for x in leaves
-        ]
+        filled = [given[next(tensors)] if isinstance(x, (Tensor, np.ndarray, np.generic)) else x for x in leaves]
         if structure is None:
             return tuple(filled), {}
         args, kwargs = tree.unflatten(structure.structure, filled)

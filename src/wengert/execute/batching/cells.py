@@ -88,9 +88,9 @@ def cell_of_module(module: Any) -> Cell:
 
 
 @functools.cache
-def _why_not(cls: type) -> str | None:
+def _why_not(cls: Any) -> str | None:
     """Return why modules of a class are no cells unless somebody marks them; None if they are."""
-    forward: Any = cls.forward  # type: ignore[attr-defined]
+    forward: Any = cls.forward
     code = getattr(forward, "__code__", None)
     if cls.__module__.startswith("wengert.") or code is None:
         return None

@@ -6,7 +6,6 @@ is an ordinary tensor, of the class that it stands for. Its shape and its dtype 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Protocol
 
 from ...core import tree
@@ -16,9 +15,7 @@ from ...core.tensor import Tensor, new
 _DATA, _BASE, _NODE, _WINDOW = (Tensor.__dict__[name] for name in ("_data", "_base", "node", "_window"))
 batch_of = _DATA.__get__
 number_of = _BASE.__get__
-set_data, set_base, set_node, set_spec = (
-    Tensor.__dict__[name].__set__ for name in ("_data", "_base", "node", "_spec")
-)
+set_data, set_base, set_node, set_spec = (Tensor.__dict__[name].__set__ for name in ("_data", "_base", "node", "_spec"))
 
 
 class Source(Protocol):
@@ -74,13 +71,18 @@ def _ready(handle: Any) -> Any:
     return handle
 
 
-@cache
+_classes: dict[type[Tensor], type[Any]] = {}
+
+
 def handle_class(cls: type[Tensor]) -> type[Any]:
     """Return the class of handles for tensors of a class."""
+    if cls in _classes:
+        return _classes[cls]
     made = type("Handle", (Handle, cls), {"__slots__": (), "__module__": __name__, "stands_for": cls})
     made.result_class = cls.result_class  # type: ignore[attr-defined]
     tree.known_leaves.add(made)
     handle_classes.add(made)
+    _classes[cls] = made
     return made
 
 

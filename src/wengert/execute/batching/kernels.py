@@ -7,13 +7,12 @@ rows at once, as one matrix product. What the parts need of each other is stored
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import GraphError
 from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.spec import Spec, spec_of
@@ -24,14 +23,14 @@ from ...transforms.derivatives.functional import vjp
 from ...transforms.tracing.trace import trace
 from ..jit.executor import executor
 from .resize import resized
-from .template import Template
+from .template import Template, Unfit, kind_of
 
 Array = np.ndarray[Any, Any]
 
 # Groups of more rows run in parts.
 MOST = 256
-# Numbers of rows that no axis of a program has: by them a row's axis is told from others.
-_PRIMES = (1009, 2003, 4001, 8009, 16001)
+# Numbers of rows by which a row's axis is told from others: two of them are taken, which divide no size of the cell.
+_PRIMES = (61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 1009, 2003, 4001)
 
 
 def padded(rows: int) -> int:
@@ -61,7 +60,6 @@ class Split(NamedTuple):
     kept: list[int]
     back_inputs: list[int]
     sum_inputs: list[int]
-    shape: tuple[Any, ...]
 
 
 # A compiled part: it takes arrays for its inputs, and where results are to be (None: in new arrays).
@@ -78,7 +76,7 @@ class Kernels:
         self.template = template
         graph = template.graph
         self.row_count = len(template.rows)
-        self.row_specs = [n.spec for n in graph.inputs[: self.row_count]]
+        self.row_specs = [kind_of(n.spec, False, Tensor).spec for n in graph.inputs[: self.row_count]]
         self.shared_specs = [n.spec for n in graph.inputs[self.row_count :]]
         self.tracked = [i for i, t in enumerate(template.tracked) if t]
         self.wanted_rows = [i for i, w in enumerate(template.wanted_rows) if w]
@@ -91,7 +89,9 @@ class Kernels:
         self._split: Split | None = None
         # By positions in the joint graph: what a node is to the parts, and which of these.
         self.places: dict[int, tuple[str, int]] = {}
+        self._model_rows = 0
         self.compiled = 0
+        _ = self._model  # which may refuse
 
     # -- graphs
 
@@ -126,25 +126,31 @@ class Kernels:
         return trace(joint, (self._row_inputs(n), self.shared_specs, cotangents), {})
 
     @cached_property
-    def _prime(self) -> int:
-        """A number of rows that no axis of one example has, nor a multiple of it."""
-        own = {d for n in self.template.graph.nodes for s in _specs(n) for d in s.shape}
-        return next(p for p in _PRIMES if not any(d % p == 0 for d in own if d))
+    def _model(self) -> Graph:
+        """The graph for a number of rows by which the graphs for others are made.
 
-    @cached_property
-    def _joint_model(self) -> Graph:
-        return self._trace_joint(self._prime)
+        Raises Unfit if it is not the same for all numbers, as where examples are computed one after the other.
+        """
+        own = {abs(v) for n in self.template.graph.nodes for v in _sizes(n)}
+        first, second = [p for p in _PRIMES if not any(v % p == 0 for v in own if v)][:2]
+        trace_for = self._trace_joint if self.template.is_tracked else self._trace_plain
+        model, other = trace_for(first), trace_for(second)
+        if resized(model, first, second) != other:
+            raise Unfit("an operation of it has no form for many examples")
+        self._model_rows = first
+        return model
 
-    @cached_property
-    def _plain_model(self) -> Graph:
-        return self._trace_plain(self._prime)
+    def _sized(self, n: int) -> Graph:
+        model = self._model
+        found = resized(model, self._model_rows, n)
+        assert found is not None
+        return found
 
     def joint(self, n: int) -> Graph:
         """Return the graph of outputs and gradients for so many rows."""
         found = self._joint.get(n)
         if found is None:
-            found = resized(self._joint_model, self._prime, n) or self._trace_joint(n)
-            self._joint[n] = found
+            found = self._joint[n] = self._sized(n)
         return found
 
     # -- their division
@@ -157,7 +163,8 @@ class Kernels:
         return self._split
 
     def _divide(self) -> Split:
-        p, graph = self._prime, self._joint_model
+        graph = self._model
+        p = self._model_rows
         index = {n: i for i, n in enumerate(graph.nodes)}
         inputs = graph.inputs
         rows, shared = set(inputs[: self.row_count]), set(inputs[self.row_count : self._first_ct])
@@ -197,9 +204,7 @@ class Kernels:
 
         sum_inputs = gather(shared_grads, ends_row)
         kept = [n for n in sum_inputs if n in of_cts and n not in cts]
-        back_inputs = gather(
-            list(dict.fromkeys([*row_grads, *kept])), lambda n: n not in of_cts and ends_row(n)
-        )
+        back_inputs = gather(list(dict.fromkeys([*row_grads, *kept])), lambda n: n not in of_cts and ends_row(n))
         stored = [n for n in dict.fromkeys([*back_inputs, *sum_inputs]) if n not in of_cts and n not in rows | shared]
         at = index.__getitem__
         stored.sort(key=at)
@@ -212,17 +217,11 @@ class Kernels:
         ):
             self.places.update((at(node), (kind, i)) for node, i in zip(nodes, numbers, strict=True))
         positions = [list(map(at, nodes)) for nodes in (stored, kept, back_inputs, sum_inputs)]
-        return Split(*positions, tuple(n.op for n in graph.nodes))
+        return Split(*positions)
 
     @property
     def _first_ct(self) -> int:
         return self.row_count + len(self.shared_specs)
-
-    def _nodes(self, n: int) -> tuple[Graph, Split]:
-        graph, split = self.joint(n), self.split
-        if tuple(node.op for node in graph.nodes) != split.shape:
-            raise GraphError(f"{self.template.name}: its graph for {n} rows is another one than for others")
-        return graph, split
 
     def spec_at(self, position: int, n: int) -> Spec:
         """Return the spec of a node of the joint graph for so many rows."""
@@ -242,14 +241,14 @@ class Kernels:
         """Return what computes the outputs for so many rows."""
         found = self._plain.get(n)
         if found is None:
-            found = self._plain[n] = self._compiled(resized(self._plain_model, self._prime, n) or self._trace_plain(n))
+            found = self._plain[n] = self._compiled(self._sized(n))
         return found
 
     def forward(self, n: int) -> Part:
         """Return what computes the outputs and what is stored for so many rows."""
         found = self._forward.get(n)
         if found is None:
-            graph, split = self._nodes(n)
+            graph, split = self.joint(n), self.split
             count = len(self.template.specs)
             outs = [*graph.outputs[:count], *(graph.nodes[i] for i in split.stored)]
             made = Graph(outs, graph.inputs[: self._first_ct])
@@ -260,7 +259,7 @@ class Kernels:
         """Return what computes the gradients of the row inputs, and what is kept for the sum, for so many rows."""
         found = self._backward.get(n)
         if found is None:
-            graph, split = self._nodes(n)
+            graph, split = self.joint(n), self.split
             first = len(self.template.specs)
             outs = [*graph.outputs[first : first + len(self.wanted_rows)], *(graph.nodes[i] for i in split.kept)]
             made = graph.subgraph([graph.nodes[i] for i in split.back_inputs], outs)
@@ -271,15 +270,23 @@ class Kernels:
         """Return what computes the gradients of the shared tensors from so many rows."""
         found = self._sums.get(n)
         if found is None:
-            graph, split = self._nodes(n)
+            graph, split = self.joint(n), self.split
             first = len(self.template.specs) + len(self.wanted_rows)
             made = graph.subgraph([graph.nodes[i] for i in split.sum_inputs], list(graph.outputs[first:]))
             found = self._sums[n] = self._compiled(made)
         return found
 
 
-def _specs(node: Node) -> tuple[Spec, ...]:
-    return node.spec if isinstance(node.spec, tuple) else (node.spec,)
+def _sizes(node: Node) -> Iterator[int]:
+    """Yield the numbers in a node's specs and attributes."""
+    specs = node.spec if isinstance(node.spec, tuple) else (node.spec,)
+    waiting: list[Any] = [*node.attrs.values(), *(s.shape for s in specs)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, tuple):
+            waiting += value
+        elif type(value) is int:
+            yield value
 
 
 def _interpreted(made: Any) -> Part:
@@ -294,4 +301,3 @@ def _interpreted(made: Any) -> Part:
         return found
 
     return run
-

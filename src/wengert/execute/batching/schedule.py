@@ -13,8 +13,9 @@ from typing import Any
 
 
 class Bucket:
-    """Calls of one cell, `use`, of one depth; `needs` are the buckets that they take values of, once all calls are there.
+    """Calls of one cell, `use`, of one depth.
 
+    Once all calls are there, `needs` are the buckets that they take values of.
     `args`, `bases` and `places` have for each call the numbers of its inputs and of its first result, and its place.
     `entries` are those of a call's results in the list of all values: kind, depth, bucket.
     """

@@ -11,7 +11,9 @@ from ...core import tree
 from ...core.errors import GraphError, WengertError, fail
 from ...core.graph.evaluate import run
 from ...core.graph.graph import Graph
+from ...core.graph.snapshot import CONSTANT, input_node, rebuild, with_inputs
 from ...core.mode import get_mode
+from ...core.node import Node
 from ...core.spec import Spec
 from ...core.state.blocks import reset_block, set_block
 from ...core.state.cells import TensorCell
@@ -43,16 +45,20 @@ class Kind:
         self.cls = cls
 
 
-# By the identity of the spec, which a Kind keeps alive.
-_kinds: dict[tuple[int, bool, type[Tensor]], Kind] = {}
+# The kinds, and again by the identities of the specs that they keep alive.
+_kinds: dict[tuple[Spec, bool, type[Tensor]], Kind] = {}
+_by_identity: dict[tuple[int, bool, type[Tensor]], Kind] = {}
 
 
 def kind_of(spec: Spec, tracked: bool, cls: type[Tensor]) -> Kind:
-    """Return the one Kind of these."""
+    """Return the one Kind of these. Its spec is the same object in all that differ in the rest alone."""
     key = id(spec), tracked, cls
-    found = _kinds.get(key)
+    found = _by_identity.get(key)
     if found is None:
-        found = _kinds[key] = Kind(spec, tracked, cls)
+        plain = _kinds.setdefault((spec, False, Tensor), Kind(spec, False, Tensor))
+        found = _kinds.setdefault((spec, tracked, cls), Kind(plain.spec, tracked, cls))
+        if found.spec is spec:
+            _by_identity[key] = found
     return found
 
 
@@ -76,8 +82,9 @@ class Template:
     """A cell for inputs of given kinds.
 
     `graph` computes one example: its inputs are `rows` of the arguments (by their numbers), then the tensors `shared`
-    by all examples. If the cell draws random numbers, the last of the rows is the place of the default generator
-    (number -1), and a call moves it on by `blocks`. `tracked` says of each output whether gradients flow from it.
+    by all examples. If the cell draws random numbers, the last of the rows are these numbers: `draws` gives them for a
+    place of the default generator, and a call moves it on by `blocks`. `tracked` says of each output whether gradients
+    flow from it.
     """
 
     def __init__(self, name: str, traced: Traced, captures: Captures, kinds: Sequence[Kind]) -> None:
@@ -97,16 +104,24 @@ class Template:
         needed = [traced.graph.outputs[k] for k in outputs]
         if not needed:
             raise Unfit("it computes nothing of its arguments")
+        graph = Graph(needed, [n for _, n in (*rows, *shared)], name if name.isidentifier() else "")
+        # What gives the random numbers of a call for a place of the generator.
+        self.draws: Graph | None = None
+        if any(i < 0 for i, _ in rows):
+            graph, self.draws, drawn = _drawn_outside(graph, len(rows) - 1)
+            rows = [*rows[:-1], *((-1 - k, n) for k, n in enumerate(drawn))]
+            needed = list(graph.outputs)
+        self.graph = graph
+        # The arguments that rows are of, by their numbers; -1, -2, ... are random numbers.
         self.rows = [i for i, _ in rows]
         self.shared: list[Tensor] = [t for t, _ in shared]
-        self.graph = Graph(needed, [n for _, n in (*rows, *shared)], name if name.isidentifier() else "")
-        self.specs: list[Spec] = [n.spec for n in needed]
+        self.specs: list[Spec] = [kind_of(n.spec, False, Tensor).spec for n in needed]
         self.tracked = [k in traced.tracked and n.spec.inexact for k, n in zip(outputs, needed, strict=True)]
         own = {k: class_of(r) for r in traced.results if (k := _own(r)) is not None}
         classes = [own.get(k, Tensor) for k in outputs]
         self.kinds = [kind_of(s, t, c) for s, t, c in zip(self.specs, self.tracked, classes, strict=True)]
         self.handles = [handle_class(c) for c in classes]
-        # The results are the outputs in their order, in this container (None: one tensor), if `build` is not to ask more.
+        # The container of the results (None: one tensor) if they are the outputs in their order, else dict.
         plain = [r.output for r in self.results] == list(range(len(needed)))
         is_flat = self.structure.kind in (tuple, list) and all(c.kind is None for c in self.structure.children)
         self.container = self.structure.kind if plain and (is_flat or self.structure.kind is None) else dict
@@ -142,6 +157,34 @@ class Template:
     def is_tracked(self) -> bool:
         """True if gradients flow from an output."""
         return any(self.tracked)
+
+
+def _drawn_outside(graph: Graph, position: int) -> tuple[Graph, Graph, list[Node]]:
+    """Return a graph with its random numbers as inputs, the graph that draws them, and these inputs.
+
+    The input at `position` is the place of the generator. What is drawn may depend on nothing else.
+    """
+    while any(n.op.draws and n.op.body is not None for n in graph.nodes):
+        graph = graph.expand_where(lambda n: n.op.draws)
+    place = graph.inputs[position]
+    free: set[Node] = {n for n in graph.nodes if n.op is CONSTANT} | {place}
+    drawn = []
+    for node in graph.nodes:
+        if node.inputs and all(e in free for e in node.inputs if isinstance(e, Node)):
+            free.add(node)
+            if node.op.draws and isinstance(node.spec, Spec):
+                drawn.append(node)
+        elif node.op.draws:
+            raise Unfit("what it draws depends on its inputs")
+    inner = Graph(drawn, [place])
+    made = dict(zip(drawn, (input_node(n.spec) for n in drawn), strict=True))
+    replace: dict[Node, Node] = dict(made)
+    rebuild(graph.nodes, replace, with_inputs)
+    inputs = [*graph.inputs[:position], *made.values(), *graph.inputs[position + 1 :]]
+    try:
+        return Graph([replace[n] for n in graph.outputs], inputs, graph.name), inner, list(made.values())
+    except GraphError:
+        raise Unfit("it uses the place of the generator itself") from None
 
 
 def _own(r: Any) -> int | None:
@@ -247,4 +290,3 @@ def refuse(name: str, why: Refused, where: str) -> None:
         "module.eval().",
         where,
     )
-
