@@ -94,6 +94,8 @@ def placed(out: Any) -> Tensor:
     """
     if not isinstance(out, Tensor):
         out = of_class(Tensor, out.strong() if isinstance(out, WeakTensor) else out.clone())
+    if out.is_to_come:
+        return out
     node = out.node
     if node is not None and isinstance(node.code, CodeType) and is_internal(node.code.co_filename):
         node.code, node.offset = caller()

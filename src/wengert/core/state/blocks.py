@@ -6,13 +6,14 @@ costs one test more. `current_block()` says which block this thread, or context,
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 # One entry for each block that is open in the process.
 blocks: list[Any] = []
 
-# The number of times that an attribute of a module was set while a block was open: what is known of cells may have changed.
+# The number of times that an attribute of a module was set while a block was open: cells may have changed.
 changes = [0]
 
 # What a block returns for a call that it leaves to the caller.
@@ -28,8 +29,18 @@ class Block:
         """Return the results of a module's call, to be computed later; `LEFT` if the caller is to make the call."""
         raise NotImplementedError
 
+    def take_op(self, op: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """Return the results of an operation of values to come; `LEFT` if the caller is to compute them."""
+        raise NotImplementedError
+
 
 _block: ContextVar[Block | None] = ContextVar("wengert_block", default=None)
 current_block = _block.get
 set_block = _block.set
 reset_block = _block.reset
+
+
+def take_op(op: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return the results of an operation that a block takes; `LEFT` if the caller is to compute them."""
+    block = current_block() if blocks else None
+    return LEFT if block is None else block.take_op(op, args, attrs)

@@ -1,7 +1,7 @@
 """Arenas: the values of a batch in rows, and the groups of calls that make them.
 
-The values of one shape and dtype lie in one arena, a row each, and the results of a group lie side by side. So a group's
-inputs are gathered by one `take`, or are a slice if they lie in order, and the group's results need no copy.
+The values of one shape and dtype lie in one arena, a row each, and the results of a group lie side by side. So a
+group's inputs are gathered by one `take`, or are a slice if they lie in order, and the group's results need no copy.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import GraphError, WengertError
+from ...core.errors import GraphError, WengertError, fail
 from ...core.graph.evaluate import run as evaluate
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node, make_node
@@ -141,6 +141,13 @@ class Batch:
 
     def _run(self) -> Record:
         uses = [use for uses in self.uses.values() for use in uses]
+        for template in self.uses:
+            if not template.is_still_right():
+                fail(
+                    GraphError,
+                    f"{template.name} has changed since calls of it were deferred: it, or what it reads, is another now",
+                    "Run what is deferred before you change it: with wg.batching() as block: ... block.flush().",
+                )
         buckets = [b for use in uses for b in use.buckets.values()]
         kinds = self.kinds
         owners = [bucket for _, _, bucket in self.values]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ...core import tree
 from ...core.arrays import is_frozen
 from ...core.graph.evaluate import run
 from ...core.mode import get_mode
+from ...core.ops.op import Op
+from ...core.ops.record import caller
 from ...core.source import resolve
 from ...core.spec import as_dtype, float32, spec_of
 from ...core.state.blocks import LEFT, Block, blocks, changes, reset_block, set_block
@@ -23,10 +25,13 @@ from ...ops.random.generator import default_generator
 from ...ops.random.philox import BLOCK
 from ..jit.capture.captured import SCALARS, exact
 from .batch import Batch
-from .cells import Cell, cell_of_module
-from .handles import batch_of, handle, handle_classes, number_of
+from .cells import Cell, cell_of_module, cell_of_op
+from .handles import batch_of, handle, handle_classes, number_of, settle
 from .report import Ran, Report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
+
+# The most operands of an operation that is deferred.
+_JOINED = 8
 
 
 class Batching(Block):
@@ -99,6 +104,19 @@ class Batching(Block):
             return LEFT
         with self._lock:
             return self._take(cell, args, kwargs, code, offset)
+
+    def take_op(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """Return handles of the results of an operation on handles; `LEFT` if the caller is to compute them."""
+        # What joins many values needs them all at once: there is nothing to batch it with.
+        known = [x for x in args if type(x) in handle_classes] if len(args) <= _JOINED else []
+        # In a namespace with views, a view shares the memory of a value that is there.
+        if not known or (op.view and known[0].writes_through is not None):
+            return LEFT
+        try:
+            cell = cell_of_op(op, tuple(sorted(attrs.items())))
+        except TypeError:  # an attribute that is no key
+            return LEFT
+        return self.take(cell, tuple(args), {}, *caller())
 
     def _take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         batch, mode = self._batch, get_mode()
@@ -194,7 +212,9 @@ class Batching(Block):
             return None
         kinds = [k for k in key[3:] if type(k) is Kind]
         try:
-            template = make(cell.name, cell.fn, _arrangement(leaves, structure), kinds)
+            again = functools.partial(make, cell.name, cell.fn, _arrangement(leaves, structure), kinds)
+            template = again()
+            template.again = again
             for same, kernels in known if isinstance(known, list) else ():
                 if same.is_same(template):
                     same.renew(template)
@@ -212,7 +232,7 @@ class _Structure:
     """A structure of arguments as a part of a key: equal ones are one object."""
 
     __slots__ = ("structure",)
-    known: dict[str, list[_Structure]] = {}
+    known: ClassVar[dict[str, list[_Structure]]] = {}
 
     def __init__(self, structure: Any) -> None:
         self.structure = structure
@@ -231,15 +251,21 @@ class _Structure:
 def _arrangement(leaves: Any, structure: _Structure | None) -> Callable[[dict[int, Any]], Any]:
     """Return what gives the arguments with the tensors among them replaced."""
 
+    # The tensors themselves are not kept.
+    kept = [_INPUT if isinstance(x, (Tensor, np.ndarray, np.generic)) else x for x in leaves]
+
     def arrange(given: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        tensors = iter(range(len(given)))
-        filled = [given[next(tensors)] if isinstance(x, (Tensor, np.ndarray, np.generic)) else x for x in leaves]
+        numbers = iter(range(len(given)))
+        filled = [given[next(numbers)] if x is _INPUT else x for x in kept]
         if structure is None:
             return tuple(filled), {}
         args, kwargs = tree.unflatten(structure.structure, filled)
         return args, kwargs
 
     return arrange
+
+
+_INPUT: Any = object()
 
 
 def _place(code: Any, offset: int) -> str:
@@ -260,10 +286,12 @@ def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> An
     check: compare all values and gradients with those of one-by-one execution.
 
     Cells are modules, and functions that :func:`wengert.cell` marks. An unmarked module is a cell if its arguments are
-    tensors (in pytrees, with plain values) and its `forward` has no loop. A module whose result depends on values (in an `if`), that
-    prints, or that changes Python objects runs as it is written. :func:`wengert.explain.batching` says what ran together
-    and what was left out, and why. Examples that need other shapes, or other plain values, run in other kernels: give numbers
-    that differ between examples, such as words, as tensors or as NumPy's integers.
+    tensors (in pytrees, with plain values) and its `forward` has no loop. A module whose result depends on values (in
+    an `if`), that prints, or that changes Python objects runs as it is written. Operations between cells are deferred
+    too. :func:`wengert.explain.batching` says what ran together and what was left out, and why.
+
+    Calls with other shapes, or other plain values, run in other kernels: give numbers that differ between examples,
+    such as words, as tensors or as NumPy's integers.
 
     Random numbers are those of one-by-one execution. Raises GraphError for a module that writes to its buffers
     (batch normalisation in training), and where `check` finds a difference.
@@ -283,9 +311,9 @@ def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> An
 def autobatch(fn: Callable[..., Any], *, check: bool = False) -> Callable[..., list[Any]]:
     """Return the function of a list of examples that gives the list of `fn(example)`, computed in batches.
 
-    `fn` takes an example of any kind (a tree, a graph, a sequence) and returns a pytree. Further arguments are the same for all
-    examples. It runs for one example after the other inside :func:`wengert.batching`. Errors name the example by its
-    number, from 0.
+    `fn` takes an example of any kind (a tree, a graph, a sequence) and returns a pytree. Further arguments are the same
+    for all examples. It runs for one example after the other inside :func:`wengert.batching`. Errors name the example
+    by its number, from 0.
 
     >>> import wengert as wg
     >>> layer = wg.nn.Linear(3, 3)
@@ -309,6 +337,10 @@ def autobatch(fn: Callable[..., Any], *, check: bool = False) -> Callable[..., l
                 except Exception as error:
                     error.add_note(f"in example {i} of the batch")
                     raise
+            block.flush()
+            for leaf in tree.leaves(found):
+                if type(leaf) in handle_classes:
+                    settle(leaf)
         return found
 
     return batched

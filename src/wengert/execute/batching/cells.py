@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 from ...core.errors import DTypeError, fail
 from ...core.mode import get_mode
+from ...core.ops.op import Op
+from ...core.ops.operands import run_elementwise
+from ...core.ops.record import bind
 from ...core.state.blocks import LEFT, blocks, current_block
 from .kernels import Kernels
 from .template import Template, Unfit
@@ -20,6 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Programs of one cell for as many kinds of inputs: one that nobody has marked is ragged if it has more, and then it
 # runs as it is written.
 _RAGGED = 24
+# How often the kernel of an operation between cells runs through the interpreter before it is compiled.
+_PATIENCE = 4
 # What is known of a cell for one kind of inputs at once: a model that trains and is tested in turn has two.
 _VARIANTS = 4
 # The item of an object's dict that marks it as a cell.
@@ -29,10 +34,11 @@ MARK = "_is_cell"
 class Cell:
     """A cell, with its templates by the kinds of its inputs."""
 
-    __slots__ = ("fn", "is_marked", "known", "name", "why")
+    __slots__ = ("fn", "is_marked", "known", "name", "patience", "why")
 
-    def __init__(self, name: str, fn: Callable[..., Any], is_marked: bool) -> None:
+    def __init__(self, name: str, fn: Callable[..., Any], is_marked: bool, patience: int = 0) -> None:
         self.name = name
+        self.patience = patience
         self.fn = fn
         self.is_marked = is_marked
         # By the kinds of inputs: templates with their kernels; or the reason why there are none.
@@ -49,7 +55,7 @@ class Cell:
         found = self.known.get(key)
         if not isinstance(found, list):
             found = self.known[key] = []
-        made = template, Kernels(template)
+        made = template, Kernels(template, self.patience)
         found.insert(0, made)
         del found[_VARIANTS:]
         return made
@@ -97,6 +103,18 @@ def _why_not(cls: Any) -> str | None:
     if any(i.opname.startswith("JUMP_BACKWARD") for i in dis.get_instructions(code)):
         return "its forward has a loop: what it calls is batched"
     return None
+
+
+@functools.lru_cache(maxsize=4096)
+def cell_of_op(op: Op, attrs: tuple[tuple[str, Any], ...]) -> Cell:
+    """Return the cell that an operation with attributes is, between the cells of a program."""
+
+    def run(*args: Any) -> Any:
+        if op.kind == "composite":
+            return op.front(*args, **dict(attrs))
+        return (run_elementwise if op.kind == "elementwise" else bind)(op, args, dict(attrs))
+
+    return Cell(op.name, run, False, _PATIENCE)
 
 
 class CellFunction:

@@ -39,12 +39,15 @@ class Handle:
 
     __slots__ = ()
 
-    _data = property(lambda self: _ready(self)._data, lambda self, value: set_data(_ready(self), value))
+    _data = property(lambda self: _empty(self), lambda self, value: set_data(_ready(self), value))
+    _array = property(lambda self: _ready(self)._data)
     node = property(lambda self: _ready(self).node, lambda self, value: set_node(_ready(self), value))
     _base = property(lambda self: _ready(self)._base, lambda self, value: set_base(_ready(self), value))
-    _window = property(lambda self: _ready(self)._window, lambda self, value: _WINDOW.__set__(_ready(self), value))
+    # Who finds the slot of the value empty looks here.
+    _window = property(lambda self: _ready(self)._data, lambda self, value: _WINDOW.__set__(_ready(self), value))
 
     is_abstract = False
+    is_to_come = True
 
     @property
     def spec(self) -> Spec:
@@ -63,6 +66,11 @@ class Handle:
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         _ready(self).requires_grad_(value)
+
+
+def _empty(handle: Any) -> Any:
+    # As for a member of a storage: who reads the slot goes on by another way, on which a block may take the operation.
+    raise AttributeError("_data")
 
 
 def _ready(handle: Any) -> Any:
@@ -95,6 +103,11 @@ def handle(cls: type[Any], source: Source, number: int) -> Any:
     set_data(made, source)
     set_base(made, number)
     return made
+
+
+def settle(made: Any) -> None:
+    """Make an ordinary tensor of a handle, whatever that takes."""
+    _ready(made)
 
 
 def become(made: Any, array: Any, spec: Spec, node: Any) -> None:

@@ -21,7 +21,7 @@ from ...transforms.batch.rules import spread
 from ...transforms.batch.vmap import run_batched
 from ...transforms.derivatives.functional import vjp
 from ...transforms.tracing.trace import trace
-from ..jit.executor import executor
+from ..jit.executor import Interpreted, executor
 from .resize import resized
 from .template import Template, Unfit, kind_of
 
@@ -69,11 +69,13 @@ Part = Callable[[Sequence[Array], "Sequence[Array | None] | None"], list[Array]]
 class Kernels:
     """The compiled parts of a template.
 
-    Inputs of the joint graph are the rows, the shared tensors, and the cotangents of the tracked outputs.
+    Inputs of the joint graph are the rows, the shared tensors, and the cotangents of the tracked outputs. Each part runs
+    as often as `patience` says through the interpreter before it is compiled.
     """
 
-    def __init__(self, template: Template) -> None:
+    def __init__(self, template: Template, patience: int = 0) -> None:
         self.template = template
+        self._patience = patience
         graph = template.graph
         self.row_count = len(template.rows)
         self.row_specs = [kind_of(n.spec, False, Tensor).spec for n in graph.inputs[: self.row_count]]
@@ -90,7 +92,6 @@ class Kernels:
         # By positions in the joint graph: what a node is to the parts, and which of these.
         self.places: dict[int, tuple[str, int]] = {}
         self._model_rows = 0
-        self.compiled = 0
         _ = self._model  # which may refuse
 
     # -- graphs
@@ -231,11 +232,8 @@ class Kernels:
 
     # -- compiled
 
-    def _compiled(self, graph: Graph) -> Any:
-        self.compiled += 1
-        made = executor(graph)
-        program = getattr(made, "program", None)
-        return _interpreted(made) if program is None else program.run
+    def _compiled(self, graph: Graph) -> Part:
+        return _Patient(graph, self._patience) if self._patience else _made(graph)
 
     def plain(self, n: int) -> Part:
         """Return what computes the outputs for so many rows."""
@@ -287,6 +285,28 @@ def _sizes(node: Node) -> Iterator[int]:
             waiting += value
         elif type(value) is int:
             yield value
+
+
+def _made(graph: Graph) -> Part:
+    """Return a graph, compiled."""
+    made = executor(graph)
+    program = getattr(made, "program", None)
+    return _interpreted(made) if program is None else program.run  # type: ignore[no-any-return]
+
+
+class _Patient:
+    """A part that is compiled when it has run some times: what runs once or twice is not worth it."""
+
+    def __init__(self, graph: Graph, patience: int) -> None:
+        self._graph = graph
+        self._left = patience
+        self._run = _interpreted(Interpreted(graph))
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None) -> list[Array]:
+        if self._left == 0:
+            self._run = _made(self._graph)
+        self._left -= 1
+        return self._run(inputs, outputs)
 
 
 def _interpreted(made: Any) -> Part:

@@ -1,9 +1,9 @@
 """The order of deferred calls: which run together, and when.
 
-Calls of one cell that are equally far from the values outside are a *bucket*. By *depth*, each bucket runs by itself. By
-the *agenda* of DyNet (Neubig, Goldberg and Dyer, "On-the-fly operation batching in dynamic computation graphs", 2017), of
-all cells with buckets that are ready the one with the least average depth runs next, with all of these together. The
-way with fewer groups is taken.
+Calls of one cell that are equally far from the values outside are a *bucket*. By *depth*, each bucket runs by itself.
+By the *agenda* of DyNet (Neubig, Goldberg and Dyer, "On-the-fly operation batching in dynamic computation graphs",
+2017), of all cells with buckets that are ready the one with the least average depth runs next, with all of these
+together. The way with fewer groups is taken.
 """
 
 from __future__ import annotations

@@ -90,6 +90,8 @@ class Template:
     def __init__(self, name: str, traced: Traced, captures: Captures, kinds: Sequence[Kind]) -> None:
         self.name = name
         self.captures = captures
+        # Makes the template again.
+        self.again: Callable[[], Template] | None = None
         self.holds = captures.holds
         self.blocks = _blocks(name, traced, captures)
         numbers = [output_of(r) for r in traced.results if type(r) is not Constant and type(r) is not Itself]
@@ -148,6 +150,19 @@ class Template:
             and (self.rows, self.kinds, self.blocks) == (other.rows, other.kinds, other.blocks)
             and self.wanted_shared == other.wanted_shared
         )
+
+    def is_still_right(self) -> bool:
+        """Return whether the cell still computes the same: what was found outside of it may have changed."""
+        if self.holds():
+            return True
+        try:
+            now = self.again() if self.again is not None else None
+        except (Unfit, Refused):
+            return False
+        if now is None or not self.is_same(now):
+            return False
+        self.renew(now)
+        return True
 
     def renew(self, other: Template) -> None:
         """Take the captured state of the same template, found later."""

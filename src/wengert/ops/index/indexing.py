@@ -296,7 +296,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     try:
         data = x._data
     except AttributeError:
-        data = viewed(x)
+        # In a namespace with views, a view shares the memory of a value that is there.
+        data = None if x.is_to_come and x.writes_through is None else viewed(x)
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
@@ -453,7 +454,7 @@ def _simple_entries(index: Any, shape: Shape) -> Entries | None:
 
 def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
     """Return the result of an index expression, recorded as the ops that it is made of."""
-    if x._array is None:
+    if not x.is_to_come and x._array is None:
         _check_arrays(x, parsed)
     y: Tensor = x
     if parsed.entries or not parsed.arrays:

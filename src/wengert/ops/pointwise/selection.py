@@ -138,7 +138,7 @@ def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
     """Return `where` of a comparison's result between tensors of one spec, or a tensor and a number."""
     try:
         spec = x._spec
-        if condition._spec is not spec.boolean:
+        if condition._spec is not spec.boolean or x.is_to_come or condition.is_to_come:
             return None
         a, mask = x._array, condition._array
         if type(y) is float and spec.real_inexact:

@@ -63,7 +63,8 @@ def _made(data: Any, requires_grad: bool, device: Any) -> Tensor:
 
 def _where(x: Tensor, device: Any) -> Any:
     """Return the device for what is made like `x`: the one that is given, or that of `x`; None for the processor."""
-    return x._array.place if device is None and isinstance(x._array, Elsewhere) else device
+    is_there = device is None and not x.is_to_come and isinstance(x._array, Elsewhere)
+    return x._array.place if is_there else device
 
 
 def _shape(shape: Any, sizes: tuple[Any, ...]) -> Shape:
