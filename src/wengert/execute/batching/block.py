@@ -26,7 +26,7 @@ from ...ops.random.philox import BLOCK
 from ..jit.capture.captured import SCALARS, exact
 from .batch import Batch
 from .cells import Cell, cell_of_module, cell_of_op
-from .handles import batch_of, handle, handle_classes, number_of, settle
+from .handles import batch_of, handle, handle_classes, mark_views, number_of, settle
 from .report import Ran, Report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
 
@@ -109,14 +109,16 @@ class Batching(Block):
         """Return handles of the results of an operation on handles; `LEFT` if the caller is to compute them."""
         # What joins many values needs them all at once: there is nothing to batch it with.
         known = [x for x in args if type(x) in handle_classes] if len(args) <= _JOINED else []
-        # In a namespace with views, a view shares the memory of a value that is there.
-        if not known or (op.view and known[0].writes_through is not None):
+        if not known:
             return LEFT
         try:
             cell = cell_of_op(op, tuple(sorted(attrs.items())))
         except TypeError:  # an attribute that is no key
             return LEFT
-        return self.take(cell, tuple(args), {}, *caller())
+        found = self.take(cell, tuple(args), {}, *caller())
+        if op.view and found is not LEFT and known[0].writes_through is not None:
+            mark_views(found, op, args, dict(attrs))
+        return found
 
     def _take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         batch, mode = self._batch, get_mode()
@@ -212,7 +214,7 @@ class Batching(Block):
             return None
         kinds = [k for k in key[3:] if type(k) is Kind]
         try:
-            again = functools.partial(make, cell.name, cell.fn, _arrangement(leaves, structure), kinds)
+            again = functools.partial(make, cell.name, cell.fn, _arrangement(leaves, structure), kinds, cell.is_op)
             template = again()
             template.again = again
             for same, kernels in known if isinstance(known, list) else ():
@@ -339,8 +341,7 @@ def autobatch(fn: Callable[..., Any], *, check: bool = False) -> Callable[..., l
                     raise
             block.flush()
             for leaf in tree.leaves(found):
-                if type(leaf) in handle_classes:
-                    settle(leaf)
+                settle(leaf)
         return found
 
     return batched

@@ -46,6 +46,11 @@ class Cell:
         self.why: str | None = None
 
     @property
+    def is_op(self) -> bool:
+        """True for an operation between cells."""
+        return self.patience > 0
+
+    @property
     def is_ragged(self) -> bool:
         """True if the cell was called with too many kinds of inputs to make a program for each."""
         return not self.is_marked and len(self.known) > _RAGGED

@@ -6,16 +6,22 @@ is an ordinary tensor, of the class that it stands for. Its shape and its dtype 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ...core import tree
+from ...core.ops.op import Op
+from ...core.ops.record import bind
 from ...core.spec import Spec
+from ...core.storage import join
 from ...core.tensor import Tensor, new
 
 _DATA, _BASE, _NODE, _WINDOW = (Tensor.__dict__[name] for name in ("_data", "_base", "node", "_window"))
 batch_of = _DATA.__get__
 number_of = _BASE.__get__
-set_data, set_base, set_node, set_spec = (Tensor.__dict__[name].__set__ for name in ("_data", "_base", "node", "_spec"))
+set_data, set_base, set_node, set_spec, set_window = (
+    Tensor.__dict__[name].__set__ for name in ("_data", "_base", "node", "_spec", "_window")
+)
 
 
 class Source(Protocol):
@@ -74,9 +80,26 @@ def _empty(handle: Any) -> Any:
 
 
 def _ready(handle: Any) -> Any:
-    source: Source = batch_of(handle)
-    source.fill(handle, number_of(handle))
+    try:
+        view = _WINDOW.__get__(handle)
+    except AttributeError:
+        source: Source = batch_of(handle)
+        source.fill(handle, number_of(handle))
+        return handle
+    # A view of a value that is there now: it shares its memory.
+    op, args, attrs, number = view
+    settle(args[0])
+    made = bind(op, args, attrs)
+    made = made[number] if isinstance(made, tuple) else made
+    become(handle, made._array, made.spec, made.node)
+    join(handle, args[0])
     return handle
+
+
+def mark_views(handles: Any, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> None:
+    """Note that handles are views of the first operand, in a namespace in which views share memory."""
+    for i, made in enumerate(handles if isinstance(handles, tuple) else (handles,)):
+        _WINDOW.__set__(made, (op, args, attrs, i))
 
 
 _classes: dict[type[Tensor], type[Any]] = {}
@@ -107,7 +130,8 @@ def handle(cls: type[Any], source: Source, number: int) -> Any:
 
 def settle(made: Any) -> None:
     """Make an ordinary tensor of a handle, whatever that takes."""
-    _ready(made)
+    if type(made) in handle_classes:
+        _ready(made)
 
 
 def become(made: Any, array: Any, spec: Spec, node: Any) -> None:
@@ -116,5 +140,6 @@ def become(made: Any, array: Any, spec: Spec, node: Any) -> None:
     set_data(made, array)
     set_spec(made, spec)
     set_base(made, None)
+    set_window(made, None)
     set_node(made, node)
     made.__class__ = cls

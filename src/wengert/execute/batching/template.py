@@ -21,7 +21,7 @@ from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
 from ..jit.capture.captured import Captures
 from ..jit.capture.outside import Outside
-from ..jit.capture.results import Constant, Itself, OfClass, class_of, output_of
+from ..jit.capture.results import Constant, Itself, OfClass, Taken, class_of, output_of
 from ..jit.capture.search import explore
 from ..jit.signature import CallAgain
 from ..jit.tracing import TRACING, Argument, Traced, run_trace
@@ -87,7 +87,9 @@ class Template:
     flow from it.
     """
 
-    def __init__(self, name: str, traced: Traced, captures: Captures, kinds: Sequence[Kind]) -> None:
+    def __init__(
+        self, name: str, traced: Traced, captures: Captures, kinds: Sequence[Kind], views: bool = False
+    ) -> None:
         self.name = name
         self.captures = captures
         # Makes the template again.
@@ -96,7 +98,7 @@ class Template:
         self.blocks = _blocks(name, traced, captures)
         numbers = [output_of(r) for r in traced.results if type(r) is not Constant and type(r) is not Itself]
         outputs = list(dict.fromkeys(n for n in numbers if n is not None))
-        self.results = [_result(name, r, outputs) for r in traced.results]
+        self.results = [_result(r, outputs, views) for r in traced.results]
         self.structure = traced.structure
         pairs = list(zip(traced.sources, traced.graph.inputs, strict=True))
         rows = [(s.number, n) for s, n in pairs if s.kind == "argument"]
@@ -119,7 +121,7 @@ class Template:
         self.shared: list[Tensor] = [t for t, _ in shared]
         self.specs: list[Spec] = [kind_of(n.spec, False, Tensor).spec for n in needed]
         self.tracked = [k in traced.tracked and n.spec.inexact for k, n in zip(outputs, needed, strict=True)]
-        own = {k: class_of(r) for r in traced.results if (k := _own(r)) is not None}
+        own = {k: _class(r) for r in traced.results if (k := _own(r)) is not None}
         classes = [own.get(k, Tensor) for k in outputs]
         self.kinds = [kind_of(s, t, c) for s, t, c in zip(self.specs, self.tracked, classes, strict=True)]
         self.handles = [handle_class(c) for c in classes]
@@ -206,7 +208,11 @@ def _own(r: Any) -> int | None:
     return None if type(r) is Constant else output_of(r)
 
 
-def _result(name: str, r: Any, outputs: Sequence[int]) -> Result:
+def _class(r: Any) -> type[Tensor]:
+    return class_of(r.value if type(r) is Taken else r)
+
+
+def _result(r: Any, outputs: Sequence[int], views: bool) -> Result:
     if type(r) is Constant:
         if isinstance(r.value, (Tensor, np.ndarray)):
             raise Unfit("it returns an array that is no tensor")
@@ -215,7 +221,7 @@ def _result(name: str, r: Any, outputs: Sequence[int]) -> Result:
         if r.source.kind == "argument":
             return Result(None, r.source.number)
         raise Unfit("it returns a tensor from outside")
-    if type(r) is int or (type(r) is OfClass and r.node is None):
+    if type(r) is int or (type(r) is OfClass and r.node is None) or (type(r) is Taken and views):
         k = output_of(r)
         assert k is not None
         return Result(outputs.index(k))
@@ -263,8 +269,12 @@ def make(
     fn: Callable[..., Any],
     arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     kinds: Sequence[Kind],
+    views: bool,
 ) -> Template:
-    """Trace a cell. Raises Unfit if its calls cannot be deferred, Refused if they are an error."""
+    """Trace a cell. Raises Unfit if its calls cannot be deferred, Refused if they are an error.
+
+    `views` says that results which are views of the arguments are taken for values.
+    """
     met: list[Tensor] = []
     arguments = [Argument(i, f"x{i}", None, k.spec, k.cls, tracked=k.tracked) for i, k in enumerate(kinds)]
     for _ in range(_MEETINGS):
@@ -275,7 +285,7 @@ def make(
             try:
                 traced, unknown = run_trace(fn, name, arrange, arguments, outside, ())
                 _check(traced)
-                found = None if unknown else Template(name, traced, captures, kinds)
+                found = None if unknown else Template(name, traced, captures, kinds, views)
             except (Unfit, Refused):
                 raise
             except CallAgain as again:

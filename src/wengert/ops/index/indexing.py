@@ -296,8 +296,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     try:
         data = x._data
     except AttributeError:
-        # In a namespace with views, a view shares the memory of a value that is there.
-        data = None if x.is_to_come and x.writes_through is None else viewed(x)
+        data = None if x.is_to_come else viewed(x)
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
@@ -348,7 +347,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     take(out, x, code, offset)
                 return out
     out = _indexed(x, _parse(x, index))
-    if x.writes_through is not None and out._base is None and _is_traced_window(x, index):
+    if x.writes_through is not None and not x.is_to_come and out._base is None and _is_traced_window(x, index):
         # A view, whose place is known when a program runs: a write to it is refused, as it could not be carried.
         frame = getframe(1)
         take(out, x, frame.f_code, frame.f_lasti)

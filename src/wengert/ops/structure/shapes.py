@@ -170,7 +170,7 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     try:
         value = x._data
     except AttributeError:
-        value = None if x.is_to_come and x.writes_through is None else viewed(x)
+        value = None if x.is_to_come else viewed(x)
     if value is not None and type(x) is not WeakTensor:
         try:
             # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
