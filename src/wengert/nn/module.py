@@ -14,7 +14,7 @@ from ..core.elsewhere import check_move, device_name, move_, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
-from ..core.state.blocks import LEFT, blocks, changes, current_block
+from ..core.state.blocks import LEFT, blocks, current_block, note_change
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import recast_, set_gradient
 from .parameter import Parameter
@@ -183,7 +183,7 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
         if blocks:
-            changes[0] += 1
+            note_change()
         if isinstance(value, Parameter):
             self._register("_parameters", name, value)
         elif isinstance(value, Module):

@@ -95,7 +95,7 @@ def placed(out: Any) -> Tensor:
     if not isinstance(out, Tensor):
         out = of_class(Tensor, out.strong() if isinstance(out, WeakTensor) else out.clone())
     if out.is_to_come:
-        return out
+        return out  # type: ignore[no-any-return]
     node = out.node
     if node is not None and isinstance(node.code, CodeType) and is_internal(node.code.co_filename):
         node.code, node.offset = caller()

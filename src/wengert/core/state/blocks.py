@@ -13,9 +13,6 @@ from typing import Any
 # One entry for each block that is open in the process.
 blocks: list[Any] = []
 
-# The number of times that an attribute of a module was set while a block was open: cells may have changed.
-changes = [0]
-
 # What a block returns for a call that it leaves to the caller.
 LEFT: Any = object()
 
@@ -27,6 +24,10 @@ class Block:
 
     def take_module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         """Return the results of a module's call, to be computed later; `LEFT` if the caller is to make the call."""
+        raise NotImplementedError
+
+    def module_changes(self) -> None:
+        """Note that an attribute of a module is about to be set: cells may be others afterwards."""
         raise NotImplementedError
 
     def take_op(self, op: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -44,3 +45,10 @@ def take_op(op: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """Return the results of an operation that a block takes; `LEFT` if the caller is to compute them."""
     block = current_block() if blocks else None
     return LEFT if block is None else block.take_op(op, args, attrs)
+
+
+def note_change() -> None:
+    """Tell this thread's block that an attribute of a module is about to be set."""
+    block = current_block()
+    if block is not None:
+        block.module_changes()

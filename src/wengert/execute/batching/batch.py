@@ -41,6 +41,8 @@ class Batch:
         self.uses: dict[Template, list[Use]] = {}
         # Uses by the signatures of calls, as far as nothing has changed since they were found.
         self.signatures: dict[Any, Use] = {}
+        # The templates that were right when a module changed, and were not used since.
+        self.sealed: set[Template] = set()
         self.known: dict[tuple[int, int], int] = {}
         self.record: Record | None = None
         self.node: Node | None = None
@@ -75,9 +77,22 @@ class Batch:
     def use_of(self, template: Template, kernels: Kernels) -> Use:
         """Return a template with the present values of what it shares."""
         uses = self.uses.setdefault(template, [])
+        self.sealed.discard(template)
         if not uses or not uses[-1].holds():
             uses.append(Use(template, kernels))
         return uses[-1]
+
+    def seal(self) -> None:
+        """Hold what is deferred to what the cells are now: they may be others afterwards. Raises GraphError."""
+        for template in self.uses:
+            if template not in self.sealed and not template.is_still_right():
+                fail(
+                    GraphError,
+                    f"{template.name} has changed since calls of it were deferred: it reads something else now",
+                    "Run what is deferred before you change it: with wg.batching() as block: ... block.flush().",
+                )
+            self.sealed.add(template)
+        self.signatures.clear()
 
     @property
     def has_calls(self) -> bool:
@@ -141,13 +156,7 @@ class Batch:
 
     def _run(self) -> Record:
         uses = [use for uses in self.uses.values() for use in uses]
-        for template in self.uses:
-            if not template.is_still_right():
-                fail(
-                    GraphError,
-                    f"{template.name} has changed since calls of it were deferred: it, or what it reads, is another now",
-                    "Run what is deferred before you change it: with wg.batching() as block: ... block.flush().",
-                )
+        self.seal()
         buckets = [b for use in uses for b in use.buckets.values()]
         kinds = self.kinds
         owners = [bucket for _, _, bucket in self.values]

@@ -17,13 +17,14 @@ from ...core.ops.op import Op
 from ...core.ops.record import caller
 from ...core.source import resolve
 from ...core.spec import as_dtype, float32, spec_of
-from ...core.state.blocks import LEFT, Block, blocks, changes, reset_block, set_block
+from ...core.state.blocks import LEFT, Block, blocks, reset_block, set_block
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
 from ...ops.random.philox import BLOCK
 from ..jit.capture.captured import SCALARS, exact
+from ..jit.tracing import TRACING
 from .batch import Batch
 from .cells import Cell, cell_of_module, cell_of_op
 from .handles import batch_of, handle, handle_classes, mark_views, number_of, settle
@@ -44,7 +45,6 @@ class Batching(Block):
         self._lock = threading.RLock()
         self._batch = Batch(self)
         self._tokens: list[Any] = []
-        self._changes = changes[0]
 
     # -- the block
 
@@ -105,6 +105,11 @@ class Batching(Block):
         with self._lock:
             return self._take(cell, args, kwargs, code, offset)
 
+    def module_changes(self) -> None:
+        """Note that an attribute of a module is about to be set: what is deferred is right until now."""
+        with self._lock:
+            self._batch.seal()
+
     def take_op(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Return handles of the results of an operation on handles; `LEFT` if the caller is to compute them."""
         # What joins many values needs them all at once: there is nothing to batch it with.
@@ -122,9 +127,6 @@ class Batching(Block):
 
     def _take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         batch, mode = self._batch, get_mode()
-        if self._changes != changes[0]:
-            self._changes = changes[0]
-            batch.signatures.clear()
         leaves: Sequence[Any] = args
         structure: _Structure | None = None
         values = batch.values
@@ -136,6 +138,8 @@ class Batching(Block):
         else:
             numbers, key = [], [cell, head, None]
             odd = self._read(batch, mode.grad, args, numbers, key) if not kwargs else dict
+            if odd is not None and not cell.is_marked and not _is_flat(args, kwargs):
+                return LEFT
             if odd is not None:
                 leaves, found = tree.flatten((args, dict(sorted(kwargs.items()))))
                 structure = _Structure.of(found)
@@ -144,10 +148,13 @@ class Batching(Block):
             if odd is not None:
                 self.report.left[cell.name, f"an argument is a {odd.__name__}"] += 1
                 return LEFT
+        if not numbers and not cell.is_marked:
+            return LEFT
         signature = tuple(key)
         use = batch.signatures.get(signature)
         if use is None or not use.holds():
-            use = self._use(cell, batch, signature, leaves, structure, code, offset)
+            with TRACING:  # while another thread traces, abstract values stand in tensors that all see
+                use = self._use(cell, batch, signature, leaves, structure, code, offset)
             if use is None:
                 return LEFT
             batch.signatures[signature] = use
@@ -209,6 +216,8 @@ class Batching(Block):
         elif known is not None:
             self.report.left[cell.name, str(known)] += 1
             return None
+        if cell.waits(key):
+            return None
         if cell.is_ragged:
             cell.why = "it is called with inputs of many shapes: what it calls is batched"
             return None
@@ -228,6 +237,19 @@ class Batching(Block):
             return None
         except Refused as why:
             refuse(cell.name, why, _place(code, offset))
+
+
+_CONTAINERS = (tuple, list, dict)
+
+
+def _is_flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether arguments are values, or containers of values: a tree is neither."""
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, _CONTAINERS):
+            inner = x.values() if isinstance(x, dict) else x
+            if any(isinstance(v, _CONTAINERS) for v in inner):
+                return False
+    return True
 
 
 class _Structure:
@@ -287,8 +309,8 @@ def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> An
     fn: as a decorator, the function that runs in a block.
     check: compare all values and gradients with those of one-by-one execution.
 
-    Cells are modules, and functions that :func:`wengert.cell` marks. An unmarked module is a cell if its arguments are
-    tensors (in pytrees, with plain values) and its `forward` has no loop. A module whose result depends on values (in
+    Cells are modules, and functions that :func:`wengert.cell` marks. An unmarked module is a cell if its `forward` has no
+    loop and its arguments are tensors and plain values, or tuples, lists and dicts of such. A module whose result depends on values (in
     an `if`), that prints, or that changes Python objects runs as it is written. Operations between cells are deferred
     too. :func:`wengert.explain.batching` says what ran together and what was left out, and why.
 

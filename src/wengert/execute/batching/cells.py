@@ -23,6 +23,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Programs of one cell for as many kinds of inputs: one that nobody has marked is ragged if it has more, and then it
 # runs as it is written.
 _RAGGED = 24
+# With so many kinds of inputs a cell waits for so many calls with the same ones; and as many kinds that wait are known
+# at once.
+_FEW, _WAITS, _KNOWN = 6, 4, 1024
 # How often the kernel of an operation between cells runs through the interpreter before it is compiled.
 _PATIENCE = 4
 # What is known of a cell for one kind of inputs at once: a model that trains and is tested in turn has two.
@@ -34,7 +37,7 @@ MARK = "_is_cell"
 class Cell:
     """A cell, with its templates by the kinds of its inputs."""
 
-    __slots__ = ("fn", "is_marked", "known", "name", "patience", "why")
+    __slots__ = ("fn", "is_marked", "known", "name", "patience", "seen", "why")
 
     def __init__(self, name: str, fn: Callable[..., Any], is_marked: bool, patience: int = 0) -> None:
         self.name = name
@@ -44,6 +47,21 @@ class Cell:
         # By the kinds of inputs: templates with their kernels; or the reason why there are none.
         self.known: dict[Any, list[tuple[Template, Kernels]] | Unfit] = {}
         self.why: str | None = None
+        # How often it was called with kinds of inputs that there is no template for yet.
+        self.seen: dict[Any, int] = {}
+
+    def waits(self, key: Any) -> bool:
+        """Return whether a call with new kinds of inputs is left to the caller, which calls other cells.
+
+        One that nobody has marked waits for further calls with the same kinds once it has had many: it may be a model
+        of sequences, whose kinds have no end.
+        """
+        if self.is_marked or len(self.known) < _FEW:
+            return False
+        if len(self.seen) >= _KNOWN:
+            self.seen.clear()
+        self.seen[key] = times = self.seen.get(key, 0) + 1
+        return times <= _WAITS
 
     @property
     def is_op(self) -> bool:
@@ -94,7 +112,7 @@ def cell_of_module(module: Any) -> Cell:
         is_marked = MARK in own or getattr(cls, MARK, False)
         found = kept.own = Cell(cls.__name__, module, is_marked)
         if not is_marked:
-            found.why = _why_not(cls)
+            found.why = _why_not(cls)  # type: ignore[arg-type]
     return found  # type: ignore[no-any-return]
 
 
@@ -191,7 +209,7 @@ def cell(fn: F) -> F:
         setattr(fn, MARK, True)
         return fn
     if hasattr(type(fn), "named_parameters"):
-        fn.__dict__[MARK] = True
+        fn.__dict__.update({MARK: True, "_cells": None})
         return fn
     if not callable(fn):
         fail(DTypeError, f"cell({type(fn).__name__}): it cannot be called")

@@ -16,6 +16,7 @@ import numpy as np
 from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.spec import Spec, spec_of
+from ...core.state import locks
 from ...core.tensor import Tensor
 from ...transforms.batch.rules import spread
 from ...transforms.batch.vmap import run_batched
@@ -62,6 +63,8 @@ class Split(NamedTuple):
     sum_inputs: list[int]
 
 
+_MAKING = locks.lock()
+
 # A compiled part: it takes arrays for its inputs, and where results are to be (None: in new arrays).
 Part = Callable[[Sequence[Array], "Sequence[Array | None] | None"], list[Array]]
 
@@ -69,8 +72,8 @@ Part = Callable[[Sequence[Array], "Sequence[Array | None] | None"], list[Array]]
 class Kernels:
     """The compiled parts of a template.
 
-    Inputs of the joint graph are the rows, the shared tensors, and the cotangents of the tracked outputs. Each part runs
-    as often as `patience` says through the interpreter before it is compiled.
+    Inputs of the joint graph are the rows, the shared tensors, and the cotangents of the tracked outputs. Each part
+    runs as often as `patience` says through the interpreter before it is compiled.
     """
 
     def __init__(self, template: Template, patience: int = 0) -> None:
@@ -232,47 +235,48 @@ class Kernels:
 
     # -- compiled
 
+    def _part(self, known: dict[int, Part], n: int, graph: Callable[[int], Graph]) -> Part:
+        """Return a part for so many rows, made at its first use."""
+        found = known.get(n)
+        if found is None:
+            with _MAKING:
+                found = known.get(n)
+                if found is None:
+                    found = known[n] = self._compiled(graph(n))
+        return found
+
     def _compiled(self, graph: Graph) -> Part:
         return _Patient(graph, self._patience) if self._patience else _made(graph)
 
     def plain(self, n: int) -> Part:
         """Return what computes the outputs for so many rows."""
-        found = self._plain.get(n)
-        if found is None:
-            found = self._plain[n] = self._compiled(self._sized(n))
-        return found
+        return self._part(self._plain, n, self._sized)
 
     def forward(self, n: int) -> Part:
         """Return what computes the outputs and what is stored for so many rows."""
-        found = self._forward.get(n)
-        if found is None:
-            graph, split = self.joint(n), self.split
-            count = len(self.template.specs)
-            outs = [*graph.outputs[:count], *(graph.nodes[i] for i in split.stored)]
-            made = Graph(outs, graph.inputs[: self._first_ct])
-            found = self._forward[n] = self._compiled(made)
-        return found
+        return self._part(self._forward, n, self._forward_graph)
 
     def backward(self, n: int) -> Part:
         """Return what computes the gradients of the row inputs, and what is kept for the sum, for so many rows."""
-        found = self._backward.get(n)
-        if found is None:
-            graph, split = self.joint(n), self.split
-            first = len(self.template.specs)
-            outs = [*graph.outputs[first : first + len(self.wanted_rows)], *(graph.nodes[i] for i in split.kept)]
-            made = graph.subgraph([graph.nodes[i] for i in split.back_inputs], outs)
-            found = self._backward[n] = self._compiled(made)
-        return found
+        return self._part(self._backward, n, self._backward_graph)
 
     def sums(self, n: int) -> Part:
         """Return what computes the gradients of the shared tensors from so many rows."""
-        found = self._sums.get(n)
-        if found is None:
-            graph, split = self.joint(n), self.split
-            first = len(self.template.specs) + len(self.wanted_rows)
-            made = graph.subgraph([graph.nodes[i] for i in split.sum_inputs], list(graph.outputs[first:]))
-            found = self._sums[n] = self._compiled(made)
-        return found
+        return self._part(self._sums, n, self._sums_graph)
+
+    def _forward_graph(self, n: int) -> Graph:
+        graph = self.joint(n)
+        outs = [*graph.outputs[: len(self.template.specs)], *(graph.nodes[i] for i in self.split.stored)]
+        return Graph(outs, graph.inputs[: self._first_ct])
+
+    def _backward_graph(self, n: int) -> Graph:
+        graph, split, first = self.joint(n), self.split, len(self.template.specs)
+        outs = [*graph.outputs[first : first + len(self.wanted_rows)], *(graph.nodes[i] for i in split.kept)]
+        return graph.subgraph([graph.nodes[i] for i in split.back_inputs], outs)
+
+    def _sums_graph(self, n: int) -> Graph:
+        graph, first = self.joint(n), len(self.template.specs) + len(self.wanted_rows)
+        return graph.subgraph([graph.nodes[i] for i in self.split.sum_inputs], graph.outputs[first:])
 
 
 def _sizes(node: Node) -> Iterator[int]:
@@ -291,7 +295,7 @@ def _made(graph: Graph) -> Part:
     """Return a graph, compiled."""
     made = executor(graph)
     program = getattr(made, "program", None)
-    return _interpreted(made) if program is None else program.run  # type: ignore[no-any-return]
+    return _interpreted(made) if program is None else program.run
 
 
 class _Patient:

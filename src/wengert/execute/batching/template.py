@@ -157,6 +157,9 @@ class Template:
         """Return whether the cell still computes the same: what was found outside of it may have changed."""
         if self.holds():
             return True
+        with TRACING:  # perhaps only because another thread traces
+            if self.holds():
+                return True
         try:
             now = self.again() if self.again is not None else None
         except (Unfit, Refused):
