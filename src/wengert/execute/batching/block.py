@@ -28,7 +28,7 @@ from ..jit.tracing import TRACING
 from .batch import Batch
 from .cells import Cell, cell_of_module, cell_of_op
 from .handles import batch_of, handle, handle_classes, mark_views, number_of, settle
-from .report import Ran, Report
+from .report import Ran, new_report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
 
 # The most operands of an operation that is deferred.
@@ -40,7 +40,7 @@ class Batching(Block):
 
     def __init__(self, check: bool = False) -> None:
         self.check = check
-        self.report = Report()
+        self.report = new_report()
         self.example: int | None = None
         self._lock = threading.RLock()
         self._batch = Batch(self)
@@ -309,10 +309,10 @@ def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> An
     fn: as a decorator, the function that runs in a block.
     check: compare all values and gradients with those of one-by-one execution.
 
-    Cells are modules, and functions that :func:`wengert.cell` marks. An unmarked module is a cell if its `forward` has no
-    loop and its arguments are tensors and plain values, or tuples, lists and dicts of such. A module whose result depends on values (in
-    an `if`), that prints, or that changes Python objects runs as it is written. Operations between cells are deferred
-    too. :func:`wengert.explain.batching` says what ran together and what was left out, and why.
+    Cells are modules, and functions that :func:`wengert.cell` marks. An unmarked module is a cell if its `forward` has
+    no loop and its arguments are tensors and plain values, or tuples, lists and dicts of such. A module whose result
+    depends on values (in an `if`), that prints, or that changes Python objects runs as it is written. Operations
+    between cells are deferred too. :func:`wengert.explain.batching` says what ran together, what did not, and why.
 
     Calls with other shapes, or other plain values, run in other kernels: give numbers that differ between examples,
     such as words, as tensors or as NumPy's integers.
