@@ -105,10 +105,7 @@ def programs(t: Any) -> dict[str, Any]:
             states = [self.atoms(kind) for kind in kinds]
             for update in self.rounds:
                 states = [update(h, tuple(states[j] for j in near)) for h, near in zip(states, neighbours)]
-            total = states[0]
-            for h in states[1:]:
-                total = total + h
-            return self.out(total)
+            return self.out(t.stack(states).sum(0))
 
     class Layer(nn.Module):
         def __init__(self, width: int) -> None:

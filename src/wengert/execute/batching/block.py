@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ...core import tree
-from ...core.arrays import is_frozen
 from ...core.graph.evaluate import run
 from ...core.mode import get_mode
 from ...core.ops.op import Op
@@ -23,16 +22,17 @@ from ...core.state.observer import observers
 from ...core.tensor import Tensor
 from ...ops.random.generator import default_generator
 from ...ops.random.philox import BLOCK
-from ..jit.capture.captured import SCALARS, exact
 from ..jit.tracing import TRACING
+from .arena import Use
 from .batch import Batch
+from .calls import FLAT, NESTED, Odd, arrangement, read, tensors_of
 from .cells import Cell, cell_of_module, cell_of_op
 from .handles import batch_of, handle, handle_classes, mark_views, number_of, settle
 from .report import Ran, new_report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
 
-# The most operands of an operation that is deferred.
-_JOINED = 8
+# The most operands of an operation that is deferred: what joins more of them runs at once.
+_JOINED = 64
 
 
 class Batching(Block):
@@ -112,8 +112,9 @@ class Batching(Block):
 
     def take_op(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Return handles of the results of an operation on handles; `LEFT` if the caller is to compute them."""
-        # What joins many values needs them all at once: there is nothing to batch it with.
-        known = [x for x in args if type(x) in handle_classes] if len(args) <= _JOINED else []
+        if len(args) > _JOINED:
+            return LEFT
+        known = [x for x in args if type(x) in handle_classes]
         if not known:
             return LEFT
         try:
@@ -127,26 +128,24 @@ class Batching(Block):
 
     def _take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         batch, mode = self._batch, get_mode()
-        leaves: Sequence[Any] = args
-        structure: _Structure | None = None
-        values = batch.values
         is_usual = mode.floats is float32 and mode.autocast is None
         head = mode.grad if is_usual else (mode.grad, mode.floats, mode.autocast)
+        key: list[Any] = [cell, head]
         numbers = [number_of(x) for x in args if type(x) in handle_classes and batch_of(x) is batch]
         if len(numbers) == len(args) and not kwargs:
-            key: list[Any] = [cell, head, None, *[values[i][0] for i in numbers]]
+            values = batch.values
+            key += [values[i][0] for i in numbers]
         else:
-            numbers, key = [], [cell, head, None]
-            odd = self._read(batch, mode.grad, args, numbers, key) if not kwargs else dict
-            if odd is not None and not cell.is_marked and not _is_flat(args, kwargs):
-                return LEFT
-            if odd is not None:
-                leaves, found = tree.flatten((args, dict(sorted(kwargs.items()))))
-                structure = _Structure.of(found)
-                numbers, key = [], [cell, head, structure]
-                odd = self._read(batch, mode.grad, leaves, numbers, key)
-            if odd is not None:
-                self.report.left[cell.name, f"an argument is a {odd.__name__}"] += 1
+            numbers = []
+            depth = NESTED if cell.is_marked else FLAT
+            try:
+                read(batch, mode.grad, args, numbers, key, depth)
+                if kwargs:
+                    names = sorted(kwargs)
+                    key.append(tuple(names))
+                    read(batch, mode.grad, [kwargs[n] for n in names], numbers, key, depth)
+            except Odd as odd:
+                self.report.left[cell.name, f"an argument is a {odd}"] += 1
                 return LEFT
         if not numbers and not cell.is_marked:
             return LEFT
@@ -154,18 +153,13 @@ class Batching(Block):
         use = batch.signatures.get(signature)
         if use is None or not use.holds():
             with TRACING:  # while another thread traces, abstract values stand in tensors that all see
-                use = self._use(cell, batch, signature, leaves, structure, code, offset)
+                use = self._use(cell, batch, signature, args, kwargs, code, offset)
             if use is None:
                 return LEFT
             batch.signatures[signature] = use
         template: Template = use.template
         if template.blocks:
-            (low, high), counter = default_generator.draw(template.blocks * BLOCK)
-            state = np.array([low, high, counter], np.uint64)
-            # In reverse, for the rows count them from the end.
-            for drawn in reversed(run(template.draws, [state])) if template.draws is not None else ():
-                kind = kind_of(spec_of(drawn.shape, as_dtype(drawn.dtype)), False, Tensor)
-                numbers.append(batch.from_outside(kind, drawn))
+            self._draw(batch, template, numbers)
         args_of = tuple(numbers) if template.takes_all else tuple([numbers[i] for i in template.rows])
         base = batch.defer(use, args_of, (code, offset, self.example, mode.scope))
         classes, container = template.handles, template.container
@@ -176,38 +170,30 @@ class Batching(Block):
             outs.append(handle(cls, batch, base))
             base += 1
         if container is dict:
-            tensors = [x for x in leaves if isinstance(x, (Tensor, np.ndarray, np.generic))]
-            return template.build(outs, tensors)
+            return template.build(outs, tensors_of(args, kwargs))
         return tuple(outs) if container is tuple else outs
 
-    def _read(self, batch: Batch, grad: bool, leaves: Sequence[Any], numbers: list[int], key: list[Any]) -> type | None:
-        """Add the numbers of the tensors among arguments, and the parts of the key; return a type that is not taken."""
-        values = batch.values
-        for x in leaves:
-            cls = type(x)
-            if cls in handle_classes and batch_of(x) is batch:
-                number = number_of(x)
-            elif isinstance(x, Tensor):
-                array = x._array
-                if type(array) is not np.ndarray or x.is_weak:
-                    return cls
-                node = x.node if grad else None
-                tracked = node is not None and node.requires_grad
-                kind = kind_of(x.spec, tracked, x.result_class)
-                number = batch.from_outside(kind, array, node if tracked else None)
-            elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
-                array = x if type(x) is np.ndarray and is_frozen(x) else np.array(x)
-                number = batch.from_outside(kind_of(spec_of(array.shape, as_dtype(array.dtype)), False, Tensor), array)
-            elif isinstance(x, SCALARS):
-                key += cls, exact(x)
-                continue
-            else:
-                return cls
-            key.append(values[number][0])
-            numbers.append(number)
-        return None
+    def _draw(self, batch: Batch, template: Template, numbers: list[int]) -> None:
+        """Draw the random numbers of a call, and add them to its inputs."""
+        (low, high), counter = default_generator.draw(template.blocks * BLOCK)
+        if template.draws is None:
+            return
+        # In reverse, for the rows count them from the end.
+        for drawn in reversed(run(template.draws, [np.array([low, high, counter], np.uint64)])):
+            kind = kind_of(spec_of(drawn.shape, as_dtype(drawn.dtype)), False, Tensor)
+            numbers.append(batch.from_outside(kind, drawn))
 
-    def _use(self, cell: Cell, batch: Batch, key: Any, leaves: Any, structure: Any, code: Any, offset: int) -> Any:
+    def _use(
+        self,
+        cell: Cell,
+        batch: Batch,
+        key: tuple[Any, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        code: Any,
+        offset: int,
+    ) -> Use | None:
+        """Return the template for a call, made if there is none; None if the call is left to the caller."""
         known = cell.known.get(key)
         if type(known) is list:
             for template, kernels in known:
@@ -216,14 +202,14 @@ class Batching(Block):
         elif known is not None:
             self.report.left[cell.name, str(known)] += 1
             return None
-        if cell.waits(key):
+        elif cell.waits(key):
             return None
         if cell.is_ragged:
             cell.why = "it is called with inputs of many shapes: what it calls is batched"
             return None
-        kinds = [k for k in key[3:] if type(k) is Kind]
+        kinds = [k for k in key if type(k) is Kind]
         try:
-            again = functools.partial(make, cell.name, cell.fn, _arrangement(leaves, structure), kinds, cell.is_op)
+            again = functools.partial(make, cell.name, cell.fn, arrangement(args, kwargs), kinds, cell.is_op)
             template = again()
             template.again = again
             for same, kernels in known if isinstance(known, list) else ():
@@ -236,64 +222,7 @@ class Batching(Block):
             self.report.left[cell.name, str(why)] += 1
             return None
         except Refused as why:
-            refuse(cell.name, why, _place(code, offset))
-
-
-_CONTAINERS = (tuple, list, dict)
-
-
-def _is_flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether arguments are values, or containers of values: a tree is neither."""
-    for x in (*args, *kwargs.values()):
-        if isinstance(x, _CONTAINERS):
-            inner = x.values() if isinstance(x, dict) else x
-            if any(isinstance(v, _CONTAINERS) for v in inner):
-                return False
-    return True
-
-
-class _Structure:
-    """A structure of arguments as a part of a key: equal ones are one object."""
-
-    __slots__ = ("structure",)
-    known: ClassVar[dict[str, list[_Structure]]] = {}
-
-    def __init__(self, structure: Any) -> None:
-        self.structure = structure
-
-    @classmethod
-    def of(cls, structure: Any) -> _Structure:
-        """Return the one object of a structure."""
-        same = cls.known.setdefault(repr(structure), [])
-        for found in same:
-            if found.structure == structure:
-                return found
-        same.append(cls(structure))
-        return same[-1]
-
-
-def _arrangement(leaves: Any, structure: _Structure | None) -> Callable[[dict[int, Any]], Any]:
-    """Return what gives the arguments with the tensors among them replaced."""
-
-    # The tensors themselves are not kept.
-    kept = [_INPUT if isinstance(x, (Tensor, np.ndarray, np.generic)) else x for x in leaves]
-
-    def arrange(given: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        numbers = iter(range(len(given)))
-        filled = [given[next(numbers)] if x is _INPUT else x for x in kept]
-        if structure is None:
-            return tuple(filled), {}
-        args, kwargs = tree.unflatten(structure.structure, filled)
-        return args, kwargs
-
-    return arrange
-
-
-_INPUT: Any = object()
-
-
-def _place(code: Any, offset: int) -> str:
-    return "" if code is None else str(resolve(code, offset))
+            refuse(cell.name, why, "" if code is None else str(resolve(code, offset)))
 
 
 def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> Any:

@@ -15,6 +15,7 @@ from ...core.ops.op import Op
 from ...core.ops.operands import run_elementwise
 from ...core.ops.record import bind
 from ...core.state.blocks import LEFT, blocks, current_block
+from .joining import Joining
 from .kernels import Kernels
 from .template import Template, Unfit
 
@@ -22,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Programs of one cell for as many kinds of inputs: one that nobody has marked is ragged if it has more, and then it
 # runs as it is written.
-_RAGGED = 24
+_RAGGED, _RAGGED_OP = 24, 256
 # With so many kinds of inputs a cell waits for so many calls with the same ones; and as many kinds that wait are known
 # at once.
 _FEW, _WAITS, _KNOWN = 6, 4, 1024
@@ -37,11 +38,13 @@ MARK = "_is_cell"
 class Cell:
     """A cell, with its templates by the kinds of its inputs."""
 
-    __slots__ = ("fn", "is_marked", "known", "name", "patience", "seen", "why")
+    __slots__ = ("fn", "is_marked", "joins", "known", "name", "patience", "seen", "why")
 
     def __init__(self, name: str, fn: Callable[..., Any], is_marked: bool, patience: int = 0) -> None:
         self.name = name
         self.patience = patience
+        # Makes the kernels, if these are no graph's.
+        self.joins: Callable[[Template, int], Kernels] | None = None
         self.fn = fn
         self.is_marked = is_marked
         # By the kinds of inputs: templates with their kernels; or the reason why there are none.
@@ -54,14 +57,14 @@ class Cell:
         """Return whether a call with new kinds of inputs is left to the caller, which calls other cells.
 
         One that nobody has marked waits for further calls with the same kinds once it has had many: it may be a model
-        of sequences, whose kinds have no end.
+        of sequences, whose kinds have no end. An operation waits for a second call.
         """
-        if self.is_marked or len(self.known) < _FEW:
+        if self.is_marked or self.joins is not None or len(self.known) < _FEW:
             return False
         if len(self.seen) >= _KNOWN:
             self.seen.clear()
         self.seen[key] = times = self.seen.get(key, 0) + 1
-        return times <= _WAITS
+        return times <= (1 if self.is_op else _WAITS)
 
     @property
     def is_op(self) -> bool:
@@ -71,14 +74,14 @@ class Cell:
     @property
     def is_ragged(self) -> bool:
         """True if the cell was called with too many kinds of inputs to make a program for each."""
-        return not self.is_marked and len(self.known) > _RAGGED
+        return not self.is_marked and len(self.known) > (_RAGGED_OP if self.is_op else _RAGGED)
 
     def add(self, key: Any, template: Template) -> tuple[Template, Kernels]:
         """Add a template for a kind of inputs; templates that are too many are forgotten."""
         found = self.known.get(key)
         if not isinstance(found, list):
             found = self.known[key] = []
-        made = template, Kernels(template, self.patience)
+        made = template, (self.joins or Kernels)(template, self.patience)
         found.insert(0, made)
         del found[_VARIANTS:]
         return made
@@ -137,7 +140,10 @@ def cell_of_op(op: Op, attrs: tuple[tuple[str, Any], ...]) -> Cell:
             return op.front(*args, **dict(attrs))
         return (run_elementwise if op.kind == "elementwise" else bind)(op, args, dict(attrs))
 
-    return Cell(op.name, run, False, _PATIENCE)
+    made = Cell(op.name, run, False, _PATIENCE)
+    if op.name == "stack":
+        made.joins = Joining
+    return made
 
 
 class CellFunction:

@@ -77,8 +77,13 @@ class Kernels:
     """
 
     def __init__(self, template: Template, patience: int = 0) -> None:
-        self.template = template
+        self._prepare(template)
         self._patience = patience
+        self._model_rows = 0
+        _ = self._model  # which may refuse
+
+    def _prepare(self, template: Template) -> None:
+        self.template = template
         graph = template.graph
         self.row_count = len(template.rows)
         self.row_specs = [kind_of(n.spec, False, Tensor).spec for n in graph.inputs[: self.row_count]]
@@ -94,8 +99,6 @@ class Kernels:
         self._split: Split | None = None
         # By positions in the joint graph: what a node is to the parts, and which of these.
         self.places: dict[int, tuple[str, int]] = {}
-        self._model_rows = 0
-        _ = self._model  # which may refuse
 
     # -- graphs
 
