@@ -17,7 +17,6 @@ from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node, make_node
 from ...core.ops.record import OUTPUT
 from ...core.source import resolve
-from ...core.spec import Spec
 from ...core.state.blocks import reset_block, set_block
 from .arena import Array, Group, Outside, Place, Use, groups_of
 from .backward import BATCH, Record
@@ -37,6 +36,8 @@ class Batch:
         # By the number of a value: its kind, its depth and its bucket, which is None from outside.
         self.values: list[tuple[Kind, int, Bucket | None]] = []
         self.kinds: list[Kind] = []  # the kinds alone, once it runs
+        # By where a call stands, the place that calls of the present example have: one object for all.
+        self.places: dict[Any, Place] = {}
         self.outside: dict[int, Outside] = {}
         self.uses: dict[Template, list[Use]] = {}
         # Uses by the signatures of calls, as far as nothing has changed since they were found.
@@ -101,10 +102,6 @@ class Batch:
 
     # -- the protocol of handles
 
-    def spec_of(self, number: int) -> Spec:
-        """Return the shape and dtype of a value."""
-        return (self.values[number][0] if self.values else self.kinds[number]).spec
-
     def is_tracked(self, number: int) -> bool:
         """Return whether gradients flow from a value."""
         return (self.values[number][0] if self.values else self.kinds[number]).tracked
@@ -152,6 +149,7 @@ class Batch:
                     use.buckets.clear()
                 self.values = []
                 self.signatures.clear()
+                self.places.clear()
         return record
 
     def _run(self) -> Record:

@@ -161,13 +161,17 @@ class Batching(Block):
         if template.blocks:
             self._draw(batch, template, numbers)
         args_of = tuple(numbers) if template.takes_all else tuple([numbers[i] for i in template.rows])
-        base = batch.defer(use, args_of, (code, offset, self.example, mode.scope))
-        classes, container = template.handles, template.container
+        site = code, offset, mode.scope
+        place = batch.places.get(site)
+        if place is None or place[2] != self.example:
+            place = batch.places[site] = (code, offset, self.example, mode.scope)
+        base = batch.defer(use, args_of, place)
+        container = template.container
         if container is None:
-            return handle(classes[0], batch, base)
+            return handle(template.handles[0], batch, base, template.specs[0])
         outs = []
-        for cls in classes:
-            outs.append(handle(cls, batch, base))
+        for cls, spec in zip(template.handles, template.specs):
+            outs.append(handle(cls, batch, base, spec))
             base += 1
         if container is dict:
             return template.build(outs, tensors_of(args, kwargs))

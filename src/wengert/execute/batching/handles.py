@@ -31,10 +31,6 @@ class Source(Protocol):
         """Compute the value of a handle, and make an ordinary tensor of it."""
         ...
 
-    def spec_of(self, number: int) -> Spec:
-        """Return the shape and dtype of a value."""
-        ...
-
     def is_tracked(self, number: int) -> bool:
         """Return whether gradients flow from a value."""
         ...
@@ -55,13 +51,8 @@ class Handle:
     is_abstract = False
     is_to_come = True
 
-    @property
-    def spec(self) -> Spec:
-        """The shape and dtype."""
-        source: Source = batch_of(self)
-        return source.spec_of(number_of(self))
-
-    _spec = spec
+    # The slot has the shape and dtype: the class that it stands for looks at other slots first.
+    spec = property(Tensor.__dict__["_spec"].__get__)
 
     @property
     def requires_grad(self) -> bool:
@@ -120,9 +111,10 @@ def handle_class(cls: type[Tensor]) -> type[Any]:
 handle_classes: set[type] = set()
 
 
-def handle(cls: type[Any], source: Source, number: int) -> Any:
+def handle(cls: type[Any], source: Source, number: int, spec: Spec) -> Any:
     """Return a handle, of a class made by :func:`handle_class`, of a value by its number."""
     made = new(cls)
+    set_spec(made, spec)
     set_data(made, source)
     set_base(made, number)
     return made
