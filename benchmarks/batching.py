@@ -3,8 +3,8 @@
 A program is written once, in PyTorch's names. It runs with `wengert.torch`, one example after the other and in
 `torch.autobatch`, and with PyTorch one after the other. DyNet runs the tree program, with and without its automatic
 batching, if it is installed (the wheel `dyNET38`). Every batch has fresh structures. A figure is the median processor
-time of a step (forward, backward and SGD) on one thread. Before that, losses and gradients of each contender are held to a
-float64 reference.
+time of a step (forward, backward and SGD) on one thread. Before that, losses and gradients of each contender are held
+to a float64 reference.
 
 python benchmarks/batching.py                       # all programs
 python benchmarks/batching.py --only tree-64 molecules
@@ -184,7 +184,7 @@ def tree(leaves: int, rng: np.random.Generator) -> Any:
 
 
 def molecule(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
-    """A made-up molecule with the sizes of QM9's: up to nine heavy atoms in a chain with rings, hydrogens around them."""
+    """A made-up molecule of the sizes of QM9's: up to nine heavy atoms in a tree, with hydrogens around them."""
     heavy = int(rng.integers(1, 10))
     kinds = [int(rng.integers(1, 5)) for _ in range(heavy)]
     near: list[list[int]] = [[] for _ in range(heavy)]
@@ -308,9 +308,7 @@ class DyNet:
         self.width, self.batches = width, batches
         self.collection = dy.ParameterCollection()
         self.words = self.collection.lookup_parameters_from_numpy(start["leaf.words.weight"])
-        self.of = {
-            k: self.collection.parameters_from_numpy(v) for k, v in start.items() if k != "leaf.words.weight"
-        }
+        self.of = {k: self.collection.parameters_from_numpy(v) for k, v in start.items() if k != "leaf.words.weight"}
         self.trainer = dy.SimpleSGDTrainer(self.collection, 0.01)
         self.trainer.set_clip_threshold(-1.0)
 
