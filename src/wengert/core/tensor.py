@@ -85,9 +85,6 @@ class Tensor(Methods):
     # True for another name of a tensor, its `owner`.
     is_name = False
 
-    # True for a tensor whose value is computed when somebody asks for it: a block of batching has deferred that.
-    is_to_come = False
-
     # In a namespace where writes to what was taken from a tensor reach it, what carries them there, and where indices
     # mean something else, what reads them. None: such writes are refused, and indices are NumPy's.
     writes_through: ClassVar[Any] = None

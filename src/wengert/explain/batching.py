@@ -1,4 +1,4 @@
-"""What blocks of batching ran together, in how many kernels, and what they left out, with the reasons."""
+"""Answers about blocks of batching: what ran together, in how many kernels, what did not, and why."""
 
 from __future__ import annotations
 

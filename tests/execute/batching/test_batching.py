@@ -157,6 +157,23 @@ def test_operations_between_cells_are_deferred() -> None:
         close(found, expected)
 
 
+@pytest.mark.parametrize("grad", [True, False])
+def test_stacks_of_many_values(grad: bool) -> None:
+    x = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    def run(n: int) -> Any:
+        parts = [double(x * i) for i in range(n)]
+        return wg.stack([*parts, parts[0]]).sum(0) + wg.stack(parts, axis=1)[:, -1]
+
+    with wg.set_grad_enabled(grad), wg.batching() as block:
+        outs = [run(n) for n in (9, 2, 9)]
+        assert ran(block) == []
+    for out, n in zip(outs, (9, 2, 9), strict=True):
+        close(out.detach(), run(n).detach())
+    assert all(out.requires_grad is grad for out in outs)
+    check(run, [9, 2, 9], [x])
+
+
 def test_pytrees_constants_and_several_results() -> None:
     @wg.cell
     def cell(parts: dict[str, Any], *, scale: float, name: str) -> Any:

@@ -13,6 +13,9 @@ from typing import Any
 # One entry for each block that is open in the process.
 blocks: list[Any] = []
 
+# The classes of tensors whose values are still to be computed: a block has deferred that.
+to_come: set[type] = set()
+
 # What a block returns for a call that it leaves to the caller.
 LEFT: Any = object()
 

@@ -16,7 +16,7 @@ from ...core.ops.op import Op
 from ...core.ops.record import caller
 from ...core.source import resolve
 from ...core.spec import as_dtype, float32, spec_of
-from ...core.state.blocks import LEFT, Block, blocks, reset_block, set_block
+from ...core.state.blocks import LEFT, Block, blocks, reset_block, set_block, to_come
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.tensor import Tensor
@@ -27,7 +27,7 @@ from .arena import Use
 from .batch import Batch
 from .calls import FLAT, NESTED, Odd, arrangement, read, tensors_of
 from .cells import Cell, cell_of_module, cell_of_op
-from .handles import batch_of, handle, handle_classes, mark_views, number_of, settle
+from .handles import batch_of, handle, mark_views, number_of, settle
 from .report import Ran, new_report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
 
@@ -114,7 +114,7 @@ class Batching(Block):
         """Return handles of the results of an operation on handles; `LEFT` if the caller is to compute them."""
         if len(args) > _JOINED:
             return LEFT
-        known = [x for x in args if type(x) in handle_classes]
+        known = [x for x in args if type(x) in to_come]
         if not known:
             return LEFT
         try:
@@ -131,7 +131,7 @@ class Batching(Block):
         is_usual = mode.floats is float32 and mode.autocast is None
         head = mode.grad if is_usual else (mode.grad, mode.floats, mode.autocast)
         key: list[Any] = [cell, head]
-        numbers = [number_of(x) for x in args if type(x) in handle_classes and batch_of(x) is batch]
+        numbers = [number_of(x) for x in args if type(x) in to_come and batch_of(x) is batch]
         if len(numbers) == len(args) and not kwargs:
             values = batch.values
             key += [values[i][0] for i in numbers]
@@ -145,7 +145,7 @@ class Batching(Block):
                     key.append(tuple(names))
                     read(batch, mode.grad, [kwargs[n] for n in names], numbers, key, depth)
             except Odd as odd:
-                self.report.left[cell.name, f"an argument is a {odd}"] += 1
+                self.report.left[cell.name, str(odd)] += 1
                 return LEFT
         if not numbers and not cell.is_marked:
             return LEFT

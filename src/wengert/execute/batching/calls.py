@@ -10,10 +10,11 @@ import numpy as np
 from ...core import tree
 from ...core.arrays import is_frozen
 from ...core.spec import as_dtype, spec_of
+from ...core.state.blocks import to_come
 from ...core.tensor import Tensor
 from ..jit.capture.captured import SCALARS, exact
 from .batch import Batch
-from .handles import batch_of, handle_classes, number_of
+from .handles import batch_of, number_of
 from .template import kind_of
 
 # How deep containers among the arguments may be: a tree is no argument of a cell that nobody has marked.
@@ -25,7 +26,7 @@ _INPUT: Any = object()
 
 
 class Odd(Exception):
-    """An argument that cells do not take, by its type."""
+    """The reason why cells do not take an argument."""
 
 
 def read(batch: Batch, grad: bool, values: Sequence[Any], numbers: list[int], key: list[Any], depth: int) -> None:
@@ -33,18 +34,18 @@ def read(batch: Batch, grad: bool, values: Sequence[Any], numbers: list[int], ke
     known = batch.values
     for x in values:
         cls = type(x)
-        if cls in handle_classes and batch_of(x) is batch:
+        if cls in to_come and batch_of(x) is batch:
             number = number_of(x)
         elif cls is tuple or cls is list:
             if not depth:
-                raise Odd("a nested container")
+                raise Odd("its arguments are nested: what it calls is batched")
             key += cls, len(x)
             read(batch, grad, x, numbers, key, depth - 1)
             continue
         elif isinstance(x, Tensor):
             array = x._array
             if type(array) is not np.ndarray or x.is_weak:
-                raise Odd(cls.__name__)
+                raise Odd(f"an argument is a {cls.__name__}")
             node = x.node if grad else None
             tracked = node is not None and node.requires_grad
             number = batch.from_outside(kind_of(x.spec, tracked, x.result_class), array, node if tracked else None)
@@ -57,7 +58,7 @@ def read(batch: Batch, grad: bool, values: Sequence[Any], numbers: list[int], ke
         else:
             leaves, structure = tree.flatten(x)
             if structure.kind is None or not depth:
-                raise Odd(cls.__name__)
+                raise Odd(f"an argument is a {cls.__name__}")
             key.append(_Structure.of(structure))
             read(batch, grad, leaves, numbers, key, depth - 1)
             continue

@@ -13,6 +13,7 @@ from ...core import tree
 from ...core.ops.op import Op
 from ...core.ops.record import bind
 from ...core.spec import Spec
+from ...core.state.blocks import to_come
 from ...core.storage import join
 from ...core.tensor import Tensor, new
 
@@ -25,7 +26,7 @@ set_data, set_base, set_node, set_spec, set_window = (
 
 
 class Source(Protocol):
-    """What computes the values of handles."""
+    """A source of the values of handles."""
 
     def fill(self, handle: Any, number: int) -> None:
         """Compute the value of a handle, and make an ordinary tensor of it."""
@@ -37,19 +38,18 @@ class Source(Protocol):
 
 
 class Handle:
-    """What a handle's class has before the class that it stands for."""
+    """The part of a handle's class that comes before the class it stands for."""
 
     __slots__ = ()
 
     _data = property(lambda self: _empty(self), lambda self, value: set_data(_ready(self), value))
-    _array = property(lambda self: _ready(self)._data)
+    _array = property(lambda self: _ready(self)._array)
     node = property(lambda self: _ready(self).node, lambda self, value: set_node(_ready(self), value))
     _base = property(lambda self: _ready(self)._base, lambda self, value: set_base(_ready(self), value))
     # Who finds the slot of the value empty looks here.
-    _window = property(lambda self: _ready(self)._data, lambda self, value: _WINDOW.__set__(_ready(self), value))
+    _window = property(lambda self: _ready(self)._array, lambda self, value: _WINDOW.__set__(_ready(self), value))
 
     is_abstract = False
-    is_to_come = True
 
     # The slot has the shape and dtype: the class that it stands for looks at other slots first.
     spec = property(Tensor.__dict__["_spec"].__get__)
@@ -103,12 +103,9 @@ def handle_class(cls: type[Tensor]) -> type[Any]:
     made = type("Handle", (Handle, cls), {"__slots__": (), "__module__": __name__, "stands_for": cls})
     made.result_class = cls.result_class  # type: ignore[attr-defined]
     tree.known_leaves.add(made)
-    handle_classes.add(made)
+    to_come.add(made)
     _classes[cls] = made
     return made
-
-
-handle_classes: set[type] = set()
 
 
 def handle(cls: type[Any], source: Source, number: int, spec: Spec) -> Any:
@@ -122,7 +119,7 @@ def handle(cls: type[Any], source: Source, number: int, spec: Spec) -> Any:
 
 def settle(made: Any) -> None:
     """Make an ordinary tensor of a handle, whatever that takes."""
-    if type(made) in handle_classes:
+    if type(made) in to_come:
         _ready(made)
 
 

@@ -16,7 +16,7 @@ class Joining(Kernels):
 
     def __init__(self, template: Template, patience: int = 0) -> None:
         self._prepare(template)
-        (node,) = template.graph.computations
+        (node,) = template.graph.find("stack")
         # With the rows in front, counted from the right as before.
         self._axis: int = node.attrs["axis"]
         # An operand that is given twice is one input.

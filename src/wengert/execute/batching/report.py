@@ -44,7 +44,7 @@ class Ran:
 
 @dataclass
 class Report:
-    """What a block did: its runs, and the calls that were not deferred, by cell and reason, with their numbers."""
+    """The report of a block: its runs, and the calls that were not deferred, by cell and reason, with their numbers."""
 
     runs: list[Ran] = field(default_factory=list)
     left: Counter[tuple[str, str]] = field(default_factory=Counter)

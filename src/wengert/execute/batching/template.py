@@ -32,7 +32,7 @@ _MEETINGS = 3
 
 
 class Kind:
-    """What one input of a cell is: its spec, whether gradients flow to it, the class of its tensor.
+    """A kind of input of a cell: its spec, whether gradients flow to it, the class of its tensor.
 
     There is one object for each combination, so that keys are made of them in little time.
     """
