@@ -1,8 +1,8 @@
 """Evaluate expressions like `max(3, min(7, 2))` with a network that has their shape (Tai, Socher & Manning 2015).
 
-Every operation has its two arguments' states from below and gives its own to the one above. Operations that stand
-equally high are computed together, over all expressions of a batch (Looks et al. 2017), so that compiled steps have one
-shape. The expressions are made here; trained on at most four levels, the network is asked for seven.
+Every operation has its two arguments' states from below and gives its own to the one above. The program runs through
+one expression after the other; `torch.autobatch` computes what is alike in a batch together (Looks et al. 2017, Neubig
+et al. 2017). The expressions are made here; trained on at most four levels, the network is asked for seven.
 
     python examples/tree_lstm.py
     python examples/tree_lstm.py --levels 5 --steps 3000
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +27,11 @@ nn, F = torch.nn, torch.nn.functional
 OPERATIONS = {"max": max, "min": min, "first": lambda a, b: a, "not equal": lambda a, b: int(a != b)}
 NAMES, FUNCTIONS = list(OPERATIONS), list(OPERATIONS.values())
 Tree = int | tuple[int, "Tree", "Tree"]  # a digit, or the number of an operation with its arguments
-Level = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # operations, and the places of both arguments' states
+State = tuple[torch.Tensor, torch.Tensor]  # and memory
+Run = Callable[[list[Tree]], torch.Tensor]  # from expressions to logits (n, 10)
+# PyTorch has no automatic batching: it runs this program one expression after the other.
+HAS_BATCHES = hasattr(torch, "autobatch")
+cell = torch.cell if HAS_BATCHES else lambda fn: fn
 
 
 def make_tree(levels: int, rng: np.random.Generator) -> Tree:
@@ -47,33 +53,8 @@ def text(tree: Tree) -> str:
     return str(tree) if isinstance(tree, int) else f"{NAMES[tree[0]]}({text(tree[1])}, {text(tree[2])})"
 
 
-def pack(trees: list[Tree], levels: int) -> tuple[torch.Tensor, list[Level], torch.Tensor]:
-    """Return digits, the operations of each level, and the places of the roots.
-
-    A level's states stand behind those of the levels below it. Its operations are filled up to as many as fit in
-    there, 2 ** (levels - level) for an expression, with ones that nobody reads.
-    """
-    rooms = [len(trees) * 2 ** (levels - level) for level in range(levels + 1)]
-    starts = np.cumsum([0, *rooms]).tolist()
-    content: list[list[tuple[int, int, int]]] = [[] for _ in range(levels + 1)]
-
-    def place(tree: Tree) -> tuple[int, int]:
-        """Put an expression's parts where they belong; return its level and its place."""
-        if isinstance(tree, int):
-            level, entry = 0, (tree, 0, 0)
-        else:
-            (a, left), (b, right) = place(tree[1]), place(tree[2])
-            level, entry = max(a, b) + 1, (tree[0], left, right)
-        content[level].append(entry)
-        return level, starts[level] + len(content[level]) - 1
-
-    roots = torch.tensor([place(tree)[1] for tree in trees])
-    rows = [torch.tensor(np.array(c + [(0, 0, 0)] * (n - len(c))).T) for c, n in zip(content, rooms, strict=True)]
-    return rows[0][0], [tuple(r.unbind(0)) for r in rows[1:]], roots
-
-
 class TreeLSTM(nn.Module):
-    """Packed expressions to logits of their values (n, 10)."""
+    """An expression to logits of its value (10)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -82,22 +63,48 @@ class TreeLSTM(nn.Module):
         self.gates = nn.Sequential(nn.Linear(4 * width, 4 * width), nn.ReLU(), nn.Linear(4 * width, 5 * width))
         self.out = nn.Linear(width, 10)
 
-    def forward(self, digits: torch.Tensor, levels: list[Level], roots: torch.Tensor) -> torch.Tensor:
-        h, c = self.digits(digits).chunk(2, dim=1)
-        for operation, left, right in levels:
-            gates = self.gates(torch.cat([self.operations(operation), h[left], h[right]], dim=1))
-            update, *openings = gates.chunk(5, dim=1)
-            enter, leave, keep_left, keep_right = (torch.sigmoid(x) for x in openings)
-            memory = enter * torch.tanh(update) + keep_left * c[left] + keep_right * c[right]
-            h, c = torch.cat([h, leave * torch.tanh(memory)]), torch.cat([c, memory])
-        return self.out(h[roots])
+    @cell
+    def leaf(self, digit: torch.Tensor) -> State:
+        return self.digits(digit).chunk(2, dim=-1)
+
+    @cell
+    def combine(self, operation: torch.Tensor, left: State, right: State) -> State:
+        gates = self.gates(torch.cat([self.operations(operation), left[0], right[0]], dim=-1))
+        update, *openings = gates.chunk(5, dim=-1)
+        enter, leave, keep_left, keep_right = (torch.sigmoid(x) for x in openings)
+        memory = enter * torch.tanh(update) + keep_left * left[1] + keep_right * right[1]
+        return leave * torch.tanh(memory), memory
+
+    def state(self, tree: Tree) -> State:
+        if isinstance(tree, int):
+            return self.leaf(torch.tensor(tree))
+        return self.combine(torch.tensor(tree[0]), self.state(tree[1]), self.state(tree[2]))
+
+    def forward(self, tree: Tree) -> torch.Tensor:
+        return self.out(self.state(tree)[0])
 
 
-def accuracy(model: TreeLSTM, levels: int, count: int, rng: np.random.Generator) -> float:
+def each(model: TreeLSTM, batched: bool) -> Run:
+    """Return what gives the logits of many expressions (n, 10)."""
+    run = torch.autobatch(model) if batched else lambda trees: [model(tree) for tree in trees]
+    return lambda trees: torch.stack(run(trees))
+
+
+def step(run: Run, model: TreeLSTM, optimizer: Any, trees: list[Tree], values: torch.Tensor) -> torch.Tensor:
+    """Make a training step; return the loss before it."""
+    optimizer.zero_grad()
+    loss = F.cross_entropy(run(trees), values)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss
+
+
+def accuracy(run: Callable[[list[Tree]], torch.Tensor], levels: int, count: int, rng: np.random.Generator) -> float:
     """The part of new expressions of so many levels that the network evaluates rightly."""
     trees = [make_tree(levels, rng) for _ in range(count)]
     with torch.no_grad():
-        found = model(*pack(trees, levels)).argmax(dim=1).numpy()
+        found = run(trees).argmax(dim=1).numpy()
     return float((found == [value(t) for t in trees]).mean())
 
 
@@ -109,7 +116,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=32, help="units of a state (default %(default)s)")
     parser.add_argument("--lr", type=float, default=5e-3, help="peak learning rate of Adam (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of expressions and start (default %(default)s)")
-    parser.add_argument("--eager", action="store_true", help="leave the training step uncompiled")
+    parser.add_argument("--eager", action="store_true", help="run one expression after the other")
     parser.add_argument("--smoke", action="store_true", help="a short run")
     parser.add_argument("--out", type=Path, default=Path("tree_lstm.svg"), help="picture of accuracy by levels")
     args = parser.parse_args()
@@ -122,24 +129,17 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=args.lr, total_steps=args.steps, pct_start=0.1)
 
-    def step(digits: torch.Tensor, levels: list[Level], roots: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(digits, levels, roots), values)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        return loss
+    run = each(model, HAS_BATCHES and not args.eager)
 
-    run = step if args.eager else torch.compile(step)
     curves: dict[str, list[tuple[float, float]]] = {}
     started = time.perf_counter()
     for done in (bar := wg.train.progress(range(1, args.steps + 1), "training")):
         trees = [make_tree(int(rng.integers(1, args.levels + 1)), rng) for _ in range(args.batch)]
-        loss = run(*pack(trees, args.levels), torch.tensor([value(t) for t in trees]))
+        loss = step(run, model, optimizer, trees, torch.tensor([value(t) for t in trees]))
         schedule.step()
         bar.note(f"loss {loss.item():.3f}")
         if done in (args.steps // 10, args.steps // 4, args.steps):
-            curves[f"{done} steps"] = [(n, accuracy(model, n, 200, rng)) for n in range(1, args.levels + 4)]
+            curves[f"{done} steps"] = [(n, accuracy(run, n, 200, rng)) for n in range(1, args.levels + 4)]
     seconds = time.perf_counter() - started
 
     for levels, right in curves[f"{args.steps} steps"]:

@@ -108,7 +108,10 @@ _LAZY_MODULES = frozenset(
 # Names that are loaded when they are first used, with the modules that have them.
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
+    "autobatch": ".execute.batching.block",
+    "batching": ".execute.batching.block",
     "callback": ".transforms.tracing.host",
+    "cell": ".execute.batching.cells",
     "check_grads": ".explain.gradients.gradcheck",
     "checkpoint": ".transforms.checkpoint.checkpoint",
     "checkpoint_policies": ".transforms.checkpoint.checkpoint",

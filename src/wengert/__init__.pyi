@@ -87,7 +87,10 @@ from . import torch as torch
 from . import train as train
 from . import typing as typing
 from .execute.static import Placeholder as Placeholder
+from .execute.batching.block import autobatch as autobatch
+from .execute.batching.block import batching as batching
 from .transforms.tracing.host import callback as callback
+from .execute.batching.cells import cell as cell
 from .explain.gradients.gradcheck import check_grads as check_grads
 from .transforms.checkpoint.checkpoint import checkpoint as checkpoint
 from .transforms.checkpoint.checkpoint import checkpoint_policies as checkpoint_policies

@@ -47,6 +47,15 @@ def test_help(name: str) -> None:
     assert "--seed" in text
 
 
+def test_molecules(tmp_path: Path) -> None:
+    text = run("molecules", "--smoke", "--out", tmp_path / "errors.svg")
+    found = re.search(r"mean error ([\d.]+) of the standard deviation", text)
+    assert found
+    assert float(found[1]) < 0.7  # the mean energy is off by 0.8
+    assert "Message" in text
+    assert (tmp_path / "errors.svg").read_text().startswith("<svg")
+
+
 def test_linear(tmp_path: Path) -> None:
     text = run("linear", "--noise", 0, "--out", tmp_path / "loss.svg")
     found = re.search(r"y = ([\d.]+) x \+ ([\d.]+)", text)

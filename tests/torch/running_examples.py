@@ -88,6 +88,13 @@ def load(name: str, by_wengert: bool) -> Any:
     return module
 
 
+def watch_step(module: Any, see: Callable[[Callable[[], Any]], Any]) -> None:
+    """Let `see` be told of the steps of a program that does not compile them: a function of the module."""
+    step = vars(module).get("step")
+    if step is not None:
+        module.step = lambda *args: see(lambda: step(*args))
+
+
 def start(module: Any, arguments: list[str]) -> None:
     """Run an example's program until it ends or its steps have been seen."""
     before, sys.argv = sys.argv, [module.__name__, *arguments]
@@ -149,6 +156,7 @@ def curve(case: str, compiled: bool, by_wengert: bool, folder: Path) -> list[flo
     data = ["--data", str(text_file(folder))] if name == "words" else []
     with equal_start(module.torch):
         module.torch = Equal(module.torch, compiled, see)
+        watch_step(module, see)
         start(module, [*SMALL[case].split(), *data, "--out", str(folder / "picture.svg")])
     return losses
 
@@ -169,5 +177,6 @@ def durations(
         return out
 
     module.torch = Watched(module.torch, compiled, see)
+    watch_step(module, see)
     start(module, arguments)
     return found

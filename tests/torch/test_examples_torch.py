@@ -78,7 +78,7 @@ def test_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tree_lstm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = smoke("tree_lstm", tmp_path, capsys, "--eager")
+    out = smoke("tree_lstm", tmp_path, capsys)
     right = {int(n): float(r) for r, n in re.findall(r"([\d.]+)% of 200 new expressions of (\d) levels", out)}
     assert sorted(right) == [1, 2, 3, 4, 5]
     assert right[2] > 75

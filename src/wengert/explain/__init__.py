@@ -1,5 +1,6 @@
 """Answers about graphs: pictures, and checks of gradients."""
 
+from .batching import Batching, batching
 from .cost import Cost, cost
 from .dead_units import DeadUnits, dead_units
 from .diff import Diff, diff
@@ -13,6 +14,7 @@ from .program_memory import ProgramMemory
 from .transfers import Transfers, transfers
 
 __all__ = [
+    "Batching",
     "Cost",
     "DeadUnits",
     "Diff",
@@ -24,6 +26,7 @@ __all__ = [
     "Precision",
     "ProgramMemory",
     "Transfers",
+    "batching",
     "cost",
     "dead_units",
     "diff",

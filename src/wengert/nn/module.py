@@ -14,6 +14,7 @@ from ..core.elsewhere import check_move, device_name, move_, names_device
 from ..core.errors import DTypeError, GraphError, StateError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.spec import as_dtype, category, float16, float32, float64
+from ..core.state.blocks import LEFT, blocks, current_block, note_change
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import recast_, set_gradient
 from .parameter import Parameter
@@ -82,6 +83,7 @@ class Module:
     _path: str
     _mode: Mode | None
     _compiled: Any
+    _cells: Any
     _pre_hooks: dict[int, Hook]
     _hooks: dict[int, Hook]
 
@@ -97,6 +99,7 @@ class Module:
             _path="",
             _mode=None,
             _compiled=None,
+            _cells=None,
             _pre_hooks={},
             _hooks={},
         )
@@ -119,6 +122,10 @@ class Module:
         """Run the hooks and `forward` inside this module's scope."""
         frame = sys._getframe(1)
         outer = get_mode()
+        if blocks and (block := current_block()) is not None and not outer.tracing:
+            out = block.take_module(self, args, kwargs, frame.f_code, frame.f_lasti)
+            if out is not LEFT:
+                return out
         mode = self._mode
         # A training loop enters from the same place again and again: one scope serves them all.
         if (
@@ -175,6 +182,8 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
+        if blocks:
+            note_change()
         if isinstance(value, Parameter):
             self._register("_parameters", name, value)
         elif isinstance(value, Module):
@@ -413,7 +422,7 @@ class Module:
         return Incompatible(missing, unexpected)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mode": None, "_compiled": None}
+        return {**self.__dict__, "_mode": None, "_compiled": None, "_cells": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -663,7 +672,7 @@ def _with(root: Module, replaced: dict[int, Any], anew: bool = False) -> Module:
         for name, value in module.__dict__.items():
             if name in _REGISTRIES:
                 copy.__dict__[name] = dict(value)
-            elif name not in ("_mode", "_compiled"):
+            elif name not in ("_mode", "_compiled", "_cells"):
                 copy.__dict__[name] = _substitute(value, replaced, anew)
     result: Module = replaced[id(root)]
     return result

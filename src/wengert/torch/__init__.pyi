@@ -67,9 +67,12 @@ from .. import __array_api_version__ as __array_api_version__
 from .. import __array_namespace_info__ as __array_namespace_info__
 from .. import array_split as array_split
 from .. import astype as astype
+from .. import autobatch as autobatch
+from .. import batching as batching
 from .. import bitwise_invert as bitwise_invert
 from .. import broadcast_arrays as broadcast_arrays
 from .. import callback as callback
+from .. import cell as cell
 from .. import check_grads as check_grads
 from .. import checkpoint as checkpoint
 from .. import checkpoint_name as checkpoint_name

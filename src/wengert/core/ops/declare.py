@@ -20,6 +20,7 @@ from ..mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
+from ..state.blocks import LEFT, blocks, take_op
 from ..state.observer import detours, observers, raise_of_observer
 from ..storage import viewed
 from ..tensor import Tensor, asarray, blanks, ndarray, new, of_class, result_class, take, wrap
@@ -547,6 +548,8 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
         tensors = [a for a in args if isinstance(a, Tensor)]
         if any(type(a) is WeakTensor for a in tensors):
             return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
+        if blocks and (taken := take_op(op, args, attrs)) is not LEFT:
+            return taken
         if any(a._array is None for a in tensors):
             if (
                 op.joint is not None

@@ -29,6 +29,7 @@ from ..spec import (
     spec_of,
 )
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
+from ..state.blocks import LEFT, blocks, take_op
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
 from ..storage import viewed, window_of
@@ -362,6 +363,8 @@ def _run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) 
             try:
                 value = a._data
             except AttributeError:
+                if (found := take_op(op, operands, attrs)) is not LEFT:
+                    return found  # type: ignore[no-any-return]
                 value, lent = viewed(a) if op.view else window_of(a), not op.view
             node = a.node
             if value is None:
@@ -472,6 +475,8 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     try:
         value = x._data
     except AttributeError:
+        if blocks:  # perhaps a value to come
+            return None
         lent = x.node is None and not observers
         value = window_of(x) if lent else x._array
     if value is None:

@@ -19,6 +19,7 @@ from ..mode import get_mode
 from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node
 from ..spec import Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
+from ..state.blocks import LEFT, take_op
 from ..state.capture import get_capture
 from ..state.observer import detours, observers, raise_of_observer
 from ..storage import lies_in, viewed, window_of
@@ -112,7 +113,13 @@ def _bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def _bind_lent(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Run `bind` where arguments are in memory that is written in place: it is read at once if nothing is recorded."""
+    """Run `bind` where the slot of an argument's value is empty.
+
+    It is in memory that is written in place, which is read at once if nothing is recorded; or it is still to be
+    computed, and then a block of batching may take the operation.
+    """
+    if (found := take_op(op, args, attrs)) is not LEFT:
+        return found
     tensors = [a for a in args if isinstance(a, Tensor)]
     if any(type(a) is WeakTensor for a in tensors):
         return run_weak(op, args, attrs, bind)

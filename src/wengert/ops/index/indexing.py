@@ -24,6 +24,7 @@ from ...core.ops.op import Op
 from ...core.ops.record import bind, caller, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
+from ...core.state.blocks import to_come
 from ...core.state.observer import Observer, observer, observers
 from ...core.state.refusals import refuse
 from ...core.storage import enter, viewed, window_of
@@ -296,7 +297,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     try:
         data = x._data
     except AttributeError:
-        data = viewed(x)
+        data = None if type(x) in to_come else viewed(x)
     if observers and data is not None and (seen := observer()) is not None:
         return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
@@ -347,7 +348,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     take(out, x, code, offset)
                 return out
     out = _indexed(x, _parse(x, index))
-    if x.writes_through is not None and out._base is None and _is_traced_window(x, index):
+    if x.writes_through is not None and type(x) not in to_come and out._base is None and _is_traced_window(x, index):
         # A view, whose place is known when a program runs: a write to it is refused, as it could not be carried.
         frame = getframe(1)
         take(out, x, frame.f_code, frame.f_lasti)
@@ -453,7 +454,7 @@ def _simple_entries(index: Any, shape: Shape) -> Entries | None:
 
 def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
     """Return the result of an index expression, recorded as the ops that it is made of."""
-    if x._array is None:
+    if type(x) not in to_come and x._array is None:
         _check_arrays(x, parsed)
     y: Tensor = x
     if parsed.entries or not parsed.arrays:

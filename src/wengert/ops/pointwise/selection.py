@@ -30,6 +30,7 @@ from ...core.ops.record import SCALARS, caller
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
 from ...core.spec import Spec, broadcast_shapes, category, show, spec_of
 from ...core.standins import PYTHON_DTYPES
+from ...core.state.blocks import to_come
 from ...core.state.observer import observers
 from ...core.tensor import Tensor, asarray, of_class, result_class, wrap
 from ..structure.shapes import as_operand
@@ -139,7 +140,7 @@ def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
     """Return `where` of a comparison's result between tensors of one spec, or a tensor and a number."""
     try:
         spec = x._spec
-        if condition._spec is not spec.boolean:
+        if condition._spec is not spec.boolean or type(x) in to_come or type(condition) in to_come:
             return None
         a, mask = x._array, condition._array
         if type(y) is float and spec.real_inexact:

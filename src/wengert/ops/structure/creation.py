@@ -36,6 +36,7 @@ from ...core.spec import (
     spec_of,
 )
 from ...core.standins import WeakTensor, weak
+from ...core.state.blocks import to_come
 from ...core.tensor import Tensor, asarray, wrap
 from ..aliases import alias
 from .dtypes import result_type
@@ -63,7 +64,8 @@ def _made(data: Any, requires_grad: bool, device: Any) -> Tensor:
 
 def _where(x: Tensor, device: Any) -> Any:
     """Return the device for what is made like `x`: the one that is given, or that of `x`; None for the processor."""
-    return x._array.place if device is None and isinstance(x._array, Elsewhere) else device
+    is_there = device is None and type(x) not in to_come and isinstance(x._array, Elsewhere)
+    return x._array.place if is_there else device
 
 
 def _shape(shape: Any, sizes: tuple[Any, ...]) -> Shape:

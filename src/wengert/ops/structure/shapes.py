@@ -43,6 +43,7 @@ from ...core.spec import (
 )
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak, weak_number
+from ...core.state.blocks import to_come
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.state.refusals import refuse
@@ -169,7 +170,7 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     try:
         value = x._data
     except AttributeError:
-        value = viewed(x)
+        value = None if type(x) in to_come else viewed(x)
     if value is not None and type(x) is not WeakTensor:
         try:
             # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.

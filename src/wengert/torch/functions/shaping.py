@@ -17,6 +17,7 @@ from ...core.ops.declare import METHODS, PUBLIC
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.spec import normalize_axis, show
 from ...core.standins import DataView
+from ...core.state.blocks import to_come
 from ...core.state.capture import get_capture
 from ...core.state.refusals import refuse
 from ...core.storage import is_shared, join, leave, root_of, storage_of, window_of
@@ -75,7 +76,7 @@ def as_method(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _taken(out: Any, x: Any) -> Any:
     """Return a reshaped tensor as one of its own, where its elements would have to be copied, as PyTorch does."""
-    if window_of(x) is None and out is not x:
+    if type(x) not in to_come and window_of(x) is None and out is not x:
         whole = layout(x)
         if whole is not None and not shares(whole.reshape(tuple(out.shape)), whole):
             leave(out)

@@ -564,7 +564,7 @@ class _Walk:
     def wanted(self, kind: type, users: bool, own: dict[str, Any]) -> Callable[[str, Any], bool]:
         """Return the predicate of the attributes of an object that count, by name and value."""
         names: set[str] = set()
-        left_out = {"_compiled"}
+        left_out = {"_compiled", "_cells"}
         if _is_module(kind):
             if not users:
                 # Everything in a module of the library steers it; its caches are its own business. What is registered

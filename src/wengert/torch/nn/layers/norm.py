@@ -206,7 +206,8 @@ class SyncBatchNorm(BatchNorm):
         """Return the module with all batch norms in it as of this class, with their parameters and buffers."""
         if isinstance(module, BatchNorm):
             made = cls.__new__(cls)
-            made.__dict__.update({k: v for k, v in module.__dict__.items() if k not in ("_mode", "_compiled")})
+            caches = ("_mode", "_compiled", "_cells")
+            made.__dict__.update({k: v for k, v in module.__dict__.items() if k not in caches})
             made.__dict__["process_group"] = process_group
             return made
         for name, child in module.named_children():

@@ -1,0 +1,286 @@
+"""The backward pass of a batch: the whole run is one node of the graph.
+
+It goes through the groups in reverse. The gradients of values lie in arenas as the values do. Those of shared tensors
+are summed at the end, over the rows of all groups of a cell at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...core.errors import GraphError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.node import Node
+from ...core.ops.op import Joint, Op
+from ...core.spec import Spec
+from ...core.tensor import Tensor, wrap
+from ...transforms.derivatives.functional import vjp
+from ...transforms.tracing.replay import replay
+from .arena import Arena, Array, Group, Outside, Place, Use
+from .kernels import rounded
+from .template import Kind
+
+# Rows that one sum runs over at most, but for a single group of more.
+_SUMMED = 8192
+
+
+class Record:
+    """A batch that ran: all that a backward pass needs. `rows` has the row of each value in its arena."""
+
+    def __init__(
+        self, kinds: Sequence[Kind], outside: Mapping[int, Outside], uses: Sequence[Use], checks: bool
+    ) -> None:
+        self.kinds = kinds
+        self.outside = outside
+        self.uses = uses
+        self.checks = checks
+        self.rows = [-1] * len(kinds)
+        self.arenas: dict[int, Arena] = {}  # by the identities of their specs, which are the one of each kind
+        self.groups: list[Group] = []
+        # The numbers of the values that somebody has.
+        self.given: list[int] = []
+        # The nodes that gradients flow to, with their values.
+        self.inputs: dict[Node, Array] = {}
+        self.tracked: list[tuple[int, Node]] = []
+
+    def arena(self, spec: Spec) -> Arena:
+        """Return the arena of values of a spec."""
+        found = self.arenas.get(id(spec))
+        if found is None:
+            found = self.arenas[id(spec)] = Arena(spec)
+        return found
+
+    def value(self, number: int) -> Array:
+        """Return a copy of a value."""
+        return np.array(self.arena(self.kinds[number].spec).data[self.rows[number]])
+
+    def place(self, number: int) -> Place:
+        """Return the place of the call that gave a value."""
+        spec = self.kinds[number].spec
+        group = self.groups[self.arena(spec).owners[self.rows[number]]]
+        place: Place = group.places[bisect_right(group.bases, number) - 1]
+        return place
+
+    def find_inputs(self) -> list[Node]:
+        """Return the nodes that gradients flow to."""
+        for use in self.uses:
+            if use.template.is_tracked:
+                for i in use.kernels.wanted_shared:
+                    if (node := use.nodes[i]) is not None:
+                        self.inputs[node] = use.arrays[i]
+        if any(use.template.is_tracked for use in self.uses):
+            for number, (array, node) in self.outside.items():
+                if node is not None:
+                    self.inputs[node] = array
+                    self.tracked.append((number, node))
+        return list(self.inputs)
+
+    def pull(self, cts: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the inputs for those of the values; None if there is none."""
+        if any(isinstance(cts[i], Tensor) for i in self.given):
+            return self._replayed(cts)
+        found = Pass(self, cts).grads
+        if self.checks:
+            self._check_gradients(cts, found)
+        return [found.get(node) for node in self.inputs]
+
+    # -- one by one
+
+    def _calls(self) -> Iterator[tuple[Use, tuple[int, ...], int, Place]]:
+        for group in self.groups:
+            for args, base, place in zip(group.args, group.bases, group.places, strict=True):
+                yield group.use, args, base, place
+
+    def _values(self, given: Mapping[Node, Tensor]) -> list[Any]:
+        """Return all values by running the calls one by one on tensors; `given` are those of inputs."""
+        values: list[Any] = [None] * len(self.kinds)
+
+        def tensor(array: Array, node: Node | None) -> Tensor:
+            found = None if node is None else given.get(node)
+            return wrap(array) if found is None else found
+
+        for number, found in self.outside.items():
+            values[number] = tensor(*found)
+        for use, args, base, _ in self._calls():
+            shared = [tensor(a, n) for a, n in zip(use.arrays, use.nodes, strict=True)]
+            outs = replay(use.template.graph, [*(values[v] for v in args), *shared])
+            values[base : base + len(outs)] = outs
+        return values
+
+    def _replayed(self, cts: Sequence[Any]) -> list[Any]:
+        """Return the gradients as tensors that can be differentiated again."""
+        present = [i for i in dict.fromkeys(self.given) if cts[i] is not None]
+
+        def forward(*variables: Tensor) -> tuple[Tensor, ...]:
+            values = self._values(dict(zip(self.inputs, variables, strict=True)))
+            return tuple(values[i] for i in present)
+
+        variables = []
+        for node, array in self.inputs.items():
+            x = wrap(array)
+            x.node = node
+            variables.append(x)
+        _, pull = vjp(forward, *variables)
+        return list(
+            pull(tuple(c if isinstance(c, Tensor) else wrap(np.asarray(c)) for c in map(cts.__getitem__, present)))
+        )
+
+    # -- checks
+
+    def check_values(self) -> None:
+        """Raise GraphError where a value differs from that of one-by-one execution."""
+        values = self._values({})
+        for use, _, base, place in self._calls():
+            for k in range(len(use.template.specs)):
+                _compare(self.value(base + k), values[base + k]._array, f"result {k} of {_called(use, place)}")
+
+    def _check_gradients(self, cts: Sequence[Any], found: Mapping[Node, Array]) -> None:
+        token = set_mode(get_mode().as_recorded(True))
+        try:
+            expected = self._replayed(cts)
+        finally:
+            reset_mode(token)
+        for (node, array), g in zip(self.inputs.items(), expected, strict=True):
+            own = found.get(node)
+            what = f"the gradient of {node.spec}"
+            _compare(np.zeros_like(array) if own is None else own, g._array, what)
+
+
+def _called(use: Use, place: Place) -> str:
+    return use.template.name if place[2] is None else f"{use.template.name} of example {place[2]}"
+
+
+def _compare(found: Any, expected: Any, what: str) -> None:
+    found, expected = np.asarray(found), np.asarray(expected)
+    if found.dtype.kind not in "fc":
+        is_same = np.array_equal(found, expected)
+    else:
+        error = 4096 * float(np.finfo(found.dtype).eps)
+        scale = float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
+        is_same = np.allclose(found, expected, rtol=error, atol=error * scale, equal_nan=True)
+    if not is_same:
+        fail(GraphError, f"batching(check=True): {what} differs from that of one-by-one execution")
+
+
+class Pass:
+    """One backward pass through a batch; `grads` are the gradients of its inputs by their nodes."""
+
+    def __init__(self, record: Record, cts: Sequence[Any]) -> None:
+        self.record = record
+        self.grads: dict[Node, Array] = {}
+        self.cts = {key: a.zeros() for key, a in record.arenas.items() if a.spec.inexact}
+        # The groups that a gradient reaches; the last entry is for rows from outside.
+        self.reached = np.zeros(len(record.groups) + 1, bool)
+        for number in dict.fromkeys(record.given):
+            if (ct := cts[number]) is not None:
+                spec, row = record.kinds[number].spec, record.rows[number]
+                self.cts[id(spec)][row] += ct
+                self.reached[record.arena(spec).owners[row]] = True
+        together: dict[Use, list[Group]] = {}
+        for group in reversed(record.groups):
+            if group.use.template.is_tracked and self.reached[group.number]:
+                self._pull(group)
+                together.setdefault(group.use, []).append(group)
+        for use, groups in together.items():
+            for part in _parts(groups) if use.kernels.wanted_shared else ():
+                self._sum(use, part)
+        for group in record.groups:
+            group.kept = []
+        for number, node in record.tracked:
+            self._add(node, self.cts[id(record.kinds[number].spec)][record.rows[number]])
+
+    def _add(self, node: Node, g: Array) -> None:
+        old = self.grads.get(node)
+        self.grads[node] = np.array(g) if old is None else old + g
+
+    def _fed(self, group: Group, position: int) -> Array:
+        """Return the value of a node of the joint graph, by its position, in a group."""
+        kind, i = group.use.kernels.places[position]
+        if kind == "row":
+            return group.inputs[i]
+        if kind == "ct":
+            start = group.starts[i]
+            found: Array = self.cts[id(group.arenas[i].spec)][start : start + group.rows]
+            return found
+        return group.stored[i] if kind == "stored" else group.kept[i] if kind == "kept" else group.use.arrays[i]
+
+    def _pull(self, group: Group) -> None:
+        """Take the gradients of a group's results to its inputs."""
+        kernels, count = group.use.kernels, group.count
+        split = kernels.split
+        if not (kernels.wanted_rows or split.kept):
+            return
+        outs = kernels.backward(group.rows)([self._fed(group, p) for p in split.back_inputs], None)
+        width = len(kernels.wanted_rows)
+        group.kept = outs[width:]
+        for j, g in zip(kernels.wanted_rows, outs[:width], strict=True):
+            spec, index = kernels.row_specs[j], group.indices[j]
+            cts = self.cts[id(spec)]
+            if isinstance(index, slice) or len(set(index.tolist())) == count:
+                cts[index] += g[:count]
+            else:
+                np.add.at(cts, index, g[:count])
+            self.reached[self.record.arena(spec).owners[index]] = True
+
+    def _sum(self, use: Use, groups: list[Group]) -> None:
+        """Sum the gradients of the shared tensors over the rows of some groups."""
+        kernels = use.kernels
+        total = sum(g.count for g in groups)
+        n = rounded(total)
+        inputs = []
+        for p in kernels.split.sum_inputs:
+            if kernels.places[p][0] == "shared":
+                inputs.append(self._fed(groups[0], p))
+                continue
+            spec = kernels.spec_at(p, n)
+            whole = np.empty(spec.shape, spec.dtype)
+            whole[total:] = 0
+            np.concatenate([self._fed(g, p)[: g.count] for g in groups], out=whole[:total])
+            inputs.append(whole)
+        for i, g in zip(kernels.wanted_shared, kernels.sums(n)(inputs, None), strict=True):
+            node = use.nodes[i]
+            if node is not None:
+                self._add(node, g)
+
+
+def _parts(groups: list[Group]) -> Iterator[list[Group]]:
+    """Yield groups in parts of a number of rows."""
+    part: list[Group] = []
+    count = 0
+    for group in groups:
+        if part and count + group.count > _SUMMED:
+            yield part
+            part, count = [], 0
+        part.append(group)
+        count += group.count
+    yield part
+
+
+def _unrun(*xs: Any, record: Any = None) -> NoReturn:
+    fail(
+        GraphError,
+        "a batch has no graph of its own",
+        "Take the graph, or the answer, of the function without the block of batching.",
+    )
+
+
+def _pull(ct: Any, saved: Any) -> list[Any]:
+    record: Record = saved[0]
+    return record.pull(ct)
+
+
+# The operation of a batch's node. It saves the record alone.
+BATCH = Op(
+    "batch(*xs; record)",
+    "general",
+    _unrun,
+    infer=_unrun,
+    facts=Joint(_pull, absent=True),
+    results=2,
+    doc="Calls of cells that ran together.",
+    listed=False,
+)
