@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 _KINDS = (
     "norms",
+    "padding",
     "pooling",
     "vision",
     "convolution",

@@ -516,7 +516,6 @@ def counterpart(cls: Any) -> Any:
     return made
 
 
-<<<<<<< HEAD
 def _reading(construct: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor that takes PyTorch's dtypes and devices, where it takes any."""
     code = construct.__code__
@@ -534,7 +533,8 @@ def _reading(construct: Callable[..., None]) -> Callable[..., None]:
         construct(*given.args, **given.kwargs)
 
     return __init__
-=======
+
+
 def _call_among_all(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Run `forward` among the hooks of all modules inside this module's scope."""
     frame, outer = sys._getframe(1), get_mode()
@@ -570,4 +570,3 @@ def hook_everywhere(found: dict[int, Any], hook: Any) -> hooks.RemovableHandle:
     found[handle.id] = hook
     follow_everywhere()
     return handle
->>>>>>> torch

@@ -14,11 +14,7 @@ from ....nn import functional as plain
 from ....ops.neural.normalization import follows
 from ....ops.reduce.norms import vector_norm
 from ...namespace import give
-<<<<<<< HEAD
-=======
 from ...tensor import contiguous_format, formatted, with_channels_last
-from ..arguments import along
->>>>>>> torch
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
