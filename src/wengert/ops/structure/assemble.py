@@ -153,7 +153,7 @@ def _joined_at_once(xs: Sequence[Any], axis: int, join: Callable[..., Any]) -> T
     if observers or detours or type(xs) not in (list, tuple) or not xs or type(axis) is not int:
         return None
     kind, dtype, values = type(xs[0]), None, []
-    if not issubclass(kind, Tensor) or kind is WeakTensor:
+    if not issubclass(kind, Tensor) or kind.result_class is not kind or kind is WeakTensor:
         return None
     is_recorded = get_mode().grad
     for x in xs:
