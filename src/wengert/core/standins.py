@@ -10,7 +10,6 @@ names the node of its value.
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -132,7 +131,6 @@ class DataView(Tensor, names=Tensor):
     @owner.setter
     def owner(self, owner: Tensor) -> None:
         self._grad = owner
-        note_name(self)
 
     @classmethod
     def of(cls, owner: Tensor) -> DataView:
@@ -170,37 +168,6 @@ class DataView(Tensor, names=Tensor):
 
     def _reduced(self, value: Any) -> tuple[Any, ...]:
         return self.detach()._reduced(value)
-
-
-def data_view(owner: Tensor) -> DataView:
-    """Return a tensor's value under another name; see :class:`DataView`."""
-    found: DataView = owner.data_class.of(owner)
-    return found
-
-
-# By the identity of a tensor of a namespace with views, weak references to its other names; and how many entries were
-# left when those that are gone were last forgotten.
-_names: dict[int, list[weakref.ref[DataView]]] = {}
-_names_kept = [1024]
-
-
-def note_name(name: DataView) -> None:
-    """Note another name of a tensor of a namespace with views."""
-    if name.owner.writes_through is None:
-        return
-    if len(_names) > 2 * _names_kept[0]:
-        for i in [i for i, refs in _names.items() if all(ref() is None for ref in refs)]:
-            del _names[i]
-        _names_kept[0] = max(len(_names), 1024)
-    refs = _names.setdefault(id(name.owner), [])
-    refs[:] = [ref for ref in refs if ref() is not None]
-    refs.append(weakref.ref(name))
-
-
-def names_of(owner: Tensor) -> list[DataView]:
-    """Return the other names of a tensor of a namespace with views that live."""
-    found = (ref() for ref in _names.get(id(owner), ()))
-    return [name for name in found if name is not None and name.owner is owner]
 
 
 # -- values that change while a function is traced

@@ -91,9 +91,9 @@ class Tensor(Methods):
     writes_through: ClassVar[Any] = None
     read_index: ClassVar[Any] = None
 
-    # The class of what operations on such a tensor give, and that of `.data`: a namespace with other methods has its
-    # own (see `of_class`).
+    # The class of what operations on such a tensor give: a namespace with other methods has its own (see `of_class`).
     result_class: ClassVar[type[Tensor]]
+    # That of `.data`, where writes do not reach what a value was taken from.
     data_class: ClassVar[Any]
     # Whether a tensor without axes decides the dtype as one with axes does, and a NumPy scalar as its dtype says. In a
     # namespace where they do not, they change the category only, as a Python number does.
@@ -464,13 +464,15 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """The tensor under another name, without history: a write to one of them is seen by the other.
+        """The value without history: a write to it is seen by the tensor, and the other way round.
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
         if observers:
             _note_leak(self, "data")
-        return self.detach() if self.is_weak else self.data_class.of(self)
+        if self.is_weak or self.writes_through is not None:
+            return self.detach()
+        return self.data_class.of(self)  # type: ignore[no-any-return]
 
     @data.setter
     def data(self, value: Any) -> None:

@@ -19,7 +19,6 @@ from ..core.ops.op import Meaning
 from ..core.spec import category as category_of
 from ..core.spec import complex_dtype, float64, scalar_category
 from ..core.spec import promote as promote_half
-from ..core.standins import DataView
 from ..core.tensor import Tensor, new, of_class
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
@@ -186,15 +185,6 @@ class ndarray(Tensor, metaclass=_Arrays):
         if self.shape:
             raise TypeError(f"round() of a tensor with axes, {self.spec}: write np.round(x, decimals)")
         return int(self.round().item()) if ndigits is None else FUNCTIONS["round"](self, ndigits)
-
-
-class ArrayData(DataView, ndarray, names=ndarray):
-    """`x.data`: the present value of its owner under another name."""
-
-    __slots__ = ()
-
-    def __new__(cls) -> Any:
-        return new(cls)
 
 
 ndarray.result_class = ndarray

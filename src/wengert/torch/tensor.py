@@ -608,13 +608,4 @@ def legacy(dtype: Any, data: tuple[Any, ...]) -> Plain:
     return asarray(np.zeros(sizes if data else (0,), want), copy=False)
 
 
-class TensorData(DataView, Tensor, names=Tensor):
-    """`x.data`: the present value of its owner under another name."""
-
-    __slots__ = ()
-
-    def __new__(cls) -> Any:
-        return new(cls)
-
-
 Tensor.result_class = Tensor

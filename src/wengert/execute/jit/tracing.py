@@ -19,7 +19,7 @@ from ...core.node import Hooked, Node, Unread
 from ...core.ops.op import LEAF, TABLE
 from ...core.ops.record import abstract_input
 from ...core.spec import Spec, bool_, spec_of
-from ...core.standins import DataView, WeakTensor, data_view, present, weak
+from ...core.standins import DataView, WeakTensor, present, weak
 from ...core.state import locks
 from ...core.state.at_once import Call, StoredWhereAlive, at_once, for_all, undoing
 from ...core.state.capture import (
@@ -501,7 +501,7 @@ def _hold_arguments(
 
 def _given(a: Argument, held: _Held) -> Tensor | None:
     """Return what the function is given for an argument."""
-    return data_view(held.tensor) if isinstance(a.owner, DataView) and held.tensor is not None else held.tensor
+    return DataView.of(held.tensor) if isinstance(a.owner, DataView) and held.tensor is not None else held.tensor
 
 
 def _hold_argument(a: Argument, recorder: Recorder) -> _Held:

@@ -29,7 +29,6 @@ from ...core.ops.facets import Role
 from ...core.ops.op import LEAF, TABLE, Op
 from ...core.ops.record import bind, bind_abstract, same_value
 from ...core.spec import show
-from ...core.standins import names_of
 from ...core.state.capture import fresh_leaves, get_capture, note_write, notes_writes
 from ...core.state.refusals import refuse
 from ...core.storage import (
@@ -254,17 +253,10 @@ class Through:
     def part(self, x: Tensor, value: Any) -> None:
         """Give `x` memory of its own, and the dtype of `value`, as `x.data = v` does.
 
-        What shared memory with it keeps its value. What `x.data` gave before goes on sharing the old memory, with
-        whatever else does. A tensor that is `x` no longer has it from then on.
+        What shared memory with it keeps its value and goes on sharing the old memory, `x.data` of before included.
         """
-        if x.is_name:
-            fail(
-                WriteError,
-                f"x.data.data = v, where x.data is another name of a tensor of {show(x.shape, x.dtype)}",
-                "It would be that name's value alone. Write x.data = v.",
-            )
-        names, shared = names_of(x), is_shared(x)
-        if window_of(x) is None and not names and not (shared and root_of(x._base.storage) is x):
+        shared = is_shared(x)
+        if window_of(x) is None and not (shared and root_of(x._base.storage) is x):
             capture = get_capture()
             if capture is not None:
                 capture.part(x)
@@ -272,18 +264,12 @@ class Through:
         elif window_of(x) is None:
             fail(
                 WriteError,
-                f"x.data = v for {show(x.shape, x.dtype)}, while views or other names of it live",
+                f"x.data = v for {show(x.shape, x.dtype)}, while views of it live",
                 "They would keep the old memory, which a compiled function has not. Take copies, or do it outside.",
             )
-        elif names or shared:
+        elif shared:
             pin(x)
             data = x._array
-            if names:
-                kept = of_class(x.result_class, wrap(data))
-                if shared:
-                    join(kept, x, keeps_gradients=False)
-                for name in names:
-                    name.owner = kept
             leave(x)
             x._data = data.copy()
         if isinstance(value, Tensor) and value.dtype != x.dtype:
@@ -326,10 +312,6 @@ class Through:
         """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""
         if is_shared(x):
             _names_of_value(x, x._array, living(x._base.storage))
-
-    def has_names(self, x: Tensor) -> bool:
-        """Return whether what `x.data` gave lives."""
-        return bool(names_of(x))
 
     # -- views of what a compiled function is given
 

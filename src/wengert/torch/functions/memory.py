@@ -202,12 +202,6 @@ def _check_move(x: Any, what: str) -> None:
         fail(GradientError, f"{what} of a tensor that requires gradients", "Make a new tensor.")
     if not isinstance(window_of(x), np.ndarray) or get_capture() is not None:
         refuse(f"{what} of an abstract tensor {x.spec}", "Make a new tensor, or do it outside.", x)
-    if isinstance(x, DataView) or THROUGH.has_names(x):
-        fail(
-            WriteError,
-            f"{what} of a tensor of {show(x.shape, x.dtype)} that has another name, x.data",
-            "Both have one shape. Make a new tensor.",
-        )
 
 
 @method()

@@ -105,7 +105,7 @@ def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
 def laid_out(x: Any, shape: Any = None) -> Any:
     """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it (of that shape) is one."""
     data = window_of(x)
-    if type(data) is np.ndarray and not data.flags.c_contiguous and not isinstance(x, DataView) and not is_shared(x):
+    if type(data) is np.ndarray and not data.flags.c_contiguous and not is_shared(x):
         fits = shape is not None and data.size and math.prod(shape) == data.size and -1 not in shape
         if fits and shares(data.reshape(shape), data):
             return x
@@ -553,12 +553,6 @@ def _reshaping(name: str) -> None:
                 capture.reshape(self, f"{name}_")
         if self.requires_grad and self.is_leaf:
             fail(GradientError, f"{name}_ of a leaf that requires gradients", "Make a new tensor of it.")
-        if isinstance(self, DataView) or THROUGH.has_names(self):
-            fail(
-                WriteError,
-                f"{name}_ of a tensor of {show(self.shape, self.dtype)} that has another name, x.data",
-                f"Both have one shape. Write y = x.{name}(...).",
-            )
         # Recorded also where nothing else is: gradients have the shape that the tensor has now.
         with wg.enable_grad():
             new = compute(old_version(self) if window_of(self) is None else self, *args, **kwargs)
