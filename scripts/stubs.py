@@ -192,6 +192,8 @@ def method_stubs() -> str:
     stub.use("RandomKey", "wengert.ops.random.keys")
     stub.lines.append("class Methods:\n")
     for name, fn in sorted({**METHODS, "backward": wg.Tensor.backward, "explore": wg.Tensor.explore}.items()):
+        if name == "shape":
+            continue  # the class has it
         if isinstance(fn, property):
             stub.lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
             continue

@@ -90,9 +90,6 @@ def parted() -> Any:
 
 
 USES: dict[str, Callable[[Any], Any]] = {
-    "add": lambda p: p + 1,
-    "radd": lambda p: 1.0 + p,
-    "between": lambda p: p * p,
     "matmul": lambda p: wg.ones(3, 4) @ p.T,
     "sum": lambda p: p.sum(),
     "slice": lambda p: p[0],
@@ -104,21 +101,17 @@ USES: dict[str, Callable[[Any], Any]] = {
     "numpy": lambda p: p.detach().numpy(),
     "data": lambda p: p.data.tolist(),
     "asarray": lambda p: np.asarray(p.detach()),
-    "numpy function": lambda p: np.sin(p),
     "numpy reduction": lambda p: np.mean(p.detach()),
     "item": lambda p: p[0, 0].item(),
-    "equality": lambda p: p == p,
     "bool": lambda p: bool(p.any()),
     "iteration": lambda p: list(p),
     "cast": lambda p: p.astype(wg.float64),
     "write": lambda p: p.requires_grad_(False).__setitem__(0, 1.0),
-    "in place": lambda p: p.requires_grad_(False).add_(1.0),
     "pickle": pickle.dumps,
     "grad": lambda p: wg.grad(lambda q: (q**2).sum())(p),
-    "vmap": lambda p: wg.vmap(lambda q: q * 2)(p),
     "jit": lambda p: wg.jit(lambda q: q * 2)(p),
     "captured": lambda p: wg.jit(lambda: p * 2)(),
-    "recorded": lambda p: wg.graph(lambda q: q * 2)(p)(p),
+    "recorded": lambda p: wg.graph(lambda q: q @ q.T)(p)(p),
 }
 
 
@@ -130,6 +123,33 @@ def test_a_value_in_parts_is_no_value(use: str) -> None:
     assert "0.weight" in first
     assert os.path.basename(__file__) in first
     assert "whole" in str(caught.value)
+
+
+ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
+    "add": lambda p: p + 1,
+    "radd": lambda p: 1.0 + p,
+    "between": lambda p: p * p,
+    "of a whole row": lambda p: p * wg.arange(4, dtype=wg.float32),
+    "numpy function": lambda p: np.sin(p),
+    "equality": lambda p: p == p,
+    "comparison": lambda p: p > 0,
+    "in place": lambda p: p.detach().clone().add_(1.0),
+    "positive": lambda p: +p,
+    "vmap": lambda p: wg.vmap(lambda q: q * 2)(p),
+}
+
+
+@pytest.mark.parametrize("use", ELEMENTWISE)
+def test_elements_of_values_in_parts_are_computed_where_they_are(use: str) -> None:
+    p = parted().detach()
+    whole = dist.whole(p)
+    found, expected = ELEMENTWISE[use](p), ELEMENTWISE[use](whole)
+    assert isinstance(found._array, Sharded)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert found._array.placement == p._array.placement
+    assert not any(a is b for a, b in zip(found._array.parts.values(), p._array.parts.values(), strict=True))
+    np.testing.assert_array_equal(dist.whole(found).numpy(), expected.numpy())
+    np.testing.assert_array_equal(dist.whole(p).numpy(), whole.numpy())
 
 
 def test_averages_of_weights_begin_as_clones_in_the_same_parts() -> None:
@@ -265,7 +285,7 @@ def test_another_mesh_is_told() -> None:
     model = dist.shard(network(), MESH, fsdp="data")
     other = dist.Mesh(data=4)
     step, optimizer = trainer(model, other)
-    with pytest.raises(wg.ShapeError, match=r"model.0.weight is split as .* on Mesh\(data=2\) where the program takes"):
+    with pytest.raises(wg.GraphError, match=r"0.weight, f32.*, is in parts over the ranks of Mesh\(data=2\)"):
         step(batch(0))
     dist.shard(model, other, fsdp="data")
     optimizer.load_state_dict(dist.whole(optimizer.state_dict()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -203,14 +204,6 @@ def test_state_has_the_parts_of_its_parameter() -> None:
         assert len(momenta) == 2
 
 
-def test_a_batch_without_equal_parts() -> None:
-    step = trained(nn.Linear(4, 4), dist.Mesh(data=2))
-    with pytest.raises(
-        wg.ShapeError, match=r"step: x, \(7, 4\) float32, split along dimension 0 over 'data': 7 is no mult"
-    ):
-        step(wg.ones(7, 4))
-
-
 def test_what_is_refused() -> None:
     mesh, model = dist.Mesh(data=2), nn.Linear(4, 3)
     with pytest.raises(wg.GraphError, match=r"'layer.*' fits no parameter"):
@@ -226,3 +219,73 @@ def test_what_is_refused() -> None:
         dist.shard(len, mesh)
     with pytest.raises(wg.DTypeError):
         dist.jit(3, mesh=mesh)
+
+
+# -- batches that the ranks do not divide, and other meshes
+
+
+def _losses(mesh: Any, sizes: Sequence[int], fsdp: str | None = None, **options: Any) -> list[float]:
+    wg.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2))
+    if fsdp is not None:
+        dist.shard(model, mesh, fsdp=fsdp)
+    optimizer = wg.optim.AdamW(model.parameters(), lr=0.05)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    made = wg.jit(step) if mesh is None else dist.jit(step, mesh=mesh, in_specs=("data", "data"), **options)
+    rng = np.random.default_rng(0)
+    batches = [(rng.normal(size=(n, 4)).astype("f4"), rng.integers(0, 2, n)) for n in sizes]
+    return [float(made(wg.tensor(x), wg.tensor(y))) for x, y in batches]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "fsdp", "options"),
+    [
+        ({"data": 2}, None, {}),
+        ({"data": 2}, "data", {}),
+        ({"data": 2}, None, {"zero": "data"}),
+        ({"data": 2, "model": 2}, "model", {}),
+    ],
+)
+def test_a_last_batch_that_the_ranks_do_not_divide(mesh: dict[str, int], fsdp: str | None, options: Any) -> None:
+    """Means, batch norm and dropout are those of one process."""
+    sizes = (8, 8, 5, 8, 3, 8)
+    found = _losses(dist.Mesh(**mesh), sizes, fsdp, **options)
+    np.testing.assert_allclose(found, _losses(None, sizes), rtol=1e-5)
+
+
+def test_a_first_batch_that_the_ranks_do_not_divide_is_refused() -> None:
+    with pytest.raises(wg.ShapeError, match=r"step: x, \(5, 4\) float32, split along dimension 0 over 'data': 5 is no"):
+        _losses(dist.Mesh(data=2), (5,))
+    with pytest.raises(wg.ShapeError, match="6 is no multiple of 4"):
+        _losses(dist.Mesh(data=2), (8, 6), blocks={"data": 4})
+
+
+@pytest.mark.parametrize("other", [{"model": 2}, {"data": 4}])
+def test_a_model_in_parts_of_another_mesh(other: dict[str, int]) -> None:
+    first, second = dist.Mesh(data=2), dist.Mesh(**other)
+    (axis,) = other
+    model = dist.shard(nn.Linear(4, 8), first, fsdp="data")
+    optimizer = wg.optim.AdamW(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = wg.ones(4, 4)
+    before = [float(dist.jit(step, mesh=first, in_specs=("data",))(x)) for _ in range(2)]
+    there = dist.jit(step, mesh=second, in_specs=(axis,))
+    with pytest.raises(wg.GraphError, match=r"in parts over the ranks of Mesh\(data=2\)") as caught:
+        there(x)
+    assert "shard(model, new_mesh, {})" in str(caught.value)
+    dist.shard(model, second, {})
+    assert float(there(x)) < before[-1] < before[0]

@@ -125,3 +125,33 @@ def test_copies_stay_in_parts(plan: str) -> None:
     optimizer.load_state_dict(state)
     np.testing.assert_allclose(evaluate(x).numpy(), before, rtol=1e-6)
     np.testing.assert_allclose([float(train(x)) for _ in range(3)], following, rtol=1e-6)
+
+
+def _averaged(e: Any, p: Any) -> None:
+    e.mul_(0.9).add_(p * 0.1)
+
+
+AVERAGES: dict[str, Callable[[Any, Any], Any]] = {
+    "in place": _averaged,
+    "with a factor": lambda e, p: e.mul_(0.9).add_(p, alpha=0.1),
+    "between": lambda e, p: e.lerp_(p, 0.1),
+    "from a result": lambda e, p: e.copy_(0.9 * e + np.float32(0.1) * p),
+    "with a whole array": lambda e, p: e.sub_(wg.full(e.shape, 0.1) * (e - p)),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("average", AVERAGES)
+def test_averages_of_weights_outside_of_steps(plan: str, average: str) -> None:
+    """Every element is local: each rank computes with its parts, and steps go on with the results."""
+    model, _, train, _ = trained(plan)
+    x = wg.randn(8, 4)
+    ema = copy.deepcopy(model)
+    before = [p.detach().numpy() for p in dist.whole(ema).parameters()]
+    train(x)
+    with wg.no_grad():
+        for e, p in zip(ema.parameters(), model.parameters(), strict=True):
+            AVERAGES[average](e, p)
+    assert [type(e._array) for e in ema.parameters()] == [type(p._array) for p in model.parameters()]
+    for start, e, p in zip(before, dist.whole(ema).parameters(), dist.whole(model).parameters(), strict=True):
+        np.testing.assert_allclose(e.detach().numpy(), 0.9 * start + 0.1 * p.detach().numpy(), rtol=1e-5, atol=1e-7)

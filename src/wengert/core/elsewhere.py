@@ -6,7 +6,7 @@ an array is told so: what knows where it is (:mod:`wengert.distribute`, `execute
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NoReturn, Protocol
 
@@ -87,6 +87,10 @@ class Elsewhere(_Refusing):  # type: ignore[misc, valid-type]
     def copy(self) -> Elsewhere:
         """Return the same value in memory of its own."""
         raise NotImplementedError
+
+    def of_elements(self, op: Any, values: Sequence[Any], attrs: Mapping[str, Any]) -> Elsewhere | None:
+        """Return an elementwise op of values among which this one is, in the same places; None if it cannot be."""
+        return None
 
     @property
     def shape(self) -> Shape:

@@ -540,9 +540,8 @@ class Tensor(Methods):
         if s is not None and not self.is_parameter and _is_member(self):  # a parameter is copied alone, as in PyTorch
             memo[id(self)] = out = _rebuild_member(cls, copy.deepcopy(s, memo), laid(self, s), requires_grad, copied)
             return out
-        memo[id(self)] = out = _rebuild(
-            cls, value.copy("C" if 0 in value.strides else "K"), requires_grad, copied, *place
-        )
+        data = value.copy() if is_apart else value.copy("C" if 0 in value.strides else "K")
+        memo[id(self)] = out = _rebuild(cls, data, requires_grad, copied, *place)
         return out
 
     def __copy__(self) -> Tensor:

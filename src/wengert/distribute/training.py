@@ -159,6 +159,8 @@ class StepOnMesh(Jit):
         self.time = CallTime()
         self._parameters = Parameters(fn)
         self._splits = count()
+        # Whether a call had arguments that the ranks divide: another one after that is a last batch.
+        self._has_cut = False
         # Where a tensor of the step's surroundings is, and along which axis it is gathered.
         self.placed: Callable[[Tensor], tuple[PartitionSpec, str | None] | None] = known
 
@@ -269,10 +271,15 @@ class StepOnMesh(Jit):
         given = [s for e, a in zip(self.in_specs, args, strict=True) for s in spread_specs(e, a, "in_specs")]
         specs: list[PartitionSpec | None] = []
         axes: list[str | None] = []
-        for kind, i in traced.sources:
+        is_even = True
+        for (kind, i), node in zip(traced.sources, graph.inputs, strict=True):
             spec, gathered = None, None
             if kind == "argument":
                 spec = given[call.positions[i]]
+                even = self._even(spec, node.spec)
+                if self._has_cut and self.pipeline is None and not self.blocks:
+                    spec = even  # a last batch
+                is_even = is_even and spec is even
             elif kind == "cell" and isinstance(cell := captures.cells[i], TensorCell):
                 spec, gathered = self._split(cell)
             elif kind == "cell gradient":
@@ -285,6 +292,7 @@ class StepOnMesh(Jit):
             placement_of(s, n.spec, mesh, f"{self._name}: {graph.names[n]}")
             for s, n in zip(specs, graph.inputs, strict=True)
         ]
+        self._has_cut = self._has_cut or is_even
         for (kind, _), node, placement in zip(traced.sources, graph.inputs, placed, strict=True):
             if kind == "argument":
                 check_cut(f"{self._name}: {graph.names[node]}", node.spec, placement, mesh, self.blocks)
@@ -307,12 +315,28 @@ class StepOnMesh(Jit):
         kept = {k: found.pop() for k, found in left.items() if len(found) == 1 and k not in shown}
         return placed, [frozenset() if a is None else frozenset({mesh.names.index(a)}) for a in axes], kept
 
+    def _even(self, spec: PartitionSpec | None, of: Any) -> PartitionSpec | None:
+        """Return where an argument is split, without the dimensions that the ranks do not divide."""
+        if spec is None or len(spec.names) > len(of.shape):
+            return spec
+        axes = self.mesh.axes
+        names = [None if isinstance(n, str) and of.shape[d] % axes.get(n, 1) else n for d, n in enumerate(spec.names)]
+        return spec if names == [*spec.names] else PartitionSpec(*names)
+
     def _split(self, cell: TensorCell) -> tuple[PartitionSpec | None, str | None]:
         """Return where a tensor is split, and along which axis it is gathered where it is used."""
+        data = cell.tensor._array
+        if isinstance(data, Sharded) and data.mesh != self.mesh and data.at is None:
+            name = data.name or "a tensor"
+            fail(
+                GraphError,
+                f"{self._name} on {self.mesh}: {name}, {data.spec}, is in parts over the ranks of {data.mesh}",
+                "wg.distribute.shard(model, new_mesh, {}) joins a model's parts, its gradients and optimiser state "
+                "included in the next step; rules or fsdp= split it anew.",
+            )
         found = self.placed(cell.tensor)
         if found is not None:
             return found
-        data = cell.tensor._array
         if isinstance(data, Sharded):  # a value that was given to it in parts
             return spec_of_placement(data.placement, data.mesh), None
         return None, None

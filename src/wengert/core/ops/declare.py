@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import ARRAY_ALWAYS, refuse_subclass
 from ..elsewhere import as_data
-from ..errors import DTypeError, ShapeError, fail
+from ..errors import DTypeError, ShapeError, WengertError, fail
 from ..mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
@@ -63,6 +63,9 @@ def front({params}, /):
             return out
     except (AttributeError, RuntimeWarning):
         {failed}
+    except WengertError as e:
+        if not e.is_elsewhere:
+            raise
     return {slow}(op, ({params},))
 """
 
@@ -161,6 +164,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "note_node": note_node,
         "raise_of_observer": raise_of_observer,
         "exception": sys.exception,
+        "WengertError": WengertError,
         "__name__": __name__,
     }
     exec(compiled(source), namespace)

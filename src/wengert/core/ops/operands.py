@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import refuse_subclass
 from ..dims import Dim
 from ..dtypes import STORED, DType, is_foreign, refuse_stored
-from ..errors import DTypeError, fail
+from ..errors import DTypeError, WengertError, fail
 from ..mode import Scope, get_mode
 from ..node import EMPTY_ATTRS, Node, make_node, note_node
 from ..spec import (
@@ -504,6 +504,10 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     except (OverflowError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None
+    except WengertError as e:
+        if e.is_elsewhere:
+            return None
+        raise
     if op.result != "same":
         out = wrap(data, getattr(spec, op.result, None))
     else:

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -238,7 +238,7 @@ def _bind_one(op: Op, x: Tensor, value: Any, attrs: Mapping[str, Any]) -> Any:
         raise_of_observer(e)
         if has_dims(tuple(attrs.values())):
             return bind_abstract(op, (x,), attrs)
-        refuse_value(op, (value,), e)
+        data = where_they_are(op, (value,), attrs, e)
     except Exception as e:
         raise_of_observer(e)
         data = instead(op, (x,), [value], attrs, e)
@@ -297,15 +297,21 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
             return kernels.compute(op, values, attrs)
         return op.forward(*values, **attrs)
     except WengertError as e:
-        refuse_value(op, values, e)
+        return where_they_are(op, values, attrs, e)
     except Exception as e:
         return instead(op, args, values, attrs, e)
 
 
-def refuse_value(op: Op, values: Sequence[Any], raised: WengertError) -> NoReturn:
-    """Raise what an op's forward raised: of a value that is not here as a whole, by the op that it was given to."""
+def where_they_are(op: Op, values: Sequence[Any], attrs: Mapping[str, Any], raised: WengertError) -> Any:
+    """Return an op's result for values that are not here as a whole, computed where they are.
+
+    Raises what the op's forward raised if that cannot be: of a value elsewhere, by the op that it was given to.
+    """
     for value in values if raised.is_elsewhere and TABLE.get(op.name) is op else ():
         if isinstance(value, Elsewhere):
+            found = value.of_elements(op, values, attrs) if op.kind == "elementwise" and op.results == 1 else None
+            if found is not None:
+                return found
             value.refuse(op.name)
     raise raised
 
@@ -316,7 +322,7 @@ def instead(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, 
         raise_of_observer(raised)
         raise raised
     if isinstance(raised, WengertError):
-        refuse_value(op, values, raised)
+        return where_they_are(op, values, attrs, raised)
     if isinstance(raised, RuntimeWarning):
         raise_of_observer(raised)
         # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.

@@ -27,7 +27,7 @@ from ..arguments import Parameters, as_function, whole_number
 from ..carrying import Uncarried, called, carried, kind_of, read, script, with_all
 from ..mesh import Mesh, OnMesh, written_for
 from .jax_job import FOLDER, STOPPED, Processes, not_ended
-from .mpi import ENDING, watchdog_seconds
+from .mpi import ENDING, FAILURE, watchdog_seconds
 from .simulation import simulate
 
 
@@ -156,13 +156,18 @@ def _ended(ranks: int, arguments: Sequence[str], engine: str) -> int:
         tempfile.TemporaryDirectory(prefix="wengert-ending-") as folder,
         _lifeline(Path(folder)),
     ):
-        ending = Path(folder) / "ending"
-        job = start(ranks, arguments, {ENDING: str(ending), FOLDER: folder}, engine)
+        ending, failure = Path(folder) / "ending", Path(folder) / "failure"
+        told = {ENDING: str(ending), FAILURE: str(failure), FOLDER: folder}
+        job = start(ranks, arguments, told, engine)
         try:
             while True:
                 try:
-                    return job.wait(0.2)
+                    return job.wait(0.1)
                 except subprocess.TimeoutExpired:
+                    if failure.exists():
+                        status = int(failure.read_text())
+                        _stop(job)
+                        return status
                     limit = watchdog_seconds()
                     if ending.exists() and time.time() - ending.stat().st_mtime > limit:
                         break

@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,10 @@ ENDED = "its end"
 FAILED = "an error"
 # The variable with the file that a rank makes when all ranks have come to their end.
 ENDING = "WENGERT_JOB_ENDING"
+# The file in which a rank that ends the job says with which status, for what has started it.
+FAILURE = "WENGERT_JOB_FAILURE"
+# What has started a job ends it within so many seconds, or is gone.
+_ENDS = 15.0
 # The tag of messages by which ranks compare what they are about to do: whatever else is on its way, they meet.
 _HANDSHAKE = 2
 
@@ -62,6 +67,10 @@ def mpi() -> Any:
 
 
 _INSTALL = "pip install 'wengert[mpi]' beside Open MPI or MPICH; wg.distribute.simulate(n) needs neither."
+
+
+_NOT_ON = "It neither waits with this one nor has ended: it computes, or waits for something else."
+_WATCHDOG = "WENGERT_WATCHDOG says after how many seconds a job is ended."
 
 
 class MPITransport(Transport):
@@ -113,8 +122,17 @@ class MPITransport(Transport):
             self.control.Recv([out, self.MPI.BYTE], rank)
             self.states[rank] = bytes(out).decode(errors="replace").rstrip(), time.monotonic()
 
+    def silent(self, ranks: Sequence[int]) -> str:
+        """Return which of these ranks have not said that they wait or have ended, in words; all where each has."""
+        others = [rank for rank in ranks if rank != self.rank]
+        found = [rank for rank in others if not self.states.get(rank, ("", 0.0))[0]] or others
+        return f"rank{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
+
     def is_first_to_fail(self) -> bool:
-        """Return whether this rank tells the job's error: none of lower number has one."""
+        """Return whether this rank tells the job's error: none has had one before, none of lower number has one now."""
+        self.listen()
+        if any(text == FAILED for text, _ in self.states.values()):
+            return False
         self.say(FAILED, range(self.size))
         end = time.monotonic() + GRACE
         while time.monotonic() < end:
@@ -130,7 +148,12 @@ class MPITransport(Transport):
         print(text, file=sys.__stderr__, end="", flush=True)
 
     def abort(self, status: int) -> None:
-        """End the job."""
+        """End the job: by what has started it, if that is on this machine, since MPI would say what is said already."""
+        if told := os.environ.get(FAILURE):
+            with contextlib.suppress(OSError):
+                Path(f"{told}-{self.rank}").write_text(str(status))
+                os.replace(f"{told}-{self.rank}", told)
+                time.sleep(_ENDS)
         self.world.Abort(status)
         os._exit(status)
 
@@ -228,8 +251,8 @@ class MPITransport(Transport):
             if time.monotonic() - start > limit:
                 fail(
                     GraphError,
-                    f"rank {self.rank} has ended, and has waited {limit:.0f} s for the others to",
-                    "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
+                    f"rank {self.rank} has ended, and has waited {limit:.0f} s for {self.silent(range(self.size))}",
+                    f"{_NOT_ON} {_WATCHDOG}",
                 )
         if told := os.environ.get(ENDING):
             with contextlib.suppress(OSError):
@@ -347,8 +370,8 @@ class _Patience:
         if now - self.start > (limit := watchdog_seconds()):
             fail(
                 GraphError,
-                f"rank {transport.rank} has waited {limit:.0f} s in {self.text}",
-                "Another rank does not go on. WENGERT_WATCHDOG says after how many seconds a job is ended.",
+                f"rank {transport.rank} has waited {limit:.0f} s in {self.text}, for {transport.silent(self.members)}",
+                f"{_NOT_ON} {_WATCHDOG}",
             )
 
     def end(self) -> None:

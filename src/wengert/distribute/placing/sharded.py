@@ -10,7 +10,7 @@ import numpy as np
 from ...core.dtypes import DType
 from ...core.elsewhere import SAVING, Elsewhere, refuse_here
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.spec import Spec, spec_of
+from ...core.spec import Spec, broadcast_shapes, spec_of
 from ...core.tensor import Tensor, wrap
 from ...ops.collective.definitions import all_gather, broadcast_from
 from ...ops.collective.group import current, entered
@@ -96,6 +96,36 @@ class Sharded(Elsewhere):
         """Return the same value in memory of its own."""
         parts = {rank: part.copy() for rank, part in self.parts.items()}
         return Sharded(self.spec, self.placement, self.mesh, parts, self.name, self.at)
+
+    def of_elements(self, op: Any, values: Sequence[Any], attrs: Mapping[str, Any]) -> Sharded | None:
+        """Return an elementwise op of values in the same parts, part by part, as averages of weights need.
+
+        The others are numbers, or whole arrays that all ranks have. None for values in other parts.
+        """
+        for v in values:
+            if isinstance(v, Elsewhere):
+                if not isinstance(v, Sharded) or v._lies() != self._lies():
+                    return None
+            elif broadcast_shapes(np.shape(v), self.spec.shape) != self.spec.shape:
+                return None
+
+        def mine(v: Any, rank: int) -> Any:
+            if isinstance(v, Sharded):
+                return v.parts[rank]
+            return local_part(np.broadcast_to(v, self.spec.shape), self.placement, self.mesh, rank) if np.ndim(v) else v
+
+        parts = {}
+        for rank in self.parts:
+            given = [mine(v, rank) for v in values]
+            found = np.asarray(op.forward(*given, **attrs))
+            parts[rank] = found.copy() if any(found is g for g in given) else found
+        # A rank without a part knows the dtype by that of nothing.
+        nothing = [np.zeros(0, v.dtype) if isinstance(v, Sharded) or np.ndim(v) else v for v in values]
+        dtype = op.forward(*nothing, **attrs).dtype
+        return Sharded(spec_of(self.spec.shape, dtype), self.placement, self.mesh, parts, self.name, self.at)
+
+    def _lies(self) -> tuple[Any, ...]:
+        return self.spec.shape, self.placement, self.mesh, self.at, [*self.parts]
 
     def joined(self, what: str) -> Any:
         """Return the whole value as an array: a collective, which all ranks call.

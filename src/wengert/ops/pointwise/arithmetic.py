@@ -339,7 +339,7 @@ pow = elementwise(
 
 def _scaled_power(c: Any, x: Any, p: Any) -> Any:
     out = c * x**p
-    zero = c == 0
+    zero = np.equal(c, 0)
     return np.where(zero, out.dtype.type(0), out) if zero.any() else out
 
 

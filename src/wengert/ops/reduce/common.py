@@ -13,7 +13,7 @@ from ...core.dtypes import DType
 from ...core.errors import DTypeError, ShapeError, WengertError, fail
 from ...core.ops.autocast import casts
 from ...core.ops.op import Call, Op
-from ...core.ops.record import bind, record_one, refuse_value
+from ...core.ops.record import bind, record_one, where_they_are
 from ...core.spec import (
     Shape,
     Spec,
@@ -209,7 +209,8 @@ def over_all(op: Op, x: Tensor) -> Tensor | None:
         return record_one(op, x, data, attrs)
     except WengertError as e:
         raise_of_observer(e)
-        refuse_value(op, (x._array,), e)
+        where_they_are(op, (x._array,), {}, e)  # which raises for a reduction
+        return None
     except (AttributeError, RuntimeWarning) as e:
         raise_of_observer(e)
         return None  # abstract, or to be run again without NumPy's warnings

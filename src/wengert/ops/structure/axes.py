@@ -29,8 +29,7 @@ def _keeps_its_shape(x: Tensor, sizes: Any) -> None:
     fail(WriteError, f"x.shape = {sizes!r} of {x.spec}", "A tensor keeps its shape: write x = x.reshape(sizes).")
 
 
-# An assignment is refused in words; to type checkers the property has no setter.
-Tensor.shape = vars(Tensor)["shape"].setter(_keeps_its_shape)  # type: ignore[method-assign]
+METHODS["shape"] = vars(Tensor)["shape"].setter(_keeps_its_shape)  # to type checkers the property has no setter
 
 
 # -- permute

@@ -137,7 +137,8 @@ def _compiled(mapped: Callable[..., Any], made: BatchedForm, asked: tuple[Any, .
     def run(*args: Any, **kwargs: Any) -> Any:
         return made(asked, mapped, args, kwargs)
 
-    setattr(run, FORM, lambda key, *call: made((asked, key), *call))
+    found: Any = run
+    found._form = lambda key, *call: made((asked, key), *call)  # it may be mapped again
     return run
 
 
