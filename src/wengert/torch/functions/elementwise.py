@@ -527,13 +527,15 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     """Return `input + value * tensor1 * tensor2`. For integers the value is one, cut towards 0."""
     if isinstance(value, float) and not any(category(tensor_of(x).dtype) > 1 for x in (input, tensor1, tensor2)):
         value = int(value)
-    return placed(wg.add(*_scaled("addcmul", input, tensor1 * tensor2, value)))
+    x, y = _scaled("addcmul", input, tensor1 * tensor2, value)
+    return placed(x + y)
 
 
 @function(out=True, factors=("value",))
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """Return `input + value * tensor1 / tensor2`."""
-    return placed(wg.add(*_scaled("addcdiv", input, tensor1 / tensor2, value)))
+    x, y = _scaled("addcdiv", input, tensor1 / tensor2, value)
+    return placed(x + y)
 
 
 @function(out=True)
