@@ -290,6 +290,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_what_needs_a_gpu_is_refused",
         "test_without_a_gpu_mixed_precision_is_off",
     ),
+    "torch/test_convolution": ("test_gradients_of_convolutions_as_functions[1]",),
     "torch/test_data": (
         "test_checkpoint[None]",
         "test_csv",
@@ -306,15 +307,24 @@ FAST: dict[str, tuple[str, ...]] = {
     ),
     "torch/test_embedding": ("test_numbers_and_gradients_are_pytorchs[text15]",),
     "torch/test_fft": ("test_what_does_not_fit_is_refused",),
-    "torch/test_func": ("test_numbers_and_derivatives_are_pytorchs[text20]",),
+    "torch/test_foreach": ("test_other_operands",),
+    "torch/test_func": (
+        "test_numbers_and_derivatives_are_pytorchs[text20]",
+        "test_modules_as_functions_of_their_parameters",
+        "test_a_map_in_parts[2]",
+    ),
+    "torch/test_global_hooks": ("test_registrations", "test_what_is_held_can_be_looked_up_and_put"),
+    "torch/test_graph_hooks": ("test_gradients_at_edges", "test_what_is_kept_goes_through_the_programs_functions"),
     "torch/test_init": ("test_refusals",),
     "torch/test_inner_paths": (
+        "test_the_inner_module",
         "test_a_program_can_import_it[nn.modules.utils._single]",
         "test_choices_of_kernels_change_nothing",
         "test_nothing_is_built_or_profiled",
         "test_tensors_joined_and_taken_apart",
         "test_trees",
     ),
+    "torch/test_library": ("test_an_operator_is_called_as_it_stands", "test_what_is_not_there"),
     "torch/test_linalg": ("test_results_have_pytorchs_names",),
     "torch/test_losses": ("test_refusals",),
     "torch/test_lr_scheduler": (

@@ -461,6 +461,24 @@ def test_functional_graphs_of_plain_inputs() -> None:
         assert not functional.jacobian(lambda x: x * x, x).requires_grad
 
 
+def test_a_generator_is_closed_in_its_mode():
+    seen = []
+
+    @torch.no_grad()
+    def steps():
+        try:
+            yield torch.is_grad_enabled()
+        finally:
+            seen.append(torch.is_grad_enabled())
+
+    run = steps()
+    assert not next(run)
+    assert torch.is_grad_enabled()
+    run.close()
+    assert seen == [False]
+    assert torch.is_grad_enabled()
+
+
 STRICT = ("jacobian", "vjp", "jvp", "hessian", "hvp", "vhp")
 
 

@@ -71,3 +71,36 @@ def test_nothing_is_built_or_profiled():
         importlib.import_module("wengert.torch.utils.cpp_extension").load(name="kernel", sources=[])
     with pytest.raises(GraphError, match="profiler is not there"):
         importlib.import_module("wengert.torch.profiler").profile(activities=[])
+
+
+def test_the_inner_module() -> None:
+    inner = torch._C
+    assert inner.TensorBase is torch.Tensor
+    inner._debug_only_display_vmap_fallback_warnings(True)
+    assert inner._debug_only_are_vmap_fallback_warnings_enabled()
+    inner._debug_only_display_vmap_fallback_warnings(False)
+    assert inner._get_privateuse1_backend_name() == "privateuseone"
+    assert inner._get_tracing_state() is None
+    assert inner._log_api_usage_once("a program") is None
+    assert inner._autograd._saved_tensors_hooks_is_enabled()
+    x = torch.ones(1)
+    reference = inner._WeakTensorRef(x)
+    assert reference() is x
+    del x
+    assert reference.expired()
+    assert "device" in dir(inner)
+
+
+def test_the_backward_pass_that_runs() -> None:
+    inner, seen = torch._C, []
+    a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    y, z = a * 2, b * 3
+
+    def look(g: object) -> None:
+        here = inner._current_graph_task_id() != -1
+        seen.append((here, *(inner._will_engine_execute_node(t.grad_fn) for t in (y, z))))
+
+    a.register_hook(look)
+    (y + z).backward(inputs=[a])
+    assert seen == [(True, True, False)]
+    assert inner._current_graph_task_id() == -1

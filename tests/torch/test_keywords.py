@@ -30,7 +30,7 @@ FREE_WORDS = """
     assume_unique cache_enabled check_batched_forward_grad check_batched_grad check_grad_dtypes check_undefined_grad
     cudnn_enable cudnn_enabled determinism_check early_stop foreach gen_non_contig_grad_outputs layout masked
     masked_grad memory_format non_blocking nondet_tol pin_memory pickle_load_args pickle_module sorted sparse
-    sparse_grad stable vectorize verbose _stacklevel _disable_byteorder_record
+    sparse_grad stable verbose _stacklevel _disable_byteorder_record
 """
 FREE = set(FREE_WORDS.split())
 # What has the keyword for a reason of its own.
@@ -39,6 +39,7 @@ OWN = {
     "Tensor.is_conj": {"input"},  # never
     "Tensor.pin_memory": {"device"},
     "autograd.gradcheck": {"fast_mode"},
+    "func.jacrev": {"_preallocate_and_copy"},  # how memory is taken
     "autograd.gradgradcheck": {"fast_mode"},
     "compile": {"dynamic", "mode", "options", "_"},  # of other compilers: taken and not used, as documented
     "distributions.Distribution.expand": {"_instance"},

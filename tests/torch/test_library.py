@@ -82,5 +82,6 @@ def test_what_is_not_there():
         torch.library.register_fake("tests::none", lambda x: x)
     with pytest.raises(GraphError, match=r"C\+\+"):
         torch.ops.quantized.linear(1)
+    assert "nested_tensor" in dir(torch.nested)
     with pytest.raises(GraphError, match="pad_sequence"):
         torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])

@@ -217,7 +217,11 @@ def _in_mode(
             try:
                 sent = yield value
             except GeneratorExit:
-                steps.close()
+                token = set_mode(mode(get_mode()))
+                try:
+                    steps.close()
+                finally:
+                    reset_mode(token)
                 raise
             except BaseException as e:
                 advance = functools.partial(steps.throw, e)

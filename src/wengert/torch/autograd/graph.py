@@ -127,7 +127,7 @@ def _told(fn: Callable[..., Any], *gradients: Any) -> Any:
 
 
 def _grad_fn(self: Any) -> Node | None:
-    """The step that the tensor's gradient goes to first; None for a leaf and for what was not recorded."""
+    """Return the step that the tensor's gradient goes to first; None for a leaf and for what was not recorded."""
     if self.is_leaf:
         return None
     return step(self.node.inputs[0] if self.node.op is OUTPUT else self.node)

@@ -1,4 +1,4 @@
-"""What the graph keeps for the backward pass, handed to functions of the program's own: `saved_tensors_hooks`."""
+"""`saved_tensors_hooks`: functions of a program's own that are given what the graph keeps for the backward pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Packed(Recomputed):
 
 
 class _Held:
-    """What `pack` gave for a value, and the value's shape and dtype."""
+    """A stand-in for a value: what `pack` gave for it, and the value's shape and dtype."""
 
     __slots__ = ("given", "spec")
 

@@ -419,6 +419,10 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     return placed(wg.subtract(*_scaled("rsub", other, input, alpha)))
 
 
+# By the type of a factor, the kinds of dtypes that it may scale as it is.
+_SCALED_BY = {int: "iufVc", float: "fVc"}
+
+
 def _scaled(name: str, x: Any, y: Any, factor: Any) -> tuple[Any, Any]:
     """Return `x` and `factor * y`, which has the dtype that the two have in common without the factor.
 
@@ -426,6 +430,10 @@ def _scaled(name: str, x: Any, y: Any, factor: Any) -> tuple[Any, Any]:
     """
     if type(factor) is int and factor == 1:
         return x, y
+    if isinstance(y, Plain) and isinstance(x, Plain) and x.spec.dtype is y.spec.dtype:
+        kinds = _SCALED_BY.get(type(factor))
+        if kinds and y.spec.dtype.kind in kinds:
+            return x, y * factor
     dtype = promote_tensors(name, x, y)[0].dtype
     kind = max_category([factor])
     if kind > max(category(dtype), 1) or (type(factor) is bool and category(dtype)):
@@ -519,13 +527,15 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor
     """Return `input + value * tensor1 * tensor2`. For integers the value is one, cut towards 0."""
     if isinstance(value, float) and not any(category(tensor_of(x).dtype) > 1 for x in (input, tensor1, tensor2)):
         value = int(value)
-    return placed(wg.add(*_scaled("addcmul", input, tensor1 * tensor2, value)))
+    x, y = _scaled("addcmul", input, tensor1 * tensor2, value)
+    return placed(x + y)
 
 
 @function(out=True, factors=("value",))
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
     """Return `input + value * tensor1 / tensor2`."""
-    return placed(wg.add(*_scaled("addcdiv", input, tensor1 / tensor2, value)))
+    x, y = _scaled("addcdiv", input, tensor1 / tensor2, value)
+    return placed(x + y)
 
 
 @function(out=True)
@@ -723,8 +733,17 @@ def _summing(name: str) -> None:
     compute, plain = FUNCTIONS[name], getattr(Plain, f"{name}_")
 
     def run(self: Tensor, other: Any, *more: Any, alpha: Any = 1) -> Tensor:
-        if not more and type(alpha) is int and alpha == 1:
-            return plain(self, other)  # type: ignore[no-any-return]
+        if not more:
+            if type(alpha) is int and alpha == 1:
+                return plain(self, other)  # type: ignore[no-any-return]
+            kinds = _SCALED_BY.get(type(alpha))
+            if (
+                kinds
+                and isinstance(other, Plain)
+                and other.spec.dtype is self.spec.dtype
+                and self.spec.dtype.kind in kinds
+            ):
+                return plain(self, other, alpha=alpha)  # type: ignore[no-any-return]
         return update(self, f"{name}_", lambda old: compute(old, other, *more, alpha=alpha))  # type: ignore[return-value]
 
     run.__doc__ = plain.__doc__

@@ -94,8 +94,10 @@ def _walk(
                 ct = cts.pop(node, None)
                 mask = masks.pop(node, None)
                 saved = node.saved
+                hooks = None
                 if type(saved) is not tuple:
                     if type(saved) is Hooked:
+                        hooks = saved.hooks
                         ct = _run_hooks(saved, ct, lib)
                         saved = saved.saved
                     if type(saved) is Freed and ct is not None and (needed is None or node in needed):
@@ -113,8 +115,8 @@ def _walk(
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
                         set_mode(mode.within(inside))
                     try:
-                        if type(node.saved) is Hooked and node.saved.hooks:
-                            _pull_hooked(pull, node.saved.hooks, lib, node, saved, ct, mask, cts, masks, needed)
+                        if hooks:
+                            _pull_hooked(pull, hooks, lib, node, saved, ct, mask, cts, masks, needed)
                         else:
                             pull(lib, node, saved, ct, mask, cts, masks, needed)
                     except (GraphError, TraceError) as e:

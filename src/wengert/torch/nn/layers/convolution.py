@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from .... import empty
@@ -68,7 +69,7 @@ class ConvBase(Module):
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = int_tuple(kernel_size, n, "kernel_size", 1)
-        self.stride = int_tuple(stride, n, "stride", 1)
+        self.stride = int_tuple(stride, n, "stride", -sys.maxsize)  # what is below 1 is refused where it is used
         self.padding = padding if isinstance(padding, str) else int_tuple(padding, n, "padding", 0)
         self.dilation = int_tuple(dilation, n, "dilation", 1)
         self.output_padding = int_tuple(output_padding, n, "output_padding", 0)
