@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.errors import GraphError, fail
+from ...core.errors import GradientError, GraphError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
 from ...core.ops.op import Joint, Op
@@ -64,6 +64,18 @@ class Record:
         group = self.groups[self.arena(spec).owners[self.rows[number]]]
         place: Place = group.places[bisect_right(group.bases, number) - 1]
         return place
+
+    def refuse_inside(self, node: Node) -> None:
+        """Raise GradientError if calls of the batch take a value, whose gradient somebody wants."""
+        number = node.attrs["index"]
+        if any(number in args for group in self.groups for args in group.args):
+            name = self.groups[self.arena(node.spec).owners[self.rows[number]]].use.template.name
+            fail(
+                GradientError,
+                f"the gradient of a result of {name}, {node.spec}, inside of a batch that goes on with it",
+                "Run what is deferred first, so that later calls take the value from outside: "
+                "with wg.batching() as block: h = cell(x); block.flush(); y = cell(h).",
+            )
 
     def find_inputs(self) -> list[Node]:
         """Return the nodes that gradients flow to."""

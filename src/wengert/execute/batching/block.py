@@ -226,7 +226,7 @@ class Batching(Block):
             self.report.left[cell.name, str(why)] += 1
             return None
         except Refused as why:
-            refuse(cell.name, why, "" if code is None else str(resolve(code, offset)))
+            return refuse(cell.name, why, "" if code is None else str(resolve(code, offset)))
 
 
 def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -309,7 +309,7 @@ def _reason(error: BaseException) -> str:
     return text if isinstance(error, WengertError) else f"{type(error).__name__}: {text}"
 
 
-def refuse(name: str, why: Refused, where: str) -> None:
+def refuse(name: str, why: Refused, where: str) -> NoReturn:
     """Raise the error of a call that a block refuses."""
     fail(
         GraphError,
