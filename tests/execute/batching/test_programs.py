@@ -305,6 +305,18 @@ def test_attributes_of_operations_differ_by_types_and_bits() -> None:
     assert len({id(c) for c in cells}) == 7
 
 
+def test_traced_loops_and_branches_in_cells() -> None:
+    w = wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    loop = wg.cell(lambda x: wg.scan(lambda c, y: (c * 0.5 + y * w, c), wg.zeros(3), x)[0])
+    choice = wg.cell(lambda x, i: wg.cond(i > 0, lambda x: x * 2, lambda x: x * w, x))
+    examples = [(wg.ones(4, 3), 1), (wg.full((4, 3), 2.0), 0), (wg.full((4, 3), -1.0), 1)]
+    check(lambda e: choice(loop(e[0]), wg.tensor(e[1])), examples, [w])
+    with wg.batching() as block:
+        for x, i in examples:
+            choice(loop(x), wg.tensor(i))
+    assert [g.calls for r in block.report.runs for g in r.groups] == [3, 3]
+
+
 def test_blocks_in_blocks() -> None:
     cell = wg.cell(lambda x: x * 2)
     with wg.batching() as outer:
