@@ -261,6 +261,21 @@ def test_unused_results_and_inputs_without_gradients() -> None:
     check(run, [1, 2, 3], [w])
 
 
+def test_nothing_flows_from_results_that_nobody_uses() -> None:
+    """A gradient of 0 there would meet an infinite derivative."""
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+    root = wg.cell(lambda x: (x * w, wg.sqrt(x * w)))
+    start = wg.tensor([0.0, 4.0], requires_grad=True)
+
+    def run(uses: bool) -> Any:
+        first, second = root(start + float(uses))
+        return first + second * 2.0 if uses else first
+
+    for examples in ([False, False], [True, False], [True, True]):
+        check(run, examples, [w, start])
+        assert np.isfinite(np.asarray(w.grad)).all()
+
+
 def test_a_parameter_in_cells_and_outside() -> None:
     w = wg.tensor([1.5, -0.5], requires_grad=True)
     first, second = wg.cell(lambda x: wg.tanh(x * w)), wg.cell(lambda x, y: x * w + y)
