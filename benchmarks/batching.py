@@ -384,7 +384,7 @@ def race(program: str, width: int, count: int, rounds: int, smoke: bool) -> None
         print(f"{program}-{width}: {len(contenders)} contenders agree")
         return
     times: dict[str, list[float]] = {c.name: [] for c in contenders}
-    warm = [examples(program, count, rng) for _ in range(12)]
+    warm = [examples(program, count, rng) for _ in range(40)]
     for batch in warm:
         contenders[0].step(contenders[0].feed(batch))
     for _ in range(rounds):

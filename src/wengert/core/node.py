@@ -148,6 +148,7 @@ def hooked(node: Node) -> Hooked:
     if isinstance(node.saved, Freed):
         fail(GradientError, f"this tensor's graph was freed by backward() at {node.saved.where}")
     if not isinstance(node.saved, Hooked):
+        refuse_inside(node)
         node.saved = Hooked(node.saved)
     return node.saved
 
@@ -248,6 +249,16 @@ def is_stopped(node: Node | None) -> bool:
     if type(node) is UntrackedNode and node.op.name == "output":
         node = node.inputs[0]
     return type(node) is StoppedNode
+
+
+def refuse_inside(node: Node) -> None:
+    """Raise GradientError if a node is a result of a batch that the batch itself uses.
+
+    Its gradient is known inside the batch alone. (An operation with results keeps what ran as its attribute `record`.)
+    """
+    record = node.inputs[0].attrs.get("record") if node.op.name == "output" else None
+    if record is not None:
+        record.refuse_inside(node)
 
 
 def make_node(

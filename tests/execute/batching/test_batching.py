@@ -95,6 +95,39 @@ def double(x: Any) -> Any:
     return x * 2
 
 
+LINEAR = wg.nn.Linear(3, 3)
+SCALE = wg.tensor([0.5, -1.0, 2.0], requires_grad=True)
+CELLS: list[tuple[int, Any]] = [
+    (1, LINEAR),
+    (1, wg.nn.Sequential(wg.nn.Linear(3, 3), wg.nn.Tanh())),
+    (1, wg.cell(lambda x: wg.sin(x) * SCALE)),
+    (2, wg.cell(lambda x, y: wg.where(x > y, x * y, LINEAR(y)))),
+    (2, wg.cell(lambda x, y: (x - y) / (1.0 + y * y))),
+    (2, lambda x, y: x + y * SCALE),
+    (2, lambda x, y: wg.concat([x[1:], y[:1]])),
+    (2, lambda x, y: wg.stack([x, y, x]).sum(0) * 0.5),
+    (1, lambda x: wg.softmax(x)),
+    (1, lambda x: x * 2.0 if float(x[0].detach()) > 0 else x),
+]
+PARAMETERS = [SCALE, *LINEAR.parameters(), *CELLS[1][1].parameters()]
+
+
+@settings(max_examples=10)
+@given(st.lists(st.lists(st.tuples(*[st.integers(0, 99)] * 3), min_size=1, max_size=9), min_size=1, max_size=4))
+def test_random_programs(examples: list[list[tuple[int, int, int]]]) -> None:
+    """Each example is a program: the numbers of a cell or operation, and of the values that it takes."""
+
+    def run(program: list[tuple[int, int, int]]) -> Any:
+        values = [SCALE, wg.tensor([1.0, 0.25, -0.5])]
+        for which, first, second in program:
+            count, fn = CELLS[which % len(CELLS)]
+            taken = [values[i % len(values)] for i in (first, second)]
+            values.append(fn(*taken[:count]))
+        return wg.tanh(values[-1]) + values[len(values) // 2]
+
+    check(run, examples, PARAMETERS)
+
+
 def test_a_value_that_python_asks_for_runs_what_is_deferred() -> None:
     with wg.batching() as block:
         y = double(wg.tensor(1.0))
@@ -228,6 +261,21 @@ def test_unused_results_and_inputs_without_gradients() -> None:
     check(run, [1, 2, 3], [w])
 
 
+def test_nothing_flows_from_results_that_nobody_uses() -> None:
+    """A gradient of 0 there would meet an infinite derivative."""
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+    root = wg.cell(lambda x: (x * w, wg.sqrt(x * w)))
+    start = wg.tensor([0.0, 4.0], requires_grad=True)
+
+    def run(uses: bool) -> Any:
+        first, second = root(start + float(uses))
+        return first + second * 2.0 if uses else first
+
+    for examples in ([False, False], [True, False], [True, True]):
+        check(run, examples, [w, start])
+        assert np.isfinite(np.asarray(w.grad)).all()
+
+
 def test_a_parameter_in_cells_and_outside() -> None:
     w = wg.tensor([1.5, -0.5], requires_grad=True)
     first, second = wg.cell(lambda x: wg.tanh(x * w)), wg.cell(lambda x, y: x * w + y)
@@ -289,6 +337,32 @@ def test_second_derivatives_are_right() -> None:
     (h,) = wg.autograd.grad(g.sum(), [x])
     close(g, 9 * np.array([1.0, 2.0]) ** 8)
     close(h, 72 * np.array([1.0, 2.0]) ** 7)
+
+
+def test_gradients_of_what_a_batch_goes_on_with_are_refused() -> None:
+    """They would lack what flows inside the batch."""
+    x = wg.tensor([1.0, 2.0], requires_grad=True)
+    with wg.batching():
+        h = double(x)
+        y = (double(h) + h).sum()
+    asks = (
+        lambda: h.retain_grad(),
+        lambda: h.register_hook(print),
+        lambda: wg.autograd.grad(y, [h]),
+        lambda: y.backward(inputs=[h]),
+    )
+    for ask in asks:
+        with pytest.raises(wg.GradientError, match=r"gradient of a result of double, .*inside of a batch"):
+            ask()
+    with wg.batching() as block:
+        h = double(x)
+        block.flush()
+        y = (double(h) + h).sum()
+    (g,) = wg.autograd.grad(y, [h], retain_graph=True)
+    h.retain_grad()
+    y.retain_grad()
+    y.backward()
+    assert (g.tolist(), h.grad.tolist(), y.grad.item(), x.grad.tolist()) == ([3.0] * 2, [3.0] * 2, 1.0, [6.0] * 2)
 
 
 def test_a_second_backward_pass_asks_for_the_graph() -> None:

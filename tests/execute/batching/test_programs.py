@@ -14,6 +14,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
+from wengert.execute.batching.cells import cell_of_op, exactly
 
 from .programs import TreeLSTM, check, close, values_and_gradients
 
@@ -284,6 +285,36 @@ def test_compiled_functions_inside_cells_and_with_handles() -> None:
     w = wg.tensor([1.0, 3.0], requires_grad=True)
     cell = wg.cell(lambda x: square(x) + w)
     check(lambda x: square(cell(x)), [wg.ones(2), wg.full((2,), 2.0)], [w])
+
+
+def test_a_cell_may_read_a_value_to_come() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+    double = wg.cell(lambda x: x * 2)
+
+    def run(scale: float) -> Any:
+        h = double(w * scale)
+        cell = wg.cell(lambda x: x * h)
+        return cell(double(h)) + cell(w)
+
+    check(run, [1.0, 2.0], [w])
+
+
+def test_attributes_of_operations_differ_by_types_and_bits() -> None:
+    op = wg.exp(wg.ones(2, requires_grad=True)).node.op
+    cells = [cell_of_op(op, *exactly({"a": v})) for v in (0.0, -0.0, 0, False, (1, 0.0), (1, -0.0), (True, 0.0))]
+    assert len({id(c) for c in cells}) == 7
+
+
+def test_traced_loops_and_branches_in_cells() -> None:
+    w = wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    loop = wg.cell(lambda x: wg.scan(lambda c, y: (c * 0.5 + y * w, c), wg.zeros(3), x)[0])
+    choice = wg.cell(lambda x, i: wg.cond(i > 0, lambda x: x * 2, lambda x: x * w, x))
+    examples = [(wg.ones(4, 3), 1), (wg.full((4, 3), 2.0), 0), (wg.full((4, 3), -1.0), 1)]
+    check(lambda e: choice(loop(e[0]), wg.tensor(e[1])), examples, [w])
+    with wg.batching() as block:
+        for x, i in examples:
+            choice(loop(x), wg.tensor(i))
+    assert [g.calls for r in block.report.runs for g in r.groups] == [3, 3]
 
 
 def test_blocks_in_blocks() -> None:

@@ -90,13 +90,14 @@ class Arena:
         return start
 
     def zeros(self) -> Array:
-        """Return zeros in the arena's shape: a kernel may read some rows past the end."""
-        return np.zeros((self.count + MOST, *self.spec.shape), self.spec.dtype)
+        """Return zeros in the arena's shape."""
+        return np.zeros((self.count, *self.spec.shape), self.spec.dtype)
 
-    def make(self) -> None:
-        """Make the memory for the rows that were reserved."""
+    def make(self, more: int) -> None:
+        """Make the memory for the rows that were reserved, and for more: kernels read some rows past their inputs."""
+        self.count += more
         self.data = self.zeros()
-        self.owners = np.full(self.count + MOST, -1, np.int32)
+        self.owners = np.full(self.count, -1, np.int32)
 
 
 class Group:

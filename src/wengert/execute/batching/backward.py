@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.errors import GraphError, fail
+from ...core.errors import GradientError, GraphError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
 from ...core.ops.op import Joint, Op
@@ -64,6 +64,18 @@ class Record:
         group = self.groups[self.arena(spec).owners[self.rows[number]]]
         place: Place = group.places[bisect_right(group.bases, number) - 1]
         return place
+
+    def refuse_inside(self, node: Node) -> None:
+        """Raise GradientError if calls of the batch take a value, whose gradient somebody wants."""
+        number = node.attrs["index"]
+        if any(number in args for group in self.groups for args in group.args):
+            name = self.groups[self.arena(node.spec).owners[self.rows[number]]].use.template.name
+            fail(
+                GradientError,
+                f"the gradient of a result of {name}, {node.spec}, inside of a batch that goes on with it",
+                "Run what is deferred first, so that later calls take the value from outside: "
+                "with wg.batching() as block: h = cell(x); block.flush(); y = cell(h).",
+            )
 
     def find_inputs(self) -> list[Node]:
         """Return the nodes that gradients flow to."""
@@ -173,17 +185,19 @@ class Pass:
         self.record = record
         self.grads: dict[Node, Array] = {}
         self.cts = {key: a.zeros() for key, a in record.arenas.items() if a.spec.inexact}
+        # The rows that a gradient has come to: to others nothing flows, which is less than a gradient of 0.
+        self.has = {key: np.zeros(len(rows), bool) for key, rows in self.cts.items()}
         # The groups that a gradient reaches; the last entry is for rows from outside.
         self.reached = np.zeros(len(record.groups) + 1, bool)
         for number in dict.fromkeys(record.given):
             if (ct := cts[number]) is not None:
                 spec, row = record.kinds[number].spec, record.rows[number]
                 self.cts[id(spec)][row] += ct
+                self.has[id(spec)][row] = True
                 self.reached[record.arena(spec).owners[row]] = True
         together: dict[Use, list[Group]] = {}
         for group in reversed(record.groups):
-            if group.use.template.is_tracked and self.reached[group.number]:
-                self._pull(group)
+            if group.use.template.is_tracked and self.reached[group.number] and self._pull(group):
                 together.setdefault(group.use, []).append(group)
         for use, groups in together.items():
             for part in _parts(groups) if use.kernels.wanted_shared else ():
@@ -208,14 +222,24 @@ class Pass:
             return found
         return group.stored[i] if kind == "stored" else group.kept[i] if kind == "kept" else group.use.arrays[i]
 
-    def _pull(self, group: Group) -> None:
-        """Take the gradients of a group's results to its inputs."""
+    def _lacks(self, group: Group) -> bool:
+        """Return whether no gradient comes to some results of a group's calls."""
+        return not all(
+            self.has[id(group.arenas[k].spec)][group.starts[k] : group.starts[k] + group.count].all()
+            for k in group.use.kernels.tracked
+        )
+
+    def _pull(self, group: Group) -> bool:
+        """Take the gradients of a group's results to its inputs. Return whether those of shared tensors are missing."""
         kernels, count = group.use.kernels, group.count
         split = kernels.split
         if not (kernels.wanted_rows or split.kept):
-            return
+            return True
         outs = kernels.backward(group.rows)([self._fed(group, p) for p in split.back_inputs], None)
         width = len(kernels.wanted_rows)
+        if self._lacks(group) and not all(np.isfinite(g[:count]).all() for g in outs):
+            self._pull_exactly(group, True)
+            return False
         group.kept = outs[width:]
         for j, g in zip(kernels.wanted_rows, outs[:width], strict=True):
             spec, index = kernels.row_specs[j], group.indices[j]
@@ -224,7 +248,45 @@ class Pass:
                 cts[index] += g[:count]
             else:
                 np.add.at(cts, index, g[:count])
+            self.has[id(spec)][index] = True
             self.reached[self.record.arena(spec).owners[index]] = True
+        return True
+
+    def _pull_exactly(self, group: Group, rows: bool) -> None:
+        """Take gradients back one by one: to shared tensors, and to the `rows`.
+
+        The kernel has 0 where no gradient comes to a result. If the derivative there is infinite, that gives NaN.
+        """
+        use, kernels = group.use, group.use.kernels
+        count = len(group.inputs)
+        wanted = [*(kernels.wanted_rows if rows else ()), *(count + i for i in kernels.wanted_shared)]
+        for i in range(group.count):
+            places = {k: group.starts[k] + i for k in kernels.tracked}
+            present = [k for k, row in places.items() if self.has[id(group.arenas[k].spec)][row]]
+            if not present:
+                continue
+            given = [*(wrap(np.array(x[i])) for x in group.inputs), *map(wrap, use.arrays)]
+
+            def forward(
+                *variables: Tensor, given: list[Tensor] = given, present: list[int] = present
+            ) -> tuple[Tensor, ...]:
+                by_place = dict(zip(wanted, variables, strict=True))
+                outs = replay(use.template.graph, [by_place.get(j, t) for j, t in enumerate(given)])
+                return tuple(outs[k] for k in present)
+
+            _, pull = vjp(forward, *(given[j] for j in wanted))
+            found = pull(tuple(wrap(np.array(self.cts[id(group.arenas[k].spec)][places[k]])) for k in present))
+            for j, g in zip(wanted, found, strict=True):
+                if j >= count:
+                    node = use.nodes[j - count]
+                    if node is not None:
+                        self._add(node, g._array)
+                    continue
+                spec, index = kernels.row_specs[j], group.indices[j]
+                row = index.start + i if isinstance(index, slice) else index[i]
+                self.cts[id(spec)][row] += g._array
+                self.has[id(spec)][row] = True
+                self.reached[self.record.arena(spec).owners[row]] = True
 
     def _sum(self, use: Use, groups: list[Group]) -> None:
         """Sum the gradients of the shared tensors over the rows of some groups."""
@@ -241,7 +303,12 @@ class Pass:
             whole[total:] = 0
             np.concatenate([self._fed(g, p)[: g.count] for g in groups], out=whole[:total])
             inputs.append(whole)
-        for i, g in zip(kernels.wanted_shared, kernels.sums(n)(inputs, None), strict=True):
+        found = kernels.sums(n)(inputs, None)
+        if not all(np.isfinite(g).all() for g in found) and any(map(self._lacks, groups)):
+            for group in groups:
+                self._pull_exactly(group, False)
+            return
+        for i, g in zip(kernels.wanted_shared, found, strict=True):
             node = use.nodes[i]
             if node is not None:
                 self._add(node, g)

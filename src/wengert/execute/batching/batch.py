@@ -175,8 +175,9 @@ class Batch:
             record.arenas[key].reserve(len(together))
         for group in groups_of(found):
             _place(record, group)
+        most = max(group.rows for group in record.groups)
         for arena in record.arenas.values():
-            arena.make()
+            arena.make(most)
         for key, together in arrays.items():
             data = record.arenas[key].data
             for i, array in enumerate(together):

@@ -26,7 +26,7 @@ from ..jit.tracing import TRACING
 from .arena import Use
 from .batch import Batch
 from .calls import FLAT, NESTED, Odd, arrangement, read, tensors_of
-from .cells import Cell, cell_of_module, cell_of_op
+from .cells import Cell, cell_of_module, cell_of_op, exactly
 from .handles import batch_of, handle, mark_views, number_of, settle
 from .report import Ran, new_report
 from .template import Kind, Refused, Template, Unfit, kind_of, make, refuse
@@ -118,7 +118,7 @@ class Batching(Block):
         if not known:
             return LEFT
         try:
-            cell = cell_of_op(op, tuple(sorted(attrs.items())))
+            cell = cell_of_op(op, *exactly(attrs))
         except TypeError:  # an attribute that is no key
             return LEFT
         found = self.take(cell, tuple(args), {}, *caller())
@@ -154,6 +154,8 @@ class Batching(Block):
         if use is None or not use.holds():
             with TRACING:  # while another thread traces, abstract values stand in tensors that all see
                 use = self._use(cell, batch, signature, args, kwargs, code, offset)
+            if batch is not self._batch:  # what the cell reads outside was a value to come, and is there now
+                return self._take(cell, args, kwargs, code, offset)
             if use is None:
                 return LEFT
             batch.signatures[signature] = use
@@ -226,7 +228,7 @@ class Batching(Block):
             self.report.left[cell.name, str(why)] += 1
             return None
         except Refused as why:
-            refuse(cell.name, why, "" if code is None else str(resolve(code, offset)))
+            return refuse(cell.name, why, "" if code is None else str(resolve(code, offset)))
 
 
 def batching(fn: Callable[..., Any] | None = None, *, check: bool = False) -> Any:

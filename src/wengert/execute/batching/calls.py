@@ -43,17 +43,17 @@ def read(batch: Batch, grad: bool, values: Sequence[Any], numbers: list[int], ke
             read(batch, grad, x, numbers, key, depth - 1)
             continue
         elif isinstance(x, Tensor):
-            array = x._array
-            if type(array) is not np.ndarray or x.is_weak:
+            value = x._array
+            if type(value) is not np.ndarray or x.is_weak:
                 raise Odd(f"an argument is a {cls.__name__}")
             node = x.node if grad else None
             tracked = node is not None and node.requires_grad
-            number = batch.from_outside(kind_of(x.spec, tracked, x.result_class), array, node if tracked else None)
+            number = batch.from_outside(kind_of(x.spec, tracked, x.result_class), value, node if tracked else None)
         elif isinstance(x, SCALARS) and not (isinstance(x, np.generic) and x.dtype.kind in _NUMBERS):
             key += cls, exact(x)
             continue
         elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in _NUMBERS:
-            array = x if cls is np.ndarray and is_frozen(x) else np.array(x)
+            array: Any = x if isinstance(x, np.ndarray) and cls is np.ndarray and is_frozen(x) else np.array(x)
             number = batch.from_outside(kind_of(spec_of(array.shape, as_dtype(array.dtype)), False, Tensor), array)
         else:
             leaves, structure = tree.flatten(x)

@@ -6,7 +6,7 @@ import dis
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ...core.errors import DTypeError, fail
@@ -15,6 +15,7 @@ from ...core.ops.op import Op
 from ...core.ops.operands import run_elementwise
 from ...core.ops.record import bind
 from ...core.state.blocks import LEFT, blocks, current_block
+from ..jit.capture.captured import exact
 from .joining import Joining
 from .kernels import Kernels
 from .template import Template, Unfit
@@ -131,8 +132,17 @@ def _why_not(cls: Any) -> str | None:
     return None
 
 
+def exactly(attrs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return attributes as a hashable value, and their types and bits, by which equal ones may differ."""
+    return tuple(sorted(attrs.items())), tuple(map(_bits, attrs.values()))
+
+
+def _bits(value: Any) -> Any:
+    return tuple(map(_bits, value)) if type(value) is tuple else (type(value), exact(value))
+
+
 @functools.lru_cache(maxsize=4096)
-def cell_of_op(op: Op, attrs: tuple[tuple[str, Any], ...]) -> Cell:
+def cell_of_op(op: Op, attrs: tuple[tuple[str, Any], ...], bits: Any) -> Cell:
     """Return the cell that an operation with attributes is, between the cells of a program."""
 
     def run(*args: Any) -> Any:

@@ -143,7 +143,7 @@ class Kernels:
         trace_for = self._trace_joint if self.template.is_tracked else self._trace_plain
         model, other = trace_for(first), trace_for(second)
         if resized(model, first, second) != other:
-            raise Unfit("an operation of it has no form for many examples")
+            raise Unfit("its graph is another one for each number of examples, as that of a loop is")
         self._model_rows = first
         return model
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.graph.graph import Graph
-from ...core.graph.snapshot import CONSTANT, constant_node, input_node, located
+from ...core.graph.snapshot import CONSTANT, PARAMETER, constant_node, input_node, located
 from ...core.node import Node
 from ...core.ops.op import INPUT
 from ...core.spec import Spec, spec_of
@@ -32,8 +32,8 @@ def resized(graph: Graph, rows: int, wanted: int) -> Graph | None:
 
 
 def _node(node: Node, made: dict[Node, Node], rows: int, wanted: int) -> Node:
-    if node.op is INPUT:
-        return input_node(_spec(node.spec, rows, wanted), node.attrs.get("name", ""))
+    if node.op in (INPUT, PARAMETER):
+        return input_node(_spec(node.spec, rows, wanted), node.attrs.get("name", ""), node.op is PARAMETER)
     if node.op is CONSTANT:
         value = node.attrs["value"]
         return constant_node(_constant(value, rows, wanted)) if _names(value.shape, rows) else node
@@ -61,6 +61,11 @@ def _attribute(value: Any, rows: int, wanted: int) -> Any:
         return _size(value, rows, wanted)
     if type(value) is tuple:
         return tuple([_attribute(v, rows, wanted) for v in value])
+    if isinstance(value, Graph):  # the body of a loop, which may have the rows in it
+        made = resized(value, rows, wanted)
+        if made is None:
+            raise _Unknown
+        return made
     if value is None or isinstance(value, (bool, float, complex, str, np.dtype)):
         return value
     raise _Unknown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -119,6 +119,8 @@ class Template:
         # The arguments that rows are of, by their numbers; -1, -2, ... are random numbers.
         self.rows = [i for i, _ in rows]
         self.shared: list[Tensor] = [t for t, _ in shared]
+        if any(type(t._array) is not np.ndarray for t in self.shared):
+            raise Unfit("what it reads is on a device, or in parts")
         self.specs: list[Spec] = [kind_of(n.spec, False, Tensor).spec for n in needed]
         self.tracked = [k in traced.tracked and n.spec.inexact for k, n in zip(outputs, needed, strict=True)]
         own = {k: _class(r) for r in traced.results if (k := _own(r)) is not None}
@@ -309,7 +311,7 @@ def _reason(error: BaseException) -> str:
     return text if isinstance(error, WengertError) else f"{type(error).__name__}: {text}"
 
 
-def refuse(name: str, why: Refused, where: str) -> None:
+def refuse(name: str, why: Refused, where: str) -> NoReturn:
     """Raise the error of a call that a block refuses."""
     fail(
         GraphError,

@@ -10,7 +10,7 @@ from ...core.arrays import in_order_of
 from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
-from ...core.node import AfterAccumulation, AfterStep, BeforeStep, Freed, Hooked, Node
+from ...core.node import AfterAccumulation, AfterStep, BeforeStep, Freed, Hooked, Node, refuse_inside
 from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.state.capture import get_capture
@@ -88,6 +88,8 @@ def _run(
     known = None
     if targets is not None:
         known = reach([node for node, _ in roots])
+        for target in targets:
+            refuse_inside(target)
         # Any tensor may lie behind what a compiled program has freed.
         targets = [*targets, *(n for n in known.ends if type(n.saved) is Freed)]
     return backward_pass(
