@@ -11,7 +11,6 @@ _KINDS = (
     "pooling",
     "vision",
     "convolution",
-    "sparse",
     "transformer",
 )
 

@@ -91,6 +91,7 @@ class Module(plain.Module):
 
     # What state dicts say of each module; those that were saved before a version may lack what it has.
     _version = 1
+    _parameter_class = Parameter
     _modules = view("_modules")
     _parameters = view("_parameters")
     _buffers = view("_buffers")
