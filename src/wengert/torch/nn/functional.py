@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 _KINDS = (
     "norms",
-    "padding",
     "pooling",
     "vision",
     "convolution",
