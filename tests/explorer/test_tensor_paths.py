@@ -321,7 +321,7 @@ def test_a_rule_of_the_users_own_has_paths_through_it() -> None:
 
 # -- programs by chance
 
-_UNARY = [wg.sin, wg.relu, wg.tanh, lambda x: x.T, lambda x: x.sum(axis=0), lambda x: x[:1], wg.nn.functional.softmax]
+_UNARY = [wg.sin, wg.relu, wg.tanh, lambda x: x.T, lambda x: x.sum(axis=0), lambda x: x[:1], wg.softmax]
 _BINARY = [wg.add, wg.multiply, wg.maximum, wg.subtract]
 _STEPS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=14)
 

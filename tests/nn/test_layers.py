@@ -183,6 +183,25 @@ def test_embedding_and_its_padding():
     assert nn.Embedding.from_pretrained(np.eye(3), freeze=False).weight.requires_grad
 
 
+def test_embedding_bags_and_shares_of_gradients():
+    table = wg.tensor(normal(5, 3), requires_grad=True)
+    ids, rows = wg.tensor([1, 2, 1, 1]), table.detach().numpy()
+    for mode, expected in (("sum", rows[1] * 3 + rows[2]), ("max", np.maximum(rows[1], rows[2]))):
+        found = F.embedding_bag(ids, table, wg.tensor([0]), mode=mode)
+        assert type(found) is wg.Tensor
+        np.testing.assert_allclose(found.detach().numpy()[0], expected, rtol=1e-12)
+    F.embedding(ids, table, scale_grad_by_freq=True).sum().backward()
+    np.testing.assert_allclose(table.grad.numpy()[:, 0], [0.0, 1.0, 1.0, 0.0, 0.0], rtol=1e-12)
+    bag = nn.EmbeddingBag(5, 3, mode="mean", dtype=wg.float64)
+    np.testing.assert_allclose(
+        bag(wg.tensor([[1, 3]])).detach().numpy()[0], bag.weight.detach().numpy()[[1, 3]].mean(0)
+    )
+    long = nn.Embedding(5, 3, max_norm=1.0)
+    assert np.linalg.norm(long(wg.tensor([0, 4])).detach().numpy(), axis=1).max() <= 1.0 + 1e-6
+    with pytest.raises(wg.ShapeError, match="without num_classes"):
+        F.one_hot(wg.zeros(0, dtype=wg.int64))
+
+
 def test_shapes_only():
     x = wg.zeros((2, 3, 4, 5))
     assert nn.Flatten()(x).shape == (2, 60)

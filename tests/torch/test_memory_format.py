@@ -18,6 +18,7 @@ LIE = {  # the strides that PyTorch 2.13 gives
     "roll": (lambda: torch.roll(LAST, 1, 2), (60, 1, 15, 3)),
     "roll of all": (lambda: torch.roll(LAST, 1), (60, 20, 5, 1)),
     "pad": (lambda: F.pad(LAST, (1, 1, 1, 1)), (126, 1, 21, 3)),
+    "a padding layer": (lambda: torch.nn.ZeroPad2d(1)(LAST), (126, 1, 21, 3)),
     "pad, circular": (lambda: F.pad(LAST, (1, 1, 1, 1), "circular"), (126, 42, 7, 1)),
     "batch_norm": (lambda: F.batch_norm(LAST, None, None, training=True), (60, 1, 15, 3)),
     "group_norm": (lambda: F.group_norm(LAST, 1), (60, 1, 15, 3)),

@@ -9,9 +9,7 @@ from typing import Any
 
 import wengert as wg
 
-from ..core.errors import RangeError, fail
 from ..core.tensor import Tensor
-from ..ops.index.gather import embedding as rows_of
 from ..ops.index.gather import one_hot
 from ..ops.neural.activations import (
     celu,
@@ -111,6 +109,7 @@ from .functions.losses import (
     triplet_margin_with_distance_loss,
 )
 from .functions.padding import pad
+from .functions.sparse import embedding, embedding_bag
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -139,6 +138,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "gaussian_nll_loss",
     "gelu",
@@ -202,33 +202,6 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
-
-
-def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
-    """Return rows of a table, in PyTorch's order: ids first.
-
-    Parameters
-    ----------
-    input: integers of any shape s.
-    weight: (rows, d).
-    padding_idx: a row that no gradient goes to.
-
-    Returns s + (d,). Raises RangeError for an id outside the table.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.embedding(wg.tensor([1, 0]), wg.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor([[3., 4.],
-            [1., 2.]])
-    """
-    out: Tensor = rows_of(weight, input)
-    if padding_idx is not None:
-        rows = weight.shape[0]
-        if not -rows <= padding_idx < rows:
-            fail(RangeError, f"padding_idx {padding_idx} in an embedding with {rows} rows")
-        ids = wg.asarray(input)
-        padded = (ids == padding_idx % rows).reshape((*ids.shape, 1))
-        out = wg.where(padded, out.detach(), out)
-    return out
 
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -74,6 +74,8 @@ class Module:
     [6.0]
     """
 
+    # What makes a tensor a parameter of this namespace.
+    _parameter_class: Any = Parameter
     training: bool
     # Names in order of registration; the values are ordinary attributes, so reading them is fast.
     _parameters: dict[str, None]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import lr_scheduler
+from typing import TYPE_CHECKING, Any
+
+from ..core.state.locks import imported
 from .adam import Adam, AdamW
 from .adam8bit import Adam8bit, AdamW8bit
 from .classic import ASGD, Adadelta, Rprop
@@ -12,6 +14,9 @@ from .optimizer import Optimizer
 from .rmsprop import Adagrad, RMSProp, RMSprop
 from .sgd import SGD
 from .variants import Adamax, NAdam, RAdam
+
+if TYPE_CHECKING:
+    from . import lr_scheduler
 
 __all__ = [
     "ASGD",
@@ -34,6 +39,13 @@ __all__ = [
     "Rprop",
     "lr_scheduler",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Schedules, which are loaded when they are first used."""
+    if name == "lr_scheduler":
+        return imported(".lr_scheduler", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

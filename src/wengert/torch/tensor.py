@@ -23,9 +23,9 @@ from ..core.standins import DataView
 from ..core.storage import address, bounds, laid_as, lend, placed_alone, storage_of, window_of
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
+from ..ops.index.formats import array_of, in_order
 from ..ops.index.memory import is_same
 from ..ops.index.views import THROUGH
-from ..ops.index.views import layout as layout_of
 from ..ops.pointwise.logic import ON_BOOLEANS
 from ..ops.structure.shapes import placed
 from .dtypes import DTYPES, dtype, dtype_named
@@ -99,15 +99,6 @@ def axes_in_memory(format: Any, ndim: int) -> tuple[int, ...] | None:
     if len(axes) != ndim:
         fail(ShapeError, f"{format} of a tensor with {ndim} axes", f"It is an order of {len(axes)} axes.")
     return axes
-
-
-def in_order(array: Array, axes: tuple[int, ...]) -> Array:
-    """Return an array whose elements lie so in memory, without gaps: itself, or a copy."""
-    turned = array.transpose(axes)
-    if turned.flags.c_contiguous:
-        return array
-    back = sorted(range(array.ndim), key=axes.__getitem__)
-    return turned.copy(order="C").transpose(back)
 
 
 # What is to be done where a program trains in several processes that write to the same parameters.
@@ -242,7 +233,7 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}), True)
+    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}), True, True)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)
@@ -316,7 +307,7 @@ class Tensor(Plain):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Return whether the elements lie in memory in C order, or in that of a memory format, without gaps."""
-        array = _array_of(self)
+        array = array_of(self)
         if memory_format in _CHANNELS_LAST:
             axes = _CHANNELS_LAST[memory_format]
             return array is not None and array.ndim == len(axes) and array.transpose(axes).flags.c_contiguous
@@ -380,7 +371,7 @@ class Tensor(Plain):
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides, in elements; or the one along an axis."""
-        array = _array_of(self)
+        array = array_of(self)
         if array is None:
             array = np.empty(self.shape, np.uint8)
         strides = tuple(step // array.itemsize for step in laid_as(array))
@@ -519,48 +510,16 @@ class Tensor(Plain):
         return RemovableHandle(self._hooked().hooks, AfterAccumulation(hook), True)
 
 
-def _array_of(x: Tensor) -> Array | None:
-    """Return an array that lies in memory as a tensor does; None where that is not known."""
-    window = window_of(x)
-    return layout_of(x) if window is None else window if type(window) is np.ndarray else None
-
-
 def formatted(x: Any, format: Any) -> Tensor:
     """Return the tensor itself where its elements lie as a memory format says, else a copy in which they do."""
     axes = axes_in_memory(format, x.ndim)
-    array = _array_of(x)
+    array = array_of(x)
     if axes is None or array is None or array.transpose(axes).flags.c_contiguous:
         return x  # type: ignore[no-any-return]
     out: Any = x.clone()
     if out._array is not None:
         out._data = in_order(out._array, axes)
     return out  # type: ignore[no-any-return]
-
-
-def _has_channels_last(array: Array) -> bool:
-    """Return whether the strides are those of channels last, as PyTorch decides where sizes of 1 leave it open."""
-    least = 0
-    for d in (1, *range(array.ndim - 1, 1, -1), 0):
-        step = array.strides[d]
-        if not array.shape[d] or step < least or (d == 0 and least == array.strides[1]):
-            return False
-        least = step * max(array.shape[d], 1)
-    return True
-
-
-def with_channels_last(out: Any, *inputs: Any) -> Any:
-    """Return a result in which channels are the innermost axis in memory if they are in all of its inputs."""
-    axes = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}.get(inputs[0].ndim)
-    if axes is None or out._array is None:
-        return out
-    for x in inputs:
-        array = _array_of(x) if isinstance(x, Tensor) else None
-        if array is None or not _has_channels_last(array):
-            return out
-    data = in_order(out._array, axes)
-    if data is not out._array:
-        out._data = data
-    return out
 
 
 def lay(x: Tensor, format: Any) -> None:

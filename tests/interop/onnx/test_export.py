@@ -594,7 +594,7 @@ def test_names_of_inputs_and_outputs() -> None:
         return [v.name for v in document.graph.input], [v.name for v in document.graph.output]
 
     spec = wg.spec((2, 3))
-    assert named(save(nn.Linear(3, 2), spec, None)) == (["x"], ["output"])
+    assert named(save(nn.Linear(3, 2), spec, None)) == (["input"], ["output"])
     found = named(save(lambda x: {"u": x + 1, "v": (x * 2, x * 3)}, spec, None))
     assert found == (["x"], ["u", "v.0", "v.1"])
     assert named(save(lambda x: (x, x + 1), spec, None)) == (["x"], ["output_0", "output_1"])

@@ -452,6 +452,8 @@ class Meaning(NamedTuple):
     wide: frozenset[str] = frozenset()
     # Whether losses broadcast an input and a target of two shapes, with a warning.
     losses_broadcast: bool = False
+    # Whether results lie in memory as their operands do, with channels last.
+    keeps_formats: bool = False
 
 
 TABLE: dict[str, Op] = {}

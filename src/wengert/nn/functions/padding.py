@@ -12,6 +12,7 @@ from ...core.ops.autocast import computed_in
 from ...core.spec import show
 from ...core.storage import leave
 from ...core.tensor import Tensor, result_class
+from ...ops.index.formats import with_channels_last
 from ...ops.structure.shapes import int_args
 
 # PyTorch's names of the modes, with NumPy's.
@@ -64,7 +65,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     if mode == "constant":
         if x.dtype.kind in "biu" and (value is None or "pad" in result_class((x,)).meaning.wrapping):
             value = x.dtype.type(value or 0).item()
-        return _padded(x, widths, mode, value)
+        return with_channels_last(_padded(x, widths, mode, value), x)  # type: ignore[no-any-return]
     if value:
         fail(GraphError, f"pad: a value in mode {mode!r}", "Only the mode constant puts a value.")
     for n, before, after in zip(reversed(x.shape), widths[::2], widths[1::2]):
@@ -77,7 +78,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     if out is x:
         out = x.clone()
     leave(out)
-    return out
+    return out if mode == "circular" else with_channels_last(out, x)
 
 
 def _what(x: Tensor, widths: Any) -> str:

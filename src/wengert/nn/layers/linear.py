@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import zeros
-from ...core.errors import RangeError, ShapeError, fail
 from ...core.tensor import Tensor, asarray
 from .. import functional as F
 from .. import init
@@ -130,80 +129,6 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
-
-
-class Embedding(Module):
-    """A table whose rows ids look up: ids of any shape to vectors along a new last axis.
-
-    Parameters
-    ----------
-    num_embeddings: the number of rows.
-    embedding_dim: the length of a row.
-    padding_idx: a row that starts at 0 and takes no gradient.
-    dtype: of the parameters; the default float where left out.
-    device: where they are, as in :func:`wengert.zeros`.
-
-    `weight` is (num_embeddings, embedding_dim), standard normal at first.
-
-    Raises RangeError for a `padding_idx` that is no row of the table.
-
-    >>> import wengert as wg
-    >>> wg.nn.Embedding(10, 4)(wg.tensor([[1, 2, 9]])).shape
-    (1, 3, 4)
-    """
-
-    weight: Parameter
-
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        dtype: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__()
-        self.num_embeddings = size("num_embeddings", num_embeddings)
-        self.embedding_dim = size("embedding_dim", embedding_dim, 0)
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                fail(RangeError, f"padding_idx {padding_idx} in an embedding with {num_embeddings} rows")
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
-        self.weight = Parameter(zeros((self.num_embeddings, self.embedding_dim), dtype=dtype, device=device))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            values = self.weight.detach().numpy().copy()
-            values[self.padding_idx] = 0
-            self.weight.assign_(values)
-
-    @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
-        """Return an embedding with the given table, frozen unless `freeze=False`."""
-        table = asarray(embeddings)
-        if table.ndim != 2:
-            fail(
-                ShapeError,
-                f"an embedding from a table of shape {table.shape}",
-                "It has two dimensions: (rows, features).",
-            )
-        out = cls(table.shape[0], table.shape[1], padding_idx, table.dtype)
-        out.weight.assign_(table)
-        out.weight.requires_grad_(not freeze)
-        return out
-
-    def forward(self, ids: Any) -> Tensor:
-        """Map integers of any shape s to s + (embedding_dim,)."""
-        return F.embedding(ids, self.weight, self.padding_idx)
-
-    def extra_repr(self) -> str:
-        """Return the sizes for `repr`."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
 class Flatten(Module):

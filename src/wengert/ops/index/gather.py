@@ -554,30 +554,32 @@ one_hot_op: Op = op(
 
 
 @public(home="nn.functional")
-def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
+def one_hot(tensor: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     """Return vectors of 0 with a 1 at the place of each class, along a new last axis.
 
     Parameters
     ----------
-    indices: classes, integers of any shape, 0 <= class < num_classes.
+    tensor: classes, integers of any shape, 0 <= class < num_classes.
     num_classes: the length of the vectors; -1 for one more than the largest class.
     dtype: the result's dtype.
 
-    Raises RangeError for a class outside, DTypeError, TraceError (-1 while tracing).
+    Raises RangeError for a class outside, ShapeError (-1 of no classes), DTypeError, TraceError (-1 while tracing).
 
     >>> import wengert as wg
     >>> wg.nn.functional.one_hot([0, 2], 3)
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    found = _indices(indices, "one_hot")
+    found = _indices(tensor, "one_hot")
     if num_classes == -1:
+        if 0 in found.shape:
+            fail(ShapeError, "one_hot of no classes, without num_classes", "Say how many there are.")
         if found._fixed("one_hot without num_classes") is None:
             refuse(
                 f"one_hot without num_classes of an abstract tensor {found.spec}",
                 "The result's shape would depend on its values: say how many classes there are.",
                 found,
             )
-        num_classes = int(np.max(found._array, initial=-1)) + 1
+        num_classes = int(np.max(found._array)) + 1
     out: Tensor = bind(one_hot_op, (found,), {"num_classes": num_classes, "dtype": as_dtype(dtype)})
     return out

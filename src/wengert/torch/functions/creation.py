@@ -21,9 +21,10 @@ from ...core.storage import window_of
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class
 from ...core.tensor import tensor as plain_tensor
+from ...ops.index.formats import in_order
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, as_torch, check_out, fill_out, function, method, tensor_of
-from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, in_order, legacy, strided, where
+from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, legacy, strided, where
 
 
 def finished(

@@ -16,9 +16,10 @@ from ...core.spec import show
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, wrap
 from ...ops.aliases import alias
+from ...ops.index.formats import with_channels_last
 from ...ops.structure.diagonals import embed_diagonal
 from ..namespace import FUNCTIONS, as_torch, function, tensor_of
-from ..tensor import Tensor, contiguous_format, formatted, on_cpu, with_channels_last
+from ..tensor import Tensor, contiguous_format, formatted, on_cpu
 from .shaping import axis_of, copies, own, sizes_of
 
 

@@ -24,13 +24,14 @@ from ...core.storage import is_shared, join, leave, root_of, storage_of, window_
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, base_of, wrap
 from ...ops.aliases import alias
+from ...ops.index.formats import with_channels_last
 from ...ops.index.inplace import check_write, old_version
 from ...ops.index.memory import shares
 from ...ops.index.views import THROUGH, layout
 from ...ops.structure.shapes import int_args, reshaped
 from ..dtypes import dtype
 from ..namespace import FUNCTIONS, as_torch, function, give, method, tensor_of
-from ..tensor import TYPES, Size, Tensor, contiguous_format, dtype_of, formatted, with_channels_last
+from ..tensor import TYPES, Size, Tensor, contiguous_format, dtype_of, formatted
 
 
 def axis_of(dim: Any, ndim: int) -> int:

@@ -16,7 +16,6 @@ _KINDS = (
     "pooling",
     "vision",
     "convolution",
-    "sparse",
     "recurrent",
     "transformer",
     "lazy",
@@ -26,7 +25,8 @@ _LAYERS: dict[str, Any] = {}
 for _kind in _KINDS:
     _module = import_module(f".layers.{_kind}", __package__)
     _LAYERS.update({name: getattr(_module, name) for name in _module.__all__})
-for _name, _value in vars(_plain).items():
+for _name in dir(_plain):
+    _value = getattr(_plain, _name)
     if isinstance(_value, type) and issubclass(_value, _plain.Module) and _value is not _plain.Module:
         if _name not in _LAYERS:
             _LAYERS[_name] = counterpart(_value)

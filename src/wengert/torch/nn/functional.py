@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 _KINDS = (
     "norms",
-    "padding",
     "pooling",
     "vision",
     "convolution",
-    "sparse",
     "transformer",
 )
 

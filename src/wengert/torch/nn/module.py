@@ -91,6 +91,7 @@ class Module(plain.Module):
 
     # What state dicts say of each module; those that were saved before a version may lack what it has.
     _version = 1
+    _parameter_class = Parameter
     _modules = view("_modules")
     _parameters = view("_parameters")
     _buffers = view("_buffers")
@@ -511,7 +512,9 @@ def counterpart(cls: Any) -> Any:
         # Examples stand with the class that it is made of, and are run there.
         text = re.split(r"\n\s*>{3} ", cls.__doc__ or "")[0].rstrip()
         doc = f"{text}\n\n    An example: :class:`wengert.nn.{cls.__name__}`.\n    "
-        own = {"__init__": _reading(cls.__init__), "__doc__": doc, "__module__": "wengert.torch.nn"}
+        # Its methods come before those of PyTorch's Module, as they would if it had been written with that as its base.
+        own = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+        own |= {"__init__": _reading(cls.__init__), "__doc__": doc, "__module__": "wengert.torch.nn"}
         made = COUNTERPARTS[cls] = type(cls.__name__, (*bases, cls), own)
     return made
 

@@ -15,10 +15,11 @@ from ....core.ops.autocast import computed_in
 from ....core.ops.record import bind
 from ....core.tensor import asarray
 from ....nn import functional as plain
+from ....ops.index.formats import with_channels_last
 from ....ops.neural.convolve import convolve_transpose
 from ....ops.neural.windows import int_tuple
 from ...namespace import tensor_of
-from ...tensor import Tensor, with_channels_last
+from ...tensor import Tensor
 
 __all__ = [
     "conv1d",

@@ -11,10 +11,11 @@ import wengert as wg
 from ....core.errors import ShapeError, fail
 from ....core.tensor import Tensor
 from ....nn import functional as plain
+from ....ops.index.formats import with_channels_last
 from ....ops.neural.normalization import follows
 from ....ops.reduce.norms import vector_norm
 from ...namespace import give
-from ...tensor import contiguous_format, formatted, with_channels_last
+from ...tensor import contiguous_format, formatted
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 

@@ -19,12 +19,13 @@ from ....core.ops.autocast import computed_in
 from ....core.ops.record import bind
 from ....core.spec import category
 from ....core.tensor import asarray
+from ....ops.index.formats import with_channels_last
 from ....ops.neural.pool import argmax_pool, max_pool, sum_pool
 from ....ops.neural.windows import int_tuple
 from ....ops.random.generator import Generator
 from ...functions.indexing import counted_from_start
 from ...namespace import tensor_of
-from ...tensor import Tensor, with_channels_last
+from ...tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -1,31 +1,17 @@
-"""Rows of tables by ids: `embedding`, sums, means and maxima of them in `embedding_bag`, and `one_hot`."""
+"""Rows of tables by ids: `embedding`, and sums, means and maxima of them in `embedding_bag`."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import wengert as wg
 
-from ....core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
-from ....core.tensor import asarray
-from ....nn import functional as plain
-from ...namespace import tensor_of
-from ...tensor import Tensor
-
-__all__ = ["embedding", "embedding_bag", "one_hot"]
-
-
-@wg.custom_jvp
-def _slowed(rows: Any, shares: Any) -> Any:
-    """Return rows, whose gradients are multiplied by `shares`."""
-    return rows * 1
-
-
-@_slowed.defjvp
-def _slowed_tangents(primals: Any, tangents: Any) -> Any:
-    return primals[0] * 1, tangents[0] * primals[1]
+from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ...core.tensor import Tensor, asarray
+from ...ops.index.gather import embedding as rows_of
 
 
 def _padding(padding_idx: int | None, table: Tensor) -> int | None:
@@ -42,7 +28,7 @@ def _padding(padding_idx: int | None, table: Tensor) -> int | None:
 
 def _counts(ids: Any, rows: int, dtype: Any) -> Any:
     """Return how often each row of a table is named."""
-    flat = ids.reshape((-1,) if ids.size else (0,))
+    flat = ids.reshape((prod(ids.shape),))
     return wg.index_add(wg.zeros(rows, dtype=dtype), 0, flat, wg.ones(flat.shape, dtype=dtype))
 
 
@@ -67,10 +53,12 @@ def _rows(
         fail(DTypeError, f"ids are integers, not {ids.spec}", "Cast them: ids.long().")
     if max_norm is not None:
         _shorten(weight, ids, float(max_norm), float(norm_type))
-    found: Any = plain.embedding(ids, weight, padding_idx)
+    found: Any = rows_of(weight, ids)
+    if padding_idx is not None:
+        found = wg.where(wg.expand_dims(ids == padding_idx, -1), found.detach(), found)
     if scale_grad_by_freq:
         shares = 1.0 / wg.take(_counts(ids, weight.shape[0], weight.dtype), ids)
-        found = _slowed(found, wg.expand_dims(shares, -1))
+        found = wg.scale_gradient(found, wg.expand_dims(shares, -1))
     return found
 
 
@@ -97,14 +85,14 @@ def embedding(
 
     Returns s + (d,). Raises RangeError for an id outside the table, ShapeError, DTypeError.
 
-    >>> import wengert.torch as torch
-    >>> torch.nn.functional.embedding(torch.tensor([1, 0]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> import wengert as wg
+    >>> wg.nn.functional.embedding(wg.tensor([1, 0]), wg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
-    ids, table = tensor_of(input), tensor_of(weight)
+    ids, table = asarray(input), asarray(weight)
     padding = _padding(padding_idx, table)
-    return tensor_of(_rows(ids, table, padding, max_norm, norm_type, scale_grad_by_freq))
+    return _rows(ids, table, padding, max_norm, norm_type, scale_grad_by_freq)  # type: ignore[no-any-return]
 
 
 def embedding_bag(
@@ -134,8 +122,16 @@ def embedding_bag(
     max_norm, norm_type, sparse: as in :func:`embedding`.
 
     Returns (bags, d). Raises RangeError, ShapeError, DTypeError, GraphError for options that do not go together.
+
+    >>> import wengert as wg
+    >>> table = wg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> wg.nn.functional.embedding_bag(wg.tensor([[0, 1], [1, 1]]), table, mode="sum")
+    tensor([[4., 6.],
+            [6., 8.]])
     """
-    ids, table = tensor_of(input), tensor_of(weight)
+    ids, table = asarray(input), asarray(weight)
+    if per_sample_weights is not None:
+        per_sample_weights = asarray(per_sample_weights)
     if mode not in ("sum", "mean", "max"):
         fail(GraphError, f"embedding_bag: mode={mode!r}", 'It is "sum", "mean" or "max".')
     if per_sample_weights is not None and (mode != "sum" or per_sample_weights.shape != ids.shape):
@@ -143,18 +139,18 @@ def embedding_bag(
     if per_sample_weights is not None and per_sample_weights.dtype != table.dtype:
         fail(DTypeError, f"embedding_bag: factors {per_sample_weights.spec} for {table.spec}", "Both are of one dtype.")
     if scale_grad_by_freq:
-        fail(GraphError, "embedding_bag: scale_grad_by_freq", "torch.nn.functional.embedding has it.")
+        fail(GraphError, "embedding_bag: scale_grad_by_freq", "wg.nn.functional.embedding has it.")
     if ids.ndim not in (1, 2) or (ids.ndim == 1) == (offsets is None):
         fail(ShapeError, f"embedding_bag: ids of shape {tuple(ids.shape)}", "(bags, ids), or (ids,) with offsets.")
     padding = _padding(padding_idx, table)
-    count, width = ids.numel(), table.shape[1]
+    count, width = prod(ids.shape), table.shape[1]
     if ids.ndim == 2:
         bags = ids.shape[0]
         starts: Any = asarray(np.arange(bags) * ids.shape[1])
         ends: Any = starts + ids.shape[1]
         longest = ids.shape[1]
     else:
-        given = tensor_of(offsets)
+        given = asarray(offsets)
         if given.ndim != 1 or given.dtype.kind not in "iu" or (include_last_offset and not given.shape[0]):
             fail(ShapeError, f"embedding_bag: offsets {given.spec}", "They are a vector of integers.")
         starts = given[:-1] if include_last_offset else given
@@ -163,12 +159,12 @@ def embedding_bag(
         # The last bag goes to the end of the ids, whatever the last of the offsets says.
         ends = wg.concat([starts[1:], wg.zeros_like(starts[:1]) + count])
         longest = count if given.is_abstract else int(np.max((ends - starts).detach().numpy(), initial=0))
-    flat = tensor_of(ids.reshape((count,)))
+    flat = ids.reshape((count,))
     rows = _rows(flat, table, padding, max_norm, norm_type, False)
     if not bags or not count:
-        return tensor_of(wg.zeros((bags, width), dtype=table.dtype) + rows.sum() * 0)
+        return wg.zeros((bags, width), dtype=table.dtype) + rows.sum() * 0  # type: ignore[no-any-return]
     if per_sample_weights is not None:
-        rows = rows * tensor_of(per_sample_weights).reshape((count, 1))
+        rows = rows * per_sample_weights.reshape((count, 1))
     places = starts.reshape((bags, 1)) + asarray(np.arange(longest))
     held = places < ends.reshape((bags, 1))
     places = wg.where(held, places, 0)
@@ -180,34 +176,9 @@ def embedding_bag(
         each = wg.where(held, each, -np.inf)
         winners = wg.expand_dims(wg.argmax(each, axis=1), 1)
         found = wg.take_along_axis(each, winners, 1).squeeze(1)
-        return tensor_of(wg.where(held.any(axis=1), found, 0.0))
+        return wg.where(held.any(axis=1), found, 0.0)
     total = wg.where(held, each, 0.0).sum(1)
     if mode == "sum":
-        return tensor_of(total)
+        return total
     counts = held.astype(table.dtype).sum(1)
-    return tensor_of(total / wg.maximum(counts, 1.0))
-
-
-def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
-    """Return vectors of 0 with a 1 at the place of each class, along a new last axis.
-
-    Parameters
-    ----------
-    tensor: classes, integers of any shape.
-    num_classes: the length of the vectors; -1 for one more than the largest class.
-
-    Raises RangeError for a class outside, DTypeError, ShapeError, TraceError for -1 in a trace.
-
-    >>> import wengert.torch as torch
-    >>> torch.nn.functional.one_hot(torch.tensor([0, 2]), num_classes=3)
-    tensor([[1, 0, 0],
-            [0, 0, 1]])
-    """
-    classes = tensor_of(tensor)
-    if num_classes == -1 and not classes.size:
-        fail(ShapeError, "one_hot of no classes, without num_classes", "Say how many there are.")
-    return tensor_of(plain.one_hot(classes, num_classes))
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    return total / wg.maximum(counts, 1.0)

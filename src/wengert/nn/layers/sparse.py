@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .... import empty, no_grad
-from ....core.errors import RangeError, ShapeError, fail
-from ...tensor import Tensor, dtype_of, where
+from ... import empty
+from ...core.errors import RangeError, ShapeError, fail
+from ...core.mode import no_grad
+from ...core.tensor import Tensor, asarray
+from .. import functional as F
 from .. import init
-from ..kinds import sparse as kinds
+from ..checks import size
 from ..module import Module
-from ..parameter import Parameter
-
-__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
     """The base of layers that hold a table."""
 
-    # Layers of `wengert.nn` that are taken in have none of these.
-    max_norm: float | None = None
-    norm_type = 2.0
-    scale_grad_by_freq = False
-    sparse = False
     weight: Any
 
     def _make(
@@ -35,24 +29,20 @@ class _Table(Module):
         dtype: Any,
         learned: bool = True,
     ) -> None:
-        device = where(device)
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
+        self.num_embeddings = size("num_embeddings", num_embeddings)
+        self.embedding_dim = size("embedding_dim", embedding_dim, 0)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                fail(RangeError, f"padding_idx={padding_idx} in a table of {num_embeddings} rows")
+                fail(RangeError, f"padding_idx {padding_idx} in a table of {num_embeddings} rows")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         if weight is None:
-            made = empty(
-                (num_embeddings, embedding_dim), dtype=None if dtype is None else dtype_of(dtype), device=device
-            )
-            self.weight = Parameter(made)
+            self.weight = self._parameter_class(empty((num_embeddings, embedding_dim), dtype=dtype, device=device))
             self.reset_parameters()
             return
         if tuple(weight.shape) != (num_embeddings, embedding_dim):
             fail(ShapeError, f"a table of shape {tuple(weight.shape)}, not {(num_embeddings, embedding_dim)}")
-        self.weight = Parameter(weight, learned)
+        self.weight = self._parameter_class(weight, learned)
 
     def reset_parameters(self) -> None:
         """Draw new initial values: normal ones, and zeros for the padding."""
@@ -81,14 +71,14 @@ class Embedding(_Table):
     norm_type: which norm that is.
     scale_grad_by_freq: divide a row's gradient by how often it is named.
     sparse: taken; gradients are dense all the same.
-    device: "cpu".
+    device: where the table is, as in :func:`wengert.zeros`.
     dtype: of the table; the default float where left out.
 
     Raises RangeError, ShapeError.
 
-    >>> import wengert.torch as torch
-    >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 5]])).shape
-    torch.Size([2, 2, 3])
+    >>> import wengert as wg
+    >>> wg.nn.Embedding(10, 3)(wg.tensor([[1, 2], [4, 5]])).shape
+    (2, 2, 3)
     """
 
     def __init__(
@@ -117,7 +107,7 @@ class Embedding(_Table):
     def forward(self, input: Any) -> Tensor:
         """Map ids of any shape s to s + (embedding_dim,)."""
         options = self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
-        return kinds.embedding(input, self.weight, *options)
+        return F.embedding(input, self.weight, *options)
 
     @classmethod
     def from_pretrained(
@@ -131,6 +121,7 @@ class Embedding(_Table):
         sparse: bool = False,
     ) -> Embedding:
         """Return the layer of a given table, which stays as it is in training unless `freeze=False`."""
+        embeddings = asarray(embeddings)
         if embeddings.ndim != 2:
             fail(ShapeError, f"a table of shape {tuple(embeddings.shape)}", "It has two dimensions: (rows, features).")
         rows, width = embeddings.shape
@@ -148,10 +139,10 @@ class EmbeddingBag(_Table):
     Parameters are those of :class:`Embedding`, and the `mode`: "sum", "mean" or "max". With `include_last_offset` the
     last of the offsets is where the last bag ends.
 
-    >>> import wengert.torch as torch
-    >>> bag = torch.nn.EmbeddingBag(10, 3, mode="sum")
-    >>> bag(torch.tensor([1, 2, 4, 5, 4]), torch.tensor([0, 2])).shape
-    torch.Size([2, 3])
+    >>> import wengert as wg
+    >>> bag = wg.nn.EmbeddingBag(10, 3, mode="sum")
+    >>> bag(wg.tensor([1, 2, 4, 5, 4]), wg.tensor([0, 2])).shape
+    (2, 3)
     """
 
     def __init__(
@@ -179,8 +170,8 @@ class EmbeddingBag(_Table):
         self._make(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
-        """Map bags of ids to (bags, embedding_dim); see :func:`torch.nn.functional.embedding_bag`."""
-        return kinds.embedding_bag(
+        """Map bags of ids to (bags, embedding_dim); see :func:`wengert.nn.functional.embedding_bag`."""
+        return F.embedding_bag(
             input,
             self.weight,
             offsets,
@@ -208,6 +199,7 @@ class EmbeddingBag(_Table):
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
         """Return the layer of a given table, which stays as it is in training unless `freeze=False`."""
+        embeddings = asarray(embeddings)
         if embeddings.ndim != 2:
             fail(ShapeError, f"a table of shape {tuple(embeddings.shape)}", "It has two dimensions: (rows, features).")
         rows, width = embeddings.shape
