@@ -1,4 +1,4 @@
-"""What is known of each dtype, in one table: every name, code and rule by dtype is read from its record.
+"""A record for each dtype: every name, code and rule by dtype is read from it.
 
 A dtype of another package (`ml_dtypes`) is imported when it is first asked for. Those that are `stored` have too few
 digits to compute with: tensors hold, move and cast them, and products compute in float32.
