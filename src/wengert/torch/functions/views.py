@@ -17,7 +17,7 @@ from ..tensor import Tensor
 
 
 class _General(Exception):
-    """What is asked for is not what is done at once."""
+    """An exception for a call that is left to the general method."""
 
 
 def _matrix(a: Any) -> Any:
