@@ -11,7 +11,7 @@ import numpy as np
 from ...core.mode import get_mode
 from ...core.spec import spec_of
 from ...core.state.observer import observers
-from ...core.storage import enter, viewed
+from ...core.storage import branch_off, enter, viewed
 from ...core.tensor import new
 from ..tensor import Tensor
 
@@ -153,5 +153,23 @@ _TAKES: dict[str, Callable[..., Any]] = {
 }
 for _name, _take in _TAKES.items():
     _declare(_name, _take)
+
+
+_detach = Tensor.detach
+
+
+@functools.wraps(_detach)
+def _detached(self: Tensor) -> Any:
+    if not observers and not self.is_name:
+        data = viewed(self)
+        if type(data) is np.ndarray:
+            out: Any = new(self.result_class)
+            out._data, out.node, out._spec = data, None, self._spec
+            branch_off(out, self)
+            return out
+    return _detach(self)
+
+
+Tensor.detach = _detached  # type: ignore[method-assign]
 for _name, _take in {"T": _matrix, "mT": _last_swapped}.items():
     _declare(_name, _take, True)
