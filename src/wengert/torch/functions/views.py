@@ -170,6 +170,6 @@ def _detached(self: Tensor) -> Any:
     return _detach(self)
 
 
-Tensor.detach = _detached  # type: ignore[method-assign]
+Tensor.detach = _detached  # type: ignore[method-assign, assignment]
 for _name, _take in {"T": _matrix, "mT": _last_swapped}.items():
     _declare(_name, _take, True)
