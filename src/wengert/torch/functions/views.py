@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.mode import get_mode
 from ...core.spec import spec_of
+from ...core.state.blocks import to_come
 from ...core.state.observer import observers
 from ...core.storage import branch_off, enter, viewed
 from ...core.tensor import new
@@ -112,7 +113,9 @@ def _declare(name: str, take: Callable[..., Any], is_property: bool = False) -> 
     general = found.fget if is_property else found
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not observers and not self.is_name and (self.node is None or not get_mode().grad):
+        if kwargs or observers or self.is_name or type(self) in to_come:
+            return general(self, *args, **kwargs)
+        if self.node is None or not get_mode().grad:
             data = viewed(self)
             if type(data) is np.ndarray:
                 try:
