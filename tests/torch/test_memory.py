@@ -532,3 +532,36 @@ def test_data_of_what_is_given_is_refused_by_jit() -> None:
     with pytest.raises(wg.TraceError, match=r"x\.data = v for \(3,\) float32, where v is given.*test_memory\.py:\d+"):
         wg.jit(_data_of_a_given_one)(torch.ones(3), w)
     assert w.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        lambda a: a.T.ravel(),
+        lambda a: a.T.reshape(-1),
+        lambda a: a[::-1].reshape(-1),
+        lambda a: a[:, ::2].ravel(),
+        lambda a: np.reshape(a.T, (6,)) if type(a) is np.ndarray else wnp.reshape(a.T, (6,)),
+        lambda a: a.reshape(-1, order="F"),
+        lambda a: a[:1].reshape(-1),  # a view
+        lambda a: a.T[:, :1].T.ravel(),  # another
+    ],
+)
+def test_a_reshape_that_has_to_copy_does_so_when_compiled(flat: Any) -> None:
+    """Not a view that writes go through: NumPy copies a transposed array's elements."""
+
+    def write(x: Any) -> Any:
+        y = x * 1.0
+        part = flat(y)
+        part += 100.0
+        return y.sum() + 2.0 * part.sum()
+
+    a = np.arange(6.0).reshape(2, 3)
+    expected = write(a)
+    x = wnp.array(a)
+    compiled = wg.jit(write)
+    for _ in range(CALLS):
+        assert float(compiled(x)) == expected
+    assert float(write(x)) == expected
+    slope = wg.grad(write)(x)
+    np.testing.assert_array_equal(np.asarray(wg.jit(wg.grad(write))(x)), np.asarray(slope))

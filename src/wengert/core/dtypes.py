@@ -72,9 +72,9 @@ RECORDS = {
         Record("complex128", "c128", 3, 53, onnx=15, storage="ComplexDoubleStorage"),
         Record("bfloat16", "bf16", 2, 8, False, "ml_dtypes", 16, "BFloat16Storage", "BF16", 30),
         Record("float8_e4m3fn", "f8e4m3", 2, 4, True, "ml_dtypes", 17, "", safetensors="F8_E4M3", largest=448.0),
-        Record("float8_e4m3fnuz", "f8e4m3uz", 2, 4, True, "ml_dtypes", 18, ""),
+        Record("float8_e4m3fnuz", "f8e4m3uz", 2, 4, True, "ml_dtypes", 18, "", safetensors="F8_E4M3FNUZ"),
         Record("float8_e5m2", "f8e5m2", 2, 3, True, "ml_dtypes", 19, "", safetensors="F8_E5M2"),
-        Record("float8_e5m2fnuz", "f8e5m2uz", 2, 3, True, "ml_dtypes", 20, ""),
+        Record("float8_e5m2fnuz", "f8e5m2uz", 2, 3, True, "ml_dtypes", 20, "", safetensors="F8_E5M2FNUZ"),
     )
 }
 # The records by the names in graphs.

@@ -29,7 +29,7 @@ from ..core.state.looking import after_look, is_look
 from ..core.state.observer import Observer, observer, observers
 from ..core.state.refusals import refuse
 from ..core.state.undisturbed import undisturbed
-from ..core.storage import assign_data
+from ..core.storage import assign_data, laid_like, window_of
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import set_gradient
 from .cells import CountCell, OptionCell, Options, changes_of
@@ -316,7 +316,8 @@ class Optimizer:
                 after = self._step_part(out[part], old[part], g[part], found, scalars, group, step)
             buffers.update(after)
         self._closed(state, buffers)
-        assign_data(p, new if new.dtype == p.dtype else new.astype(p.dtype))
+        new = new if new.dtype == p.dtype else new.astype(p.dtype)
+        assign_data(p, laid_like(new, window_of(p)))
 
     def _step_part(
         self,

@@ -308,6 +308,12 @@ class Through:
             move(x, window, value)
             x.node = node
 
+    def settle(self, out: Tensor, x: Tensor) -> None:
+        """Make a reshaped abstract tensor one of its own, where its elements would have to be copied."""
+        whole = layout(x)
+        if whole is not None and not shares(whole.reshape(tuple(out.shape)), whole):
+            leave(out)
+
     def refuse_apart(self, x: Tensor) -> None:
         """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""
         if is_shared(x):

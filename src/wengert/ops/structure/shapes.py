@@ -47,7 +47,7 @@ from ...core.state.blocks import to_come
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
 from ...core.state.refusals import refuse
-from ...core.storage import viewed
+from ...core.storage import viewed, window_of
 from ...core.tensor import Tensor, asarray, like, new, take, wrap
 from ..aliases import dim_alias
 from ..long_sums import add_up
@@ -134,6 +134,8 @@ def _resolve_shape(x: Tensor, shape: tuple[int, ...]) -> Shape:
 def reshaped(x: Tensor, shape: Shape) -> Tensor:
     """Return `x` in another shape, recorded."""
     out: Tensor = bind(reshape_op, (x,), {"shape": shape})
+    if x.writes_through is not None and type(x) not in to_come and window_of(x) is None and out is not x:
+        x.writes_through.settle(out, x)
     return out
 
 

@@ -78,9 +78,7 @@ def as_method(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _taken(out: Any, x: Any) -> Any:
     """Return a reshaped tensor as one of its own, where its elements would have to be copied, as PyTorch does."""
     if type(x) not in to_come and window_of(x) is None and out is not x:
-        whole = layout(x)
-        if whole is not None and not shares(whole.reshape(tuple(out.shape)), whole):
-            leave(out)
+        THROUGH.settle(out, x)
     return out
 
 

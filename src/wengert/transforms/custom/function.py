@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ...core.errors import GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.ops.declare import PUBLIC
 from ...core.ops.record import filled
 from ...core.spec import Spec
 from ...core.tensor import Tensor
@@ -270,7 +271,9 @@ class _Call:
                     "Return one for every argument, None where it has none.",
                     definition(cls.backward),
                 )
-            return [_fitting(cls.backward, f"{cls.__name__}.backward", grads[i], s, i) for i, s in zip(places, specs)]
+            fitted = [_summed(grads[i], s) for i, s in zip(places, specs)]
+            what = f"{cls.__name__}.backward"
+            return [_fitting(cls.backward, what, g, s, i) for i, g, s in zip(places, fitted, specs)]
 
         def push(xs: Sequence[Any], left: Any, ts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
             rest = iter(ts)
@@ -309,6 +312,18 @@ def _context(cls: type[Function], left: Any) -> Context:
     vars(ctx).update({k: v.value if isinstance(v, Static) else v for k, v in attributes.items()})
     ctx._kept = kept
     return ctx
+
+
+def _summed(g: Any, spec: Spec) -> Any:
+    """Return a gradient summed over what its argument was broadcast to, as PyTorch does; any other as it is."""
+    if not isinstance(g, Tensor) or g.shape == spec.shape or len(g.shape) < len(spec.shape):
+        return g
+    lead = len(g.shape) - len(spec.shape)
+    pairs = [*zip(g.shape[lead:], spec.shape)]
+    if any(n not in (1, m) for m, n in pairs):
+        return g
+    axes = (*range(lead), *(lead + i for i, (m, n) in enumerate(pairs) if m != n))
+    return PUBLIC["sum"](g, axis=axes, keepdims=True).reshape(spec.shape)
 
 
 def _fitting(rule: Callable[..., Any], what: str, g: Any, spec: Spec, index: int) -> Any:

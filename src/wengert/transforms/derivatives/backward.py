@@ -11,9 +11,9 @@ from ...core.elsewhere import CPU, Elsewhere
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import AfterAccumulation, AfterStep, BeforeStep, Freed, Hooked, Node, refuse_inside
-from ...core.ops.op import TABLE
+from ...core.ops.op import LEAF, TABLE
 from ...core.spec import category
-from ...core.state.capture import get_capture
+from ...core.state.capture import fresh_leaves, get_capture
 from ...core.tensor import Tensor, as_like, asarray, like, refuse_cut, wrap
 from ...ops.index.inplace import set_gradient
 from ...ops.structure.shapes import placed
@@ -90,6 +90,10 @@ def _run(
         known = reach([node for node, _ in roots])
         for target in targets:
             refuse_inside(target)
+        if fresh_leaves() is not None:  # a leaf that was written to in a trace has a node for each of its values
+            owners = {id(n.variable) for n in targets if n.op is LEAF}
+            others = known.pending.keys() - targets
+            targets = [*targets, *(n for n in others if n.op is LEAF and id(n.variable) in owners)]
         # Any tensor may lie behind what a compiled program has freed.
         targets = [*targets, *(n for n in known.ends if type(n.saved) is Freed)]
     return backward_pass(
@@ -204,6 +208,11 @@ def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
         reset_mode(token)
 
 
+def _sum(a: Any, b: Any, create_graph: bool) -> Tensor:
+    first, second = (c if isinstance(c, Tensor) else wrap(c) for c in (a, b))
+    return _add(first, second, create_graph)
+
+
 def gradients(
     outputs: Any,
     inputs: Any,
@@ -242,6 +251,10 @@ def gradients(
     results: list[Tensor | None] = []
     for i, t in enumerate(wanted):
         ct = found.get(t.node)
+        if fresh_leaves() is not None and t.node is not None and t.node.op is LEAF:
+            for node, other in found.items():
+                if node is not t.node and node.op is LEAF and node.variable is t:
+                    ct = other if ct is None else _sum(ct, other, create_graph)
         if ct is None and not allow_unused:
             fail(
                 GradientError,

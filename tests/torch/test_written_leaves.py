@@ -1,0 +1,92 @@
+"""Gradients of leaves that are written to between their uses, and what a step leaves in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+import wengert.torch as torch
+
+CALLS = 6
+WRITES = {
+    "copy_": lambda p, q: p.copy_(q),
+    "data.copy_": lambda p, q: p.data.copy_(q),
+    "detach": lambda p, q: p.detach().copy_(q),
+    "elements": lambda p, q: p.__setitem__(slice(None), q),
+    "add_": lambda p, q: p.add_(q - p),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("way", ["grad", "backward", "inputs"])
+def test_what_flowed_through_a_leaf_before_a_write_counts(name: str, way: str) -> None:
+    p = torch.nn.Parameter(torch.tensor([2.0]))
+    q = torch.tensor([5.0])
+
+    def step(x: Any) -> Any:
+        loss = (p * x).sum()
+        with torch.no_grad():
+            WRITES[name](p, q)
+        loss = loss + (p * p).sum()
+        if way == "grad":
+            return torch.autograd.grad(loss, [p])[0]
+        p.grad = None
+        loss.backward(inputs=[p]) if way == "inputs" else loss.backward()
+        return p.grad.clone()
+
+    x = torch.tensor([1.0])
+    for run in (step, torch.compile(step)):
+        for _ in range(CALLS):
+            with torch.no_grad():
+                p.fill_(2.0)
+            assert run(x).tolist() == [11.0]
+            assert p.tolist() == [5.0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "NAdam", "Rprop"])
+def test_a_step_keeps_how_a_parameter_lies(name: str) -> None:
+    w = torch.nn.Parameter(torch.ones(3, 2).t())
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    optimizer = getattr(torch.optim, name)([w], lr=0.1, **options)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (w**2).sum().backward()
+        optimizer.step()
+        assert w.stride() == (1, 2)
+    before = w.detach().clone()
+    w.detach().reshape(-1).zero_()  # a copy, since the elements do not lie in this order
+    assert w.detach().tolist() == before.tolist()
+
+
+def test_a_gradient_is_summed_to_the_shape_of_its_argument() -> None:
+    class Add(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, b: Any) -> Any:
+            return x + b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, g
+
+    x = torch.ones(2, 3, requires_grad=True)
+    b = torch.ones(3, requires_grad=True)
+    c = torch.ones(2, 1, requires_grad=True)
+    (Add.apply(x, b) * 2).sum().backward()
+    Add.apply(x, c).sum().backward()
+    assert (b.grad.tolist(), c.grad.tolist()) == ([4.0] * 3, [[3.0], [3.0]])
+
+
+def test_frozen_float8_weights_before_a_layer_that_trains() -> None:
+    pytest.importorskip("ml_dtypes")
+    layer = torch.nn.Linear(3, 2)
+    small = torch.ones(3, 3).to(torch.float8_e4m3fn)
+    run = torch.compile(lambda x: layer(x @ small.float()))
+    x = torch.ones(1, 3)
+    for _ in range(CALLS):
+        layer.weight.grad = None
+        run(x).sum().backward()
+        np.testing.assert_array_equal(layer.weight.grad.numpy(), np.full((2, 3), 3.0, np.float32))
+    assert wg.jit(lambda a: a.astype(wg.float32).sum())(small) == 9.0
