@@ -40,9 +40,9 @@ def _key(node: Node) -> Any:
     op, attrs = node.op, node.attrs
     if op is CONSTANT:
         return "constant", node.spec, array_bytes(attrs["value"])
-    if opaque(tuple(attrs.values())) or "collective" in op.facets:
+    if "collective" in op.facets or (attrs and opaque(tuple(attrs.values()))):
         return id(node)  # what is gathered a second time is not kept in between
-    inputs: list[Any] = [("node", str(id(e))) if isinstance(e, Node) else _value(e) for e in node.inputs]
+    inputs: list[tuple[str, Any]] = [("node", id(e)) if isinstance(e, Node) else _value(e) for e in node.inputs]
     if op.algebra.commutes is True:
         inputs.sort()
     named = tuple([(name, _value(attrs[name])) for name in sorted(attrs)]) if attrs else ()

@@ -57,6 +57,10 @@ class RuleSet:
         """Return the rules that look at nodes of an op."""
         return self._by_op.get(op.name, self._everywhere)
 
+    def concern(self, graph: Graph) -> bool:
+        """Return whether a rule looks at some node of a graph."""
+        return any(map(self.of, {node.op for node in graph.nodes}))
+
     def __iter__(self) -> Any:
         return iter(self.rules)
 
@@ -81,6 +85,8 @@ def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) ->
     graph(x: f32[2]) -> f32[2]
       return x 1
     """
+    if not rules.concern(graph):
+        return graph
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
         moved = moved_onto(node, replace)
@@ -113,6 +119,8 @@ def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> N
 
 def moved_onto(node: Node, replace: Mapping[Any, Node]) -> Node:
     """Return the node on the inputs that replace its own; itself where none does."""
+    if not replace:
+        return node
     inputs = node.inputs
     for e in inputs:
         if isinstance(e, Node) and e in replace:

@@ -123,6 +123,8 @@ class Grouping:
         self._again: dict[Node, list[Group]] = {}
         self._readers: dict[Node, list[Node]] = {}
         self._scalars: list[Node] = []
+        # The groups that the one of the node at hand was found not to join, as both are now.
+        self._apart: set[Group] = set()
         self.following: dict[Node, Group] = {}
         self.order = UnitOrder(self.needs, self._readers_of, graph.nodes)
         self._outputs = frozenset(graph.outputs)
@@ -203,6 +205,23 @@ class Grouping:
                     stack.append(consumer)
         return list(found)
 
+    def is_taken(self, node: Node) -> bool:
+        """Return whether anything reads a value from memory, or it is a result."""
+        stack = [node]
+        while stack:
+            seen = stack.pop()
+            if seen in self._outputs:
+                return True
+            for consumer in self.graph.consumers(seen):
+                if consumer in self.group:
+                    if any(node not in g.axes for g in self.computing(consumer)):
+                        return True
+                elif isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
+                    return True
+                else:
+                    stack.append(consumer)
+        return False
+
     def compute_again(self, node: Node, taker: Group, axes: dict[Node, tuple[int, ...]], read: Iterable[Node]) -> None:
         """Let a group recompute a value that it takes: with the members that `axes` numbers, from the arrays `read`."""
         for member in axes:
@@ -233,6 +252,7 @@ class Grouping:
         bases = list(dict.fromkeys(e.base for e in edges if e is not None))
         group.operands = dict.fromkeys(bases)
         self.order.replace(node, group)
+        self._apart.clear()
         for base in bases:
             if base in self.group and not self._is_of_product(base, node):
                 self._join(self.group[base], self.group[node])
@@ -277,10 +297,14 @@ class Grouping:
 
     def _join(self, a: Group, b: Group) -> None:
         """Join `a` with `b`, which takes values from it or reads what it reads, where that is possible."""
-        if a is not b:
-            found = self._together(a, b)
-            if not isinstance(found, str):
-                self._merge(a, b, *found)
+        if a is b or a in self._apart:
+            return
+        found = self._together(a, b)
+        if isinstance(found, str):
+            self._apart.add(a)
+        else:
+            self._merge(a, b, *found)
+            self._apart.clear()
 
     def why_not_fused(self, x: Node, y: Node) -> str | None:
         """Return why two nodes are not in one kernel; None where they are."""
@@ -450,7 +474,9 @@ class Grouping:
                     stack.append(c)
                 elif c not in small.axes and c not in large.axes:
                     left -= 1
-        return left <= 0
+                    if not left:
+                        return True
+        return False
 
     def _is_inside(self, consumer: Node, a: Group, b: Group) -> bool:
         if consumer in a.axes or consumer in b.axes:

@@ -300,7 +300,7 @@ class NestBuilder:
     # -- instructions
 
     def _add(self, instr: Instr) -> int:
-        key = (instr.kind, repr(instr.args), str(instr.dtype), instr.level, instr.how) if instr.node is None else None
+        key = (instr.kind, repr(instr.args), instr.dtype, instr.level, instr.how) if instr.node is None else None
         if key is not None and key in self._shared:
             return self._shared[key]
         self.instrs.append(instr)
