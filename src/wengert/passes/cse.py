@@ -46,7 +46,9 @@ def _key(node: Node) -> Any:
     if op.algebra.commutes is True:
         inputs.sort()
     named = tuple([(name, _value(attrs[name])) for name in sorted(attrs)]) if attrs else ()
-    return op, tuple(inputs), named, node.spec
+    spec = node.spec
+    # By its parts: their hashes are not computed in Python.
+    return op, tuple(inputs), named, spec if isinstance(spec, tuple) else (spec.dtype, spec.shape)
 
 
 def _value(value: Any) -> tuple[str, str]:

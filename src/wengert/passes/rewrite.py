@@ -57,10 +57,6 @@ class RuleSet:
         """Return the rules that look at nodes of an op."""
         return self._by_op.get(op.name, self._everywhere)
 
-    def concern(self, graph: Graph) -> bool:
-        """Return whether a rule looks at some node of a graph."""
-        return any(map(self.of, {node.op for node in graph.nodes}))
-
     def __iter__(self) -> Any:
         return iter(self.rules)
 
@@ -85,14 +81,15 @@ def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) ->
     graph(x: f32[2]) -> f32[2]
       return x 1
     """
-    if not rules.concern(graph):
+    concerned = {op for op in {node.op for node in graph.nodes} if rules.of(op)}
+    if not concerned:
         return graph
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
         moved = moved_onto(node, replace)
         if moved is not node:
             note(moved, "", node)
-        made = settled(moved, rules, counts) if rules.of(node.op) else moved
+        made = settled(moved, rules, counts) if node.op in concerned else moved
         if made is not node:
             replace[node] = made
     return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])

@@ -96,6 +96,11 @@ class Group:
         return math.prod(self.space)
 
 
+def _reads_of(a: Group, b: Group) -> int:
+    """Return how many arrays one kernel for two groups would read."""
+    return len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys())
+
+
 def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
     """Add new dimensions to a space for the axes of a shape, and return their numbers."""
     axes = []
@@ -328,7 +333,7 @@ class Grouping:
             return "one makes a total that another loop waits for, and does not wait itself"
         if len(a.nodes) + len(b.nodes) > _NODES:
             return f"one kernel would have more than {_NODES} operations"
-        if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
+        if len(a.operands) + len(b.operands) > _OPERANDS and _reads_of(a, b) > _OPERANDS:
             return f"one kernel would read more than {_OPERANDS} arrays"
         pairs = self._pairs(a, b)
         if pairs is None:
@@ -353,6 +358,8 @@ class Grouping:
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
         """Match dimensions of `b` to those of `a`, by the values that pass between them or that both read."""
+        if not a.space and not b.space:
+            return {}
         small, large, swapped = (b, a, False) if len(b.nodes) <= len(a.nodes) else (a, b, True)
         pairs: dict[int, int] = {}
 
@@ -407,6 +414,8 @@ class Grouping:
 
     def _over(self, a: Group, b: Group, pairs: dict[int, int]) -> frozenset[int] | bool | None:
         """Return the row's dimensions of both together in `a`'s numbers (False: no row); None if they cannot be one."""
+        if not a.reductions and not b.reductions:
+            return False
         to_a = dict(pairs)
         for d in range(len(b.space)):
             to_a.setdefault(d, len(a.space) + d)
@@ -500,7 +509,11 @@ class Grouping:
             self.group[node] = a
         for node, dims in b.reductions.items():
             a.reductions[node] = frozenset(to_a[d] for d in dims)
-        a.nodes = sorted([*a.nodes, *b.nodes], key=self.graph.index.__getitem__)
+        index = self.graph.index
+        is_sorted = index[a.nodes[-1]] < index[b.nodes[0]]
+        a.nodes += b.nodes
+        if not is_sorted:
+            a.nodes.sort(key=index.__getitem__)
         a.operands = {n: None for n in (*a.operands, *b.operands) if n not in a.axes}
         if isinstance(over, frozenset):
             a.over = frozenset(renumber.get(d, d) for d in over)
