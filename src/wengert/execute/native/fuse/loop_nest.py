@@ -98,7 +98,8 @@ class LoopNest(NamedTuple):
     def key(self) -> str:
         """The key that names all that the code depends on."""
         parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d} {self.together}"]
-        parts += [f"{text_of(a.dtype)} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}" for a in self.arrays]
+        for a in self.arrays:
+            parts.append(f"{text_of(a.dtype)} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}")
         for i in self.instrs:
             what = i.how
             if i.node is not None:
