@@ -40,13 +40,15 @@ def _key(node: Node) -> Any:
     op, attrs = node.op, node.attrs
     if op is CONSTANT:
         return "constant", node.spec, array_bytes(attrs["value"])
-    if opaque(tuple(attrs.values())) or "collective" in op.facets:
+    if "collective" in op.facets or (attrs and opaque(tuple(attrs.values()))):
         return id(node)  # what is gathered a second time is not kept in between
-    inputs: list[Any] = [("node", str(id(e))) if isinstance(e, Node) else _value(e) for e in node.inputs]
+    inputs: list[tuple[str, Any]] = [("node", id(e)) if isinstance(e, Node) else _value(e) for e in node.inputs]
     if op.algebra.commutes is True:
         inputs.sort()
     named = tuple([(name, _value(attrs[name])) for name in sorted(attrs)]) if attrs else ()
-    return op, tuple(inputs), named, node.spec
+    spec = node.spec
+    # By its parts: their hashes are not computed in Python.
+    return op, tuple(inputs), named, spec if isinstance(spec, tuple) else (spec.dtype, spec.shape)
 
 
 def _value(value: Any) -> tuple[str, str]:

@@ -81,12 +81,15 @@ def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) ->
     graph(x: f32[2]) -> f32[2]
       return x 1
     """
+    concerned = {op for op in {node.op for node in graph.nodes} if rules.of(op)}
+    if not concerned:
+        return graph
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
         moved = moved_onto(node, replace)
         if moved is not node:
             note(moved, "", node)
-        made = settled(moved, rules, counts) if rules.of(node.op) else moved
+        made = settled(moved, rules, counts) if node.op in concerned else moved
         if made is not node:
             replace[node] = made
     return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
@@ -113,6 +116,8 @@ def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> N
 
 def moved_onto(node: Node, replace: Mapping[Any, Node]) -> Node:
     """Return the node on the inputs that replace its own; itself where none does."""
+    if not replace:
+        return node
     inputs = node.inputs
     for e in inputs:
         if isinstance(e, Node) and e in replace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from ...core.graph.graph import Graph
@@ -73,7 +73,15 @@ class Compiled:
             found = self._kept()
         # True where the plan was found in the cache.
         self.is_kept = found is not None
-        self._plan = found if found is not None else self._made.plan
+        # The budget of memory that the plan keeps to, with what that took; None without one, or where the plan is kept.
+        self._budget: Budget | None = None
+        if found is None:
+            made = self._lowered()
+            found, self._budget = made.plan, made.budget
+            # A program that runs needs no graph: who asks for its nodes has it lowered again.
+            for step in found.steps:
+                step.nodes = ()
+        self._plan = found
 
     def _kept(self) -> Plan | None:
         """Return the plan that is kept on disk."""
@@ -90,7 +98,11 @@ class Compiled:
 
     @cached_property
     def _made(self) -> _Made:
-        with recording(self.graph.nodes) as origins:
+        """What the plan was made from, and how, made again for whoever looks at it."""
+        return self._lowered(is_explained=True)
+
+    def _lowered(self, is_explained: bool = False) -> _Made:
+        with recording(self.graph.nodes) if is_explained else nullcontext() as origins:
             kept = self.limit is not None and self.limit.in_8_bits
             optimized = canonical(in_8_bits(self.graph) if kept else self.graph, is_thrifty=self.limit is not None)
             optimized = by_parts(optimized) if self.limit is None else optimized
@@ -108,14 +120,13 @@ class Compiled:
         if self.limit is None:
             prepare(plan)
         budget = None if self.limit is None else fit(plan, self.limit, self.graph.name or "the program", self.target)
-        return _Made(optimized, origins, lowering.grouping, plan, budget)
+        return _Made(optimized, origins or Origins(), lowering.grouping, plan, budget)
 
     @cached_property
     def plan(self) -> Plan:
         """The steps, in which every buffer has its place."""
-        if self.is_kept:
-            for step, made in zip(self._plan.steps, self._made.plan.steps, strict=True):
-                step.nodes = made.nodes
+        for step, made in zip(self._plan.steps, self._made.plan.steps, strict=True):
+            step.nodes = made.nodes
         return self._placed
 
     @cached_property
@@ -158,7 +169,9 @@ class Compiled:
     @property
     def kernels(self) -> list[Kernel]:
         """The kernels, each once, in the order of their first step."""
-        return list(dict.fromkeys(s.kernel for s in self.plan.steps if isinstance(s.kernel, Kernel)))
+        # Kernels that were kept have no text before their plan is made again.
+        plan = self.plan if self.is_kept else self._plan
+        return list(dict.fromkeys(s.kernel for s in plan.steps if isinstance(s.kernel, Kernel)))
 
     @property
     def memory(self) -> report.Memory:
@@ -168,7 +181,9 @@ class Compiled:
     @property
     def budget(self) -> Budget | None:
         """The budget of memory that the plan keeps to, with what that took; None without one."""
-        return self._made.budget
+        if self._budget is None and self.limit is not None:
+            self._budget = self._made.budget
+        return self._budget
 
     @property
     def cost(self) -> report.Cost:

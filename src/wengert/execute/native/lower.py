@@ -479,7 +479,7 @@ class GraphLowering(Lowering):
 
     def _stored(self, group: Group) -> list[Node]:
         """Return the members that something outside reads from memory, where this is the group that stores them."""
-        return [n for n in group.nodes if self.grouping.computing(n)[0] is group and self.grouping.takers(n) != []]
+        return [n for n in group.nodes if self.grouping.computing(n)[0] is group and self.grouping.is_taken(n)]
 
     def base_view(self, base: Node) -> View:
         """Return the view of what an edge leads to: a node that is computed, or a view of one."""

@@ -63,6 +63,13 @@ I1, I8, I16, I32, I64 = Type("i", 1), Type("i", 8), Type("i", 16), Type("i", 32)
 PTR = Type("p", 64)
 
 
+@cache
+def text_of(dtype: np.dtype) -> str:
+    """Return a dtype's text, which NumPy makes anew whenever it is asked."""
+    return str(dtype)
+
+
+@cache
 def storage_type(dtype: np.dtype) -> Type | None:
     """Return the type of an array's elements in memory; None for what kernels do not hold (complex numbers, float8)."""
     record = record_of(dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....core.graph.graph import Graph
 from ....core.node import Node
+from ..codegen.types import text_of
 from ..plan.lowering import FOLLOWED
 from ..plan.plan import View
 from ..scalar import emitters
@@ -80,7 +81,7 @@ def epilogue_key(
 ) -> str:
     """Return the key that names all that the code of an epilogue depends on."""
     numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
-    parts = [str(product.spec.dtype), *(str(v.dtype) for v in operands)]
+    parts = [text_of(product.spec.dtype), *(text_of(v.dtype) for v in operands)]
     for n in nodes:
         # Of a number more is known than of what an array holds, and the code relies on it.
         args = [
@@ -91,7 +92,7 @@ def epilogue_key(
             else numbers[e.base]
             for i, e in enumerate(edges[n])
         ]
-        parts.append(f"{n.op.name} {emitters.code_attrs(n) or ''} {args} {n.spec.dtype}")
+        parts.append(f"{n.op.name} {emitters.code_attrs(n) or ''} {args} {text_of(n.spec.dtype)}")
     return "; ".join([*parts, str(list(stored))])
 
 

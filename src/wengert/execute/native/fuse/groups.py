@@ -96,6 +96,11 @@ class Group:
         return math.prod(self.space)
 
 
+def _reads_of(a: Group, b: Group) -> int:
+    """Return how many arrays one kernel for two groups would read."""
+    return len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys())
+
+
 def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
     """Add new dimensions to a space for the axes of a shape, and return their numbers."""
     axes = []
@@ -123,6 +128,8 @@ class Grouping:
         self._again: dict[Node, list[Group]] = {}
         self._readers: dict[Node, list[Node]] = {}
         self._scalars: list[Node] = []
+        # The groups that the one of the node at hand was found not to join, as both are now.
+        self._apart: set[Group] = set()
         self.following: dict[Node, Group] = {}
         self.order = UnitOrder(self.needs, self._readers_of, graph.nodes)
         self._outputs = frozenset(graph.outputs)
@@ -203,6 +210,23 @@ class Grouping:
                     stack.append(consumer)
         return list(found)
 
+    def is_taken(self, node: Node) -> bool:
+        """Return whether anything reads a value from memory, or it is a result."""
+        stack = [node]
+        while stack:
+            seen = stack.pop()
+            if seen in self._outputs:
+                return True
+            for consumer in self.graph.consumers(seen):
+                if consumer in self.group:
+                    if any(node not in g.axes for g in self.computing(consumer)):
+                        return True
+                elif isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
+                    return True
+                else:
+                    stack.append(consumer)
+        return False
+
     def compute_again(self, node: Node, taker: Group, axes: dict[Node, tuple[int, ...]], read: Iterable[Node]) -> None:
         """Let a group recompute a value that it takes: with the members that `axes` numbers, from the arrays `read`."""
         for member in axes:
@@ -233,6 +257,7 @@ class Grouping:
         bases = list(dict.fromkeys(e.base for e in edges if e is not None))
         group.operands = dict.fromkeys(bases)
         self.order.replace(node, group)
+        self._apart.clear()
         for base in bases:
             if base in self.group and not self._is_of_product(base, node):
                 self._join(self.group[base], self.group[node])
@@ -277,10 +302,14 @@ class Grouping:
 
     def _join(self, a: Group, b: Group) -> None:
         """Join `a` with `b`, which takes values from it or reads what it reads, where that is possible."""
-        if a is not b:
-            found = self._together(a, b)
-            if not isinstance(found, str):
-                self._merge(a, b, *found)
+        if a is b or a in self._apart:
+            return
+        found = self._together(a, b)
+        if isinstance(found, str):
+            self._apart.add(a)
+        else:
+            self._merge(a, b, *found)
+            self._apart.clear()
 
     def why_not_fused(self, x: Node, y: Node) -> str | None:
         """Return why two nodes are not in one kernel; None where they are."""
@@ -304,7 +333,7 @@ class Grouping:
             return "one makes a total that another loop waits for, and does not wait itself"
         if len(a.nodes) + len(b.nodes) > _NODES:
             return f"one kernel would have more than {_NODES} operations"
-        if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
+        if len(a.operands) + len(b.operands) > _OPERANDS and _reads_of(a, b) > _OPERANDS:
             return f"one kernel would read more than {_OPERANDS} arrays"
         pairs = self._pairs(a, b)
         if pairs is None:
@@ -329,6 +358,8 @@ class Grouping:
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
         """Match dimensions of `b` to those of `a`, by the values that pass between them or that both read."""
+        if not a.space and not b.space:
+            return {}
         small, large, swapped = (b, a, False) if len(b.nodes) <= len(a.nodes) else (a, b, True)
         pairs: dict[int, int] = {}
 
@@ -383,6 +414,8 @@ class Grouping:
 
     def _over(self, a: Group, b: Group, pairs: dict[int, int]) -> frozenset[int] | bool | None:
         """Return the row's dimensions of both together in `a`'s numbers (False: no row); None if they cannot be one."""
+        if not a.reductions and not b.reductions:
+            return False
         to_a = dict(pairs)
         for d in range(len(b.space)):
             to_a.setdefault(d, len(a.space) + d)
@@ -450,7 +483,9 @@ class Grouping:
                     stack.append(c)
                 elif c not in small.axes and c not in large.axes:
                     left -= 1
-        return left <= 0
+                    if not left:
+                        return True
+        return False
 
     def _is_inside(self, consumer: Node, a: Group, b: Group) -> bool:
         if consumer in a.axes or consumer in b.axes:
@@ -474,7 +509,11 @@ class Grouping:
             self.group[node] = a
         for node, dims in b.reductions.items():
             a.reductions[node] = frozenset(to_a[d] for d in dims)
-        a.nodes = sorted([*a.nodes, *b.nodes], key=self.graph.index.__getitem__)
+        index = self.graph.index
+        is_sorted = index[a.nodes[-1]] < index[b.nodes[0]]
+        a.nodes += b.nodes
+        if not is_sorted:
+            a.nodes.sort(key=index.__getitem__)
         a.operands = {n: None for n in (*a.operands, *b.operands) if n not in a.axes}
         if isinstance(over, frozenset):
             a.over = frozenset(renumber.get(d, d) for d in over)

@@ -12,6 +12,7 @@ from ....core.graph.snapshot import specs_of
 from ....core.node import Node
 from ....core.ops.costs import cost_of
 from ....core.ops.facets import Count
+from ..codegen.types import text_of
 from ..scalar import emitters
 
 UNIFORM, ROW, INNER = 0, 1, 2
@@ -32,7 +33,7 @@ def cost(node: Node) -> int:
         return max(1, int(declared.operations(node, (), out)) // max(1, out.size))
     # A node in a loop that is not elementwise compares or converts, as in making a place of an index.
     own = max(1, declared) if isinstance(declared, int) else 1
-    return own + _ROUNDING if emitters.supported(node) and emitters.rounds(node) else own
+    return own + _ROUNDING if emitters.rounds(node) and emitters.supported(node) else own
 
 
 class Array(NamedTuple):
@@ -97,13 +98,14 @@ class LoopNest(NamedTuple):
     def key(self) -> str:
         """The key that names all that the code depends on."""
         parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d} {self.together}"]
-        parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}" for a in self.arrays]
+        for a in self.arrays:
+            parts.append(f"{text_of(a.dtype)} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}")
         for i in self.instrs:
             what = i.how
             if i.node is not None:
-                taken = [str(e.spec.dtype) if isinstance(e, Node) else "#" for e in i.node.inputs]
+                taken = [text_of(e.spec.dtype) if isinstance(e, Node) else "#" for e in i.node.inputs]
                 what = f"{i.node.op.name} {emitters.code_attrs(i.node) or ''} {taken}"
-            parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
+            parts.append(f"{i.kind} {what} {i.args} {text_of(i.dtype)} {i.level} {i.over}")
         parts.append(f"{self.stores} {self.partials}")
         if self.blocked or self.anew:
             parts.append(f"blocks {self.blocked} {self.anew:d}")

@@ -74,19 +74,23 @@ def _make(
         if e is None or e.base in recomputed.members:
             continue
         base = e.base
-        takers = grouping.takers(base)
         if base not in group.axes:
             # A product whose only reader is this group may never be stored.
-            if base.op.name in products and takers is not None and all(t is group for t in takers):
+            if base.op.name in products and _is_for(grouping.takers(base), group):
                 return False
             recomputed.read[base] = None
-        elif (takers != [] and base not in again) or not _weighs(base, node):
+        elif (base not in again and grouping.is_taken(base)) or not _weighs(base, node):
             recomputed.read[base] = None
         else:
             possible = len(recomputed.members) < _DEPTH and _is_cheap(base, group)
             if not possible or not _make(grouping, base, group, again, recomputed, products):
                 return False
     return True
+
+
+def _is_for(takers: list[Group] | None, group: Group) -> bool:
+    """Return whether no other than one group takes a value."""
+    return takers is not None and all(t is group for t in takers)
 
 
 def _axes(

@@ -88,6 +88,7 @@ class NestBuilder:
         self.over: frozenset[int] = frozenset()
         self.arrays: list[_Operand] = []
         self._known_arrays: dict[Any, int] = {}
+        self._taken: dict[tuple[Node, int], int] = {}
         self.instrs: list[Instr] = []
         self.value: dict[Node, int] = {}
         self._shared: dict[Any, int] = {}
@@ -132,12 +133,13 @@ class NestBuilder:
         for node in self.group.nodes:
             if node.op.name == "one_hot":
                 self._indexed.add(self.group.axes[node][-1])
-            for number, e in zip(node.inputs, self.edges[node], strict=True):
+            for i, e in enumerate(self.edges[node]):
                 if e is None:
+                    number = node.inputs[i]
                     if not is_structure(node, number):
                         self._number(number, literal_dtype(node))
                 elif e.base not in self.group.axes:
-                    self._operand(node, e)
+                    self._taken[node, i] = self._operand(node, e)
 
     def _operand(self, node: Node, e: Edge) -> int:
         view, seen = self.view(e.base), self.group.seen(node, e)
@@ -300,7 +302,7 @@ class NestBuilder:
     # -- instructions
 
     def _add(self, instr: Instr) -> int:
-        key = (instr.kind, repr(instr.args), str(instr.dtype), instr.level, instr.how) if instr.node is None else None
+        key = (instr.kind, repr(instr.args), instr.dtype, instr.level, instr.how) if instr.node is None else None
         if key is not None and key in self._shared:
             return self._shared[key]
         self.instrs.append(instr)
@@ -352,7 +354,7 @@ class NestBuilder:
             number = e.base.attrs["value"].item()
             if is_structure(node, number):
                 return self._add(Instr("literal", (number,), e.base.spec.dtype, UNIFORM))
-        k = self._operand(node, e)
+        k = self._taken[node, i]
         array = self.arrays[k]
         dims = [d for d, s in enumerate(array.strides) if s] + [d for d, _, _ in array.windows]
         return self._add(Instr("load", (k,), array.view.dtype, self._level(dims)))
@@ -427,9 +429,10 @@ class NestBuilder:
         nest = nest._replace(blocked=tuple(blocked))
         per = -(-per // nest.together) * nest.together
         units = -(-items // per)
-        passes = Passes(nest)
+        # Where no pass waits for another one, nothing is kept.
+        passes = Passes(nest) if any(i.over == "row" for i in self.instrs) else None
         kept = 0
-        if passes.saved:
+        if passes is not None and passes.saved:
             widest = max(8, *(emitters.compute_type(self.instrs[v].dtype).size for v in passes.saved))
             kept = -(-(row * (lanes if in_rows else 1) + 2 * lanes) * widest // 64) * 64
         words: list[int | View] = [per, items, splits, length, kept]
@@ -450,7 +453,7 @@ class NestBuilder:
             reads=[a.view for k, a in enumerate(self.arrays) if k not in written],
             writes=[*(self.arrays[k].view for k in written), *parts],
             units=units,
-            scratch=kept * passes.rows_kept * nest.together,
+            scratch=kept * passes.rows_kept * nest.together if passes is not None else 0,
             flops=float(math.prod(self.group.space) * work),
             nodes=self.group.nodes,
             label=_label(self.group),

@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class _Writer:
     def contents(self) -> bytes:
         document = {
             **self.parts(self.plan),
-            "views": [[self.buffer(b), self.dtypes[d.name], *rest] for b, d, *rest in self.views],
+            "views": [[self.buffer(b), self.dtypes[_name_of(d)], *rest] for b, d, *rest in self.views],
             "buffers": self.rows,
             "keys": list(self.keys),
             "dtypes": list(self.dtypes),
@@ -263,6 +264,7 @@ def _packed(value: Any) -> Any:
     raise Unwritable
 
 
+@cache
 def _name_of(dtype: np.dtype[Any]) -> str:
     """Return the name that stands for a dtype. Raises Unwritable where none does."""
     try:

@@ -35,6 +35,7 @@ _KINDS: dict[str, str] = {}
 _EXACT: set[str] = set()
 
 _NUMBERS = (bool, int, float)
+_LITERALS = (*_NUMBERS, complex)
 
 
 def supported(node: Node) -> bool:
@@ -42,15 +43,18 @@ def supported(node: Node) -> bool:
     name = node.op.name
     if name not in EMITTERS or isinstance(node.spec, tuple):
         return False
-    kinds = {kind_of(spec_of_input(a).dtype) for a in node.inputs if not isinstance(a, (*_NUMBERS, complex))}
-    if not kinds <= set(_KINDS[name]) or kind_of(node.spec.dtype) == "c":
+    kinds = _KINDS[name]
+    for entry in node.inputs:
+        if not isinstance(entry, _LITERALS) and kind_of(spec_of_input(entry).dtype) not in kinds:
+            return False
+    if kind_of(node.spec.dtype) == "c":
         return False
     return name != "pow" or _operand_dtype(node).kind not in "iu" or _whole_exponent(node) is not None
 
 
 def rounds(node: Node) -> bool:
     """Return whether what the op gives is rounded to a dtype of 16 bits, which takes several instructions."""
-    if kind_of(node.spec.dtype) != "f" or node.spec.dtype.itemsize != 2:
+    if node.spec.dtype.itemsize != 2 or kind_of(node.spec.dtype) != "f":
         return False
     return node.op.name not in _EXACT or _operand_dtype(node) != node.spec.dtype
 

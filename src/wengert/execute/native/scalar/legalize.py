@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from .math.base import bits_of, fabs, float_of, widened
 DType = np.dtype[Any]
 
 
+@cache
 def kind_of(dtype: DType) -> str:
     """Return "f" for floats (bfloat16 too), "i" and "u" for integers, "b" for booleans, "c" for complex numbers."""
     return "f" if record_of(dtype).category == 2 else dtype.kind
 
 
+@cache
 def compute_type(dtype: DType) -> Type:
     """Return the type of arithmetic on a dtype: float32 for the 16-bit floats, one bit for booleans."""
     kind = kind_of(dtype)
