@@ -140,7 +140,7 @@ function Left({ trace, batched }: { trace: Trace; batched: Batched }) {
   return (
     <section>
       <h3>Not batched</h3>
-      {left.length === 0 && <p class="wg-muted">Every call of a cell was batched.</p>}
+      {left.length === 0 && <p class="wg-muted">Nothing was left out.</p>}
       <ul class="wg-batched-left">
         {left.slice(0, shown.value).map(({ name, why, calls, places, spans }, i) => (
           <li key={i}>

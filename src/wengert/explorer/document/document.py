@@ -408,6 +408,7 @@ class _Writer:
             return row.operands.index(buffer.row)
         return -2 - buffer.row.index
 
+
 def sources(found: Sequence[spans.Span]) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
     """Return the tables `spans` and `files` of places in programs."""
     files = Indexed()
