@@ -14,8 +14,8 @@ from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.state.observer import aside, is_observed
 from ..core.tensor import Tensor
-from ..explain.batching import Batching
 from ..execute.interpreter import feed
+from ..explain.batching import Batching
 from . import notebook, questions
 from .debugger import Debugger
 from .document.batched import batched
