@@ -54,6 +54,7 @@ def test_kernels_cells_and_reasons(browser: Browser, tmp_path: Path, width: int)
         cell.press("Enter")
         expect(cell).to_have_attribute("aria-pressed", "true")
         expect(kernels).to_have_count(1)
+        expect(page.get_by_role("heading", name="Kernels of Linear")).to_be_visible()
         reason = page.locator(".wg-batched-left li")
         expect(reason).to_contain_text("3 calls, test_batching.py:")
         expect(reason.locator("mark")).to_have_text("branch(wg.tensor(1.0))")
@@ -66,4 +67,6 @@ def test_kernels_cells_and_reasons(browser: Browser, tmp_path: Path, width: int)
                 settle(page)
                 broken = [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in page.evaluate(RUN_AXE)]
                 assert broken == []
+        page.get_by_role("button", name="all kernels").press("Enter")
+        expect(kernels).to_have_count(211)
         assert heard.complaints == []

@@ -26,7 +26,18 @@ export function BatchedView({ trace, batched }: { trace: Trace; batched: Batched
       </header>
       <div class="wg-batched-body">
         <section>
-          <h3>Kernels in their order</h3>
+          <h3>
+            {chosen.value < 0 ? (
+              "Kernels in their order"
+            ) : (
+              <>
+                Kernels of {batched.cells[chosen.value]}{" "}
+                <button type="button" class="wg-link" onClick={() => (chosen.value = -1)}>
+                  all kernels
+                </button>
+              </>
+            )}
+          </h3>
           {kernels === 0 ? <p class="wg-muted">No call was deferred.</p> : <KernelRows batched={batched} chosen={chosen.value} />}
         </section>
         <div>
@@ -118,7 +129,7 @@ function Cells({ totals, chosen, choose }: { totals: readonly CellTotal[]; chose
         <tbody>
           {totals.map(({ cell, name, calls, kernels, most }) => (
             <tr key={cell} class={cell === chosen ? "is-on" : ""}>
-              <td class="wg-batched-name" title={name}>
+              <td class="wg-batched-cell" title={name}>
                 <button type="button" class="wg-link" aria-pressed={cell === chosen} title="Its kernels alone" onClick={() => choose(cell)}>
                   {name}
                 </button>
