@@ -3,14 +3,14 @@
  * with the explorer in a frame can also say `theme=dark` there, to have it in its own colours.
  */
 import { effect } from "@preact/signals";
-import { isWeights } from "./trace/model";
+import { onlyTab } from "./trace/model";
 import { MOST_WORKERS, TABS, WORKERS_FIRST, type Selection, type Store, type Tab } from "./state";
 
 export function readHash(store: Store, hash: string): void {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const { model } = store;
   const tab = given.get("tab");
-  if (tab !== null && (TABS as readonly string[]).includes(tab) && !isWeights(model.value)) store.tab.value = tab as Tab;
+  if (tab !== null && (TABS as readonly string[]).includes(tab) && onlyTab(model.value) === null) store.tab.value = tab as Tab;
   const theme = given.get("theme");
   if (theme === "light" || theme === "dark") store.theme.value = theme;
   const at = whole(given.get("t"), model.value.events + 1);

@@ -6,7 +6,7 @@ import { listenForKeys } from "./keys";
 import { followLocation } from "./location";
 import { about } from "./parts";
 import { createStore, followTheme, runClock, StoreContext, type Store, type Tab } from "./state";
-import { isWeights, modelOf } from "./trace/model";
+import { modelOf, onlyTab } from "./trace/model";
 import type { Trace } from "./trace/types";
 
 export interface Mounted {
@@ -16,7 +16,7 @@ export interface Mounted {
 
 export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost, tab: Tab = "graph"): Mounted {
   const store = createStore(modelOf(trace), host, (model, moved) => about.module.value?.recompute(model, moved) ?? null);
-  store.tab.value = isWeights(store.model.value) ? "weights" : trace.ranks !== undefined ? "ranks" : tab;
+  store.tab.value = onlyTab(store.model.value) ?? (trace.ranks !== undefined ? "ranks" : tab);
   const ends = [runClock(store), followTheme(store), listenForKeys(store, element)];
   // A widget shares its page's address with others.
   if (host.kind !== "widget") ends.push(followLocation(store));

@@ -113,7 +113,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
       moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
     ),
     last: computed(() => cursor.value - 1),
-    small: computed(() => current.value.nodes <= SMALL && current.value.trace.meta.stored !== true),
+    small: computed(() => current.value.nodes <= SMALL && current.value.trace.meta.stored !== true && current.value.trace.batching === undefined),
   };
   return store;
 }

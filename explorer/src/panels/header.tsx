@@ -1,6 +1,6 @@
 /** Name, what is shown, tabs, find, theme. */
 import { shownPlural } from "../format";
-import { isWeights, text } from "../trace/model";
+import { isWeights, onlyTab, text } from "../trace/model";
 import { From, play } from "../parts";
 import type { Signal } from "@preact/signals";
 import { find, TABS, useStore, type Store, type Tab, type Theme } from "../state";
@@ -22,7 +22,8 @@ const LABELS: Record<Tab, string> = {
 export function tabsOf(store: Store): Tab[] {
   const { trace } = store.model.value;
   if (store.host.kind === "local") return ["play"];
-  if (isWeights(store.model.value)) return ["weights"];
+  const only = onlyTab(store.model.value);
+  if (only !== null) return [only];
   return TABS.filter((tab) => {
     if (tab === "weights") return trace.meta.stored === true;
     if (tab === "diff" || tab === "ranks") return trace[tab] !== undefined;
@@ -75,7 +76,8 @@ function Title() {
   const { trace, nodes } = store.model.value;
   const { script, title, step } = trace.meta;
   const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
-  const told = isWeights(store.model.value) ? shownPlural(nodes, "tensor") : `${shownPlural(nodes, "node")}, ${shownPlural(operations, "operation")}`;
+  const { batching } = trace;
+  const told = batching !== undefined ? shownPlural(batching.run.length, "kernel") : isWeights(store.model.value) ? shownPlural(nodes, "tensor") : `${shownPlural(nodes, "node")}, ${shownPlural(operations, "operation")}`;
   const { shelf } = store.host;
   return (
     <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>

@@ -206,6 +206,11 @@ export function isWeights(model: Model): boolean {
   return model.trace.meta.stored === true && model.edges === 0 && model.trace.ops.name.length === 0;
 }
 
+/** The only tab of a document that has no graph; null for those that have one. */
+export function onlyTab(model: Model): "weights" | "parallel" | null {
+  return isWeights(model) ? "weights" : model.trace.batching !== undefined ? "parallel" : null;
+}
+
 /** What a document said of the node that something came from; null where it came from none. */
 export function originOf(model: Model, kind: "nodes" | "scopes", row: number): Origin | null {
   const { origins } = model.trace;

@@ -69,6 +69,8 @@ export interface Trace {
   native?: Parallel;
   /** Timelines of the ranks of a mesh. */
   ranks?: Ranks;
+  /** Of an answer about batching, which has no nodes. */
+  batching?: Batched;
   /** Where tensors are on the way and there are few nodes. */
   paths?: TensorPaths;
   /** What float64 makes of the nodes that errors name, by row. */
@@ -381,6 +383,25 @@ export interface Ranks {
   moved: number[];
   /** The nodes that a part computes or moves. */
   nodes: number[][];
+}
+
+/**
+ * What ran together in blocks of batching: kernels in their order, a run after the other. A kernel has `calls` of one
+ * cell, and was made for so many `rows`.
+ */
+export interface Batched {
+  /** By which way the kernels of each run were found. */
+  ways: string[];
+  run: number[]; // ways
+  cell: number[]; // cells
+  cells: string[];
+  calls: number[];
+  rows: number[];
+  /** Inputs whose rows were gathered, and those whose rows lay side by side. */
+  gathered: number[];
+  sliced: number[];
+  /** Calls that were not batched: how many, why, from how many places, and the first of these. */
+  left: { name: string; why: string; calls: number; places: number; spans: number[] }[];
 }
 
 /**

@@ -10,6 +10,7 @@ import { useLater } from "../panels/survey/later";
 import { Transport } from "../panels/transport";
 import { reducedMotion } from "./graph/canvas";
 import { busyShare, criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
+import { BatchedView } from "./parallel/batched_view";
 import { FlameGraph } from "./parallel/flame";
 import { Gantt } from "./parallel/gantt";
 import { LevelChart, levelWidths, SpeedupChart } from "./parallel/charts";
@@ -30,7 +31,9 @@ const WHENCE = { scheduler: "by the scheduler", native: "by compiled code" } as 
 
 export function ParallelView() {
   const { model } = useStore();
+  const { batching } = model.value.trace;
   const tasks = useMemo(() => tasksOf(model.value), [model.value]);
+  if (batching !== undefined) return <BatchedView trace={model.value.trace} batched={batching} />;
   if (tasks.count === 0) {
     return (
       <div class="wg-view wg-parallel">

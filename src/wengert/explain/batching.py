@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.source import Source, resolve
 from ..execute.batching.block import Batching as Block
 from ..execute.batching.report import Ran, Report, watched
 from .report import columns, html_table
@@ -26,11 +28,12 @@ class CellOf:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Calls that were not deferred: of which module, function or operation, why, and how many."""
+    """Calls that were not deferred: of which module, function or operation, why, how many, and the places of these."""
 
     name: str
     why: str
     calls: int
+    places: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Batching:
     """An answer of :func:`batching`.
 
     `runs` has the groups of every run in their order. `gathered` counts inputs of kernels that were gathered from rows
-    in different places, `sliced` inputs whose rows lay side by side already.
+    in different places, `sliced` inputs whose rows lay side by side already. `wg.explore(answer)` shows it.
     """
 
     runs: tuple[Ran, ...]
@@ -119,10 +122,14 @@ def _answer(reports: list[Report]) -> Batching:
     for g in groups:
         found.setdefault(g.cell, []).append(g.calls)
     cells = [CellOf(name, sum(calls), len(calls), max(calls)) for name, calls in found.items()]
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    places: dict[tuple[str, str], dict[Source, None]] = {}
     for report in reports:
-        for reason, n in report.left.items():
-            counts[reason] = counts.get(reason, 0) + n
-    left = sorted((LeftOut(name, why, n) for (name, why), n in counts.items()), key=lambda e: -e.calls)
+        for (name, why, code, offset), n in report.left.items():
+            counts[name, why] += n
+            seen = places.setdefault((name, why), {})
+            if code is not None:
+                seen[resolve(code, offset)] = None
+    left = [LeftOut(name, why, n, tuple(places[name, why])) for (name, why), n in counts.most_common()]
     cells.sort(key=lambda c: -c.calls)
     return Batching(runs, tuple(cells), tuple(left), sum(g.gathered for g in groups), sum(g.sliced for g in groups))

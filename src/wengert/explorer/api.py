@@ -15,8 +15,10 @@ from ..core.node import Node
 from ..core.state.observer import aside, is_observed
 from ..core.tensor import Tensor
 from ..execute.interpreter import feed
+from ..explain.batching import Batching
 from . import notebook, questions
 from .debugger import Debugger
+from .document.batched import batched
 from .document.compare import compared
 from .document.document import Document, described, stopped_by
 from .document.tensor_paths import tensor_paths
@@ -106,6 +108,8 @@ class Exploration:
 
     def __str__(self) -> str:
         nodes, meta = self.document["nodes"], self.document["meta"]
+        if (ran := self.document.get("batching")) is not None:
+            return f"{meta['title']}: {sum(ran['calls']):,} calls in {len(ran['calls']):,} kernels"
         computed = sum(op >= 0 for op in nodes["op"])
         parts = [f"{len(nodes['op']):,} nodes, {computed:,} operations"]
         phases = self.document["events"]["phase"]
@@ -143,6 +147,13 @@ def of_timeline(target: Timeline) -> Exploration:
     return made
 
 
+def of_batching(answer: Batching) -> Exploration:
+    """Return what ran in blocks of batching, without a graph."""
+    made = Exploration(Recording([], [], [], title="batching", values=False), compiled=False)
+    made.document |= batched(answer)
+    return made
+
+
 def explore(
     target: Any, *args: Any, step: int | None = None, compiled: bool | None = None, **kwargs: Any
 ) -> Exploration:
@@ -150,8 +161,9 @@ def explore(
 
     Parameters
     ----------
-    target: a function, a module, a tensor with a graph, a `wg.Graph`, what :func:`wengert.distribute.predict` gave, or
-        the path of an ONNX model or a file of weights (see :func:`wengert.explorer.open_file`).
+    target: a function, a module, a tensor with a graph, a `wg.Graph`, what :func:`wengert.distribute.predict` or
+        :func:`wengert.explain.batching` gave, or the path of an ONNX model or a file of weights (see
+        :func:`wengert.explorer.open_file`).
     args, kwargs: a function's arguments. Floating tensors, arrays and numbers among them are inputs, whose
         gradients are shown; parameters of modules keep being parameters. A graph's inputs; without any only its
         structure is shown. A model's inputs, of which those that are not given are made.
@@ -179,6 +191,8 @@ def explore(
             return Exploration(from_graph(target), compiled)
         if isinstance(target, Timeline) and not args and not kwargs:
             return of_timeline(target)
+        if isinstance(target, Batching) and not args and not kwargs:
+            return of_batching(target)
         if isinstance(target, Graph):
             feed(target, args, kwargs)  # inputs that do not fit are the caller's error, not the run's
         if not callable(target):

@@ -206,7 +206,7 @@ def test_an_error_in_the_block_leaves_what_is_deferred_for_later() -> None:
 
 
 def reasons(block: Any) -> str:
-    return " | ".join(f"{name}: {why}" for name, why in block.report.left)
+    return " | ".join(f"{name}: {why}" for name, why, *_ in block.report.left)
 
 
 def test_what_is_not_static_runs_as_it_is_written() -> None:

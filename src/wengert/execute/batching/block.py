@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from ...core import tree
+from ...core.errors import is_internal
 from ...core.graph.evaluate import run
 from ...core.mode import get_mode
 from ...core.ops.op import Op
@@ -87,6 +89,12 @@ class Batching(Block):
         """Note what a batch ran."""
         self.report.runs.append(ran)
 
+    def _leave(self, cell: Cell, why: str, code: CodeType | None, offset: int) -> None:
+        """Note a call that is not deferred, with its place in the program."""
+        if code is not None and is_internal(code.co_filename):
+            code, offset = caller()
+        self.report.left[cell.name, why, code, offset] += 1
+
     # -- calls
 
     def take_module(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
@@ -98,7 +106,7 @@ class Batching(Block):
     def take(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], code: Any, offset: int) -> Any:
         """Return handles of a cell's results; `LEFT` if the caller is to make the call."""
         if cell.why is not None:
-            self.report.left[cell.name, cell.why] += 1
+            self._leave(cell, cell.why, code, offset)
             return LEFT
         if observers or get_capture() is not None:
             return LEFT
@@ -145,7 +153,7 @@ class Batching(Block):
                     key.append(tuple(names))
                     read(batch, mode.grad, [kwargs[n] for n in names], numbers, key, depth)
             except Odd as odd:
-                self.report.left[cell.name, str(odd)] += 1
+                self._leave(cell, str(odd), code, offset)
                 return LEFT
         if not numbers and not cell.is_marked:
             return LEFT
@@ -206,7 +214,7 @@ class Batching(Block):
                 if template.holds():
                     return batch.use_of(template, kernels)
         elif known is not None:
-            self.report.left[cell.name, str(known)] += 1
+            self._leave(cell, str(known), code, offset)
             return None
         elif cell.waits(key):
             return None
@@ -225,7 +233,7 @@ class Batching(Block):
             return batch.use_of(*cell.add(key, template))
         except Unfit as why:
             cell.known[key] = why
-            self.report.left[cell.name, str(why)] += 1
+            self._leave(cell, str(why), code, offset)
             return None
         except Refused as why:
             return refuse(cell.name, why, "" if code is None else str(resolve(code, offset)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import CodeType
 
 from .arena import Group
 
@@ -44,10 +45,13 @@ class Ran:
 
 @dataclass
 class Report:
-    """The report of a block: its runs, and the calls that were not deferred, by cell and reason, with their numbers."""
+    """The report of a block: its runs, and the calls that were not deferred, with their numbers.
+
+    `left` counts these by cell, reason and place: code object, or None, and offset.
+    """
 
     runs: list[Ran] = field(default_factory=list)
-    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    left: Counter[tuple[str, str, CodeType | None, int]] = field(default_factory=Counter)
 
 
 _watched: ContextVar[list[Report] | None] = ContextVar("wengert_batching_reports", default=None)

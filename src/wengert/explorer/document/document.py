@@ -124,7 +124,7 @@ class _Writer:
         if self.exact and recording.reads:
             out["reads"] = self._reads()
         out["findings"] = [self._finding(finding) for finding in self.findings]
-        out["spans"], out["files"] = self._sources()
+        out["spans"], out["files"] = sources(self.spans.items)
         if (origins := Origins().entries(self.rows, self.tree)) is not None:
             out["origins"] = origins
         if recording.values and recording.events:
@@ -408,25 +408,26 @@ class _Writer:
             return row.operands.index(buffer.row)
         return -2 - buffer.row.index
 
-    def _sources(self) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
-        found: list[spans.Span] = self.spans.items
-        files = Indexed()
-        lines: dict[str, set[int]] = {}
-        for where in found:
-            files[where.file]
-            lines.setdefault(where.file, set()).update((where.line0, where.line1))
-        table = {
-            "file": [files[w.file] for w in found],
-            "line0": [w.line0 for w in found],
-            "col0": [w.col0 for w in found],
-            "line1": [w.line1 for w in found],
-            "col1": [w.col1 for w in found],
-        }
-        shown = [
-            {"path": spans.short_path(f), "pieces": [{"line": n, "text": t} for n, t in spans.pieces(f, lines[f])]}
-            for f in files.items
-        ]
-        return table, shown
+
+def sources(found: Sequence[spans.Span]) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
+    """Return the tables `spans` and `files` of places in programs."""
+    files = Indexed()
+    lines: dict[str, set[int]] = {}
+    for where in found:
+        files[where.file]
+        lines.setdefault(where.file, set()).update((where.line0, where.line1))
+    table = {
+        "file": [files[w.file] for w in found],
+        "line0": [w.line0 for w in found],
+        "col0": [w.col0 for w in found],
+        "line1": [w.line1 for w in found],
+        "col1": [w.col1 for w in found],
+    }
+    shown = [
+        {"path": spans.short_path(f), "pieces": [{"line": n, "text": t} for n, t in spans.pieces(f, lines[f])]}
+        for f in files.items
+    ]
+    return table, shown
 
 
 def _is_numbered(name: str) -> bool:
