@@ -146,6 +146,14 @@ def test_random_numbers_inside_vmap():
     assert not bool((different == different[0]).all())
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_same_numbers_are_drawn_for_each_chunk_of_examples(compiled: bool) -> None:
+    f = torch.vmap(lambda v: v + torch.rand(2), randomness="same", chunk_size=2)
+    found = (torch.compile(f) if compiled else f)(torch.zeros(5, 2))
+    assert bool((found == found[0]).all())
+    assert not bool((f(torch.zeros(5, 2)) == found).any())
+
+
 def test_functional_results_have_no_history_unless_asked():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     assert not torch.autograd.functional.jacobian(torch.exp, x).requires_grad

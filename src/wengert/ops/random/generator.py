@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from typing import Any, TypeVar
+from math import prod
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -67,6 +68,59 @@ class _Traced:
         if self.state is None:
             self.state = TABLE["concat"].front(self.key, self.position.reshape(1), axis=-1)
         return self.state
+
+
+class Examples:
+    """The examples that a function is being traced for, each of which draws numbers of its own (`wg.vmap`).
+
+    While it is entered, a draw of this thread reserves blocks for all of them: together they may then take the numbers
+    that one draw for the whole batch gives. `blocks` has what a draw at each such position needs for one example.
+    """
+
+    __slots__ = ("size", "blocks", "outer")
+
+    _of_thread: ClassVar[dict[int, Examples]] = {}
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.blocks: dict[tuple[Any, Any], int] = {}
+        self.outer: Examples | None = None
+
+    @classmethod
+    def here(cls) -> Examples | None:
+        """Return the innermost ones that the calling thread has entered."""
+        return cls._of_thread.get(threading.get_ident())
+
+    def __enter__(self) -> Examples:
+        self.outer = self.here()
+        self._of_thread[threading.get_ident()] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.outer is None:
+            del self._of_thread[threading.get_ident()]
+        else:
+            self._of_thread[threading.get_ident()] = self.outer
+
+    def reserve(self, take: Callable[[int], Position], blocks: int) -> Position:
+        """Take blocks for all examples, those of the transforms around included; return the position of the first."""
+        held = [self]
+        while (outer := held[-1].outer) is not None:
+            held.append(outer)
+        position = take(blocks * prod(e.size for e in held))
+        for e in reversed(held):
+            e.blocks[_name(position)] = blocks
+            blocks *= e.size
+        return position
+
+    def blocks_of(self, position: Position) -> int | None:
+        """Return how many blocks one example needs of a reserved position, None for another position."""
+        return self.blocks.get(_name(position))
+
+
+def _name(position: Position) -> tuple[Any, Any]:
+    key, counter = position
+    return key.node if isinstance(key, Tensor) else key, counter.node if isinstance(counter, Tensor) else counter
 
 
 class Generator:
@@ -152,6 +206,11 @@ class Generator:
     def draw(self, words: int) -> Position:
         """Reserve `count` words of 64 bits: return the key and the block that they begin at."""
         blocks = -(-words // BLOCK)
+        if Examples._of_thread and (examples := Examples.here()) is not None:
+            return examples.reserve(self._take, blocks)
+        return self._take(blocks)
+
+    def _take(self, blocks: int) -> Position:
         if traced := self._in_trace():
             return traced.draw(blocks)
         turn, at = self._turn, self._at
