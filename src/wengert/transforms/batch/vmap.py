@@ -103,14 +103,18 @@ def vmap(
         ]
         specs = [spec_of(t.shape[1:], t.dtype) if b else t.spec for t, b in feeds]
 
+        examples = None if randomness == "error" else Examples(size, randomness == "same")
+
         def arguments(inputs: Sequence[Tensor]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+            if examples is not None:
+                examples.mapped.update(t.node for t, (_, b) in zip(inputs, feeds, strict=True) if b and t.node)
             rest = iter(inputs)
             filled = [leaf if t is None else like(t, next(rest)) for leaf, t in zip(leaves, tensors, strict=True)]
             inner: tuple[tuple[Any, ...], Mapping[str, Any]] = tree.unflatten(structure, filled)
             return inner
 
         numbers = [type(t) is WeakTensor for t, _ in feeds]
-        with Examples(size) if randomness == "different" else nullcontext():
+        with nullcontext() if examples is None else examples:
             opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds], numbers)
             if opened.structure == _NOTHING:
                 refuse_none(None, name)
