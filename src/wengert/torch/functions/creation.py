@@ -506,7 +506,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Tensor:
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill the tensor with 0 or 1, the 1 with probability `p`, a number or a tensor that broadcasts; return it."""
     refuse_same("bernoulli_()", p)
-    return Plain.bernoulli_(self, p, generator=generator)  # type: ignore[attr-defined, no-any-return]
+    return Plain.bernoulli_(self, p, generator=generator)  # type: ignore[return-value]
 
 
 @function(out=True)
@@ -529,7 +529,7 @@ def _standard_gamma(self: Any, generator: Any = None) -> Tensor:
 def _sample_dirichlet(self: Any, generator: Any = None) -> Tensor:
     """Return draws of Dirichlet distributions with these concentrations along the last axis."""
     drawn = _standard_gamma(self, generator)
-    return drawn / drawn.sum(-1, keepdim=True)  # type: ignore[no-any-return]
+    return drawn / drawn.sum(-1, keepdim=True)  # type: ignore[return-value]
 
 
 @function(method=False, out=True)
