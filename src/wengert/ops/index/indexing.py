@@ -424,6 +424,8 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     if type(index) not in _BASIC and isinstance(index, Tensor):
         if index.is_weak or index._array is None or index._spec.dtype.kind != "i":
             return None
+        if x.meaning.keeps_formats and not x._array.flags.c_contiguous:
+            return None
         try:
             out = wrap(x._array.take(index._array, axis=0))
         except (IndexError, ValueError):
