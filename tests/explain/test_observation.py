@@ -114,6 +114,10 @@ ALLOWED = {
     "explain/gradients/edges.py": {"setattr(copy, name, getattr(entry, name))"},
     "explorer/__init__.py": {"explore.watch = watch"},
     "numpy/ndarray.py": {"setattr(ndarray, _name, _method(_name))"},  # a class of its own
+    "torch/nn/__init__.py": {"functional.grad = import_module('.grad', __package__)"},  # two places of PyTorch's
+    "torch/nn/modules/module.py": {"setattr(_WithHooks, _name, _held(_found))"},  # a class of its own
+    "torch/nn/utils/parametrize.py": {"setattr(type(out), name, _property(name))"},  # the class of a copy
+    "execute/batching/cells.py": {"setattr(fn, MARK, True)"},  # the mark of a user's class
     "explain/pictures/dot.py": {"Graph.to_dot = to_dot"},
     "explain/pictures/draw.py": {"Graph.to_svg = to_svg", "Graph._repr_svg_ = repr_svg"},
 }  # fmt: skip

@@ -56,6 +56,7 @@ HOMONYMS = {
     "interop/onnx/operators/index.py: combine": "values of an ONNX attribute",
     "interop/onnx/operators/normalize.py: none ...": "values of an ONNX attribute",
     "interop/tensorboard.py: min ...": "fields of a record",
+    "nn/functions/sparse.py: sum ...": "values of an argument, which are PyTorch's",
     "nn/layers/attention.py: _ACTIVATIONS": "values of an argument, which are PyTorch's",
     "passes/strategies.py: sum ...": "values of a facet",
     "special.py: __all__": "functions of the module",

@@ -226,16 +226,23 @@ def join(out: Any, x: Any, keeps_gradients: bool = True) -> None:
     """Make a new tensor a view of `x`, if both have no value or `out` has its value in the memory of `x`."""
     if x.is_name:
         x, keeps_gradients = x.owner, False
-    base = share(x)
+    share(x)
     data, window = out._data, x._data if x._window is None else x._window
     if type(data) is np.ndarray and type(window) is np.ndarray and not lies_in(data, window):
         out._base = None
         return
+    if keeps_gradients or data is None:
+        enter(out, x)
+    else:
+        branch_off(out, x)
+
+
+def branch_off(out: Any, x: Any) -> None:
+    """Make a new tensor with a value a view of `x` that has no part in its gradients."""
     enter(out, x)
-    if not keeps_gradients and data is not None:
-        branch = Branch()
-        branch.storage, branch.node = base.storage, None
-        out._base = branch
+    branch = Branch()
+    branch.storage, branch.node = out._base.storage, None
+    out._base = branch
 
 
 def lies_in(part: Array, whole: Array) -> bool:

@@ -51,11 +51,13 @@ def test_pytorchs_views_share_memory() -> None:
         first = v[0]
         twice = cell(v)
         left, right = torch.chunk(h, 2)
+        others = [h.chunk(2)[1], h.reshape(2, 2)[1], h.view(2, 2).T[:, 1], h[None].squeeze(0)[2:], h.split(2)[1]]
         assert not block.report.runs
         v += 10
     assert h.tolist() == [0.0, 12.0, 14.0, 6.0]
     assert (first.item(), left.tolist(), right.tolist()) == (12.0, [0.0, 12.0], [14.0, 6.0])
     assert twice.tolist() == [4.0, 8.0]
+    assert all(other.tolist() == [14.0, 6.0] for other in others)
     h[1] = 5.0
     assert v.tolist() == [5.0, 14.0]
 

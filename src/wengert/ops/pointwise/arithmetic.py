@@ -374,7 +374,7 @@ scaled_power: Op = elementwise(
     onnx=Missing("ONNX writes it with Where, Mul and Pow"),
     formulas=("where(c == 0.0, 0.0, c * pow(x, p))",),
     cost=POWER + 1,
-    form=Form("c·vⁿ", "{0} · {1}^{2}", binds="product", local="{1}^{2}|{0} · {2} · {1}^({2} − 1)|{out} · ln {1}"),
+    form=Form("c·vⁿ", "{0} · {1}^{2}", binds="product", local="{1}^({2})|{0} · {2} · {1}^({2} − 1)|{out} · ln {1}"),
     sympy=lambda sp, c, x, p: c * x**p,
     nonfinite=Nonfinite(
         ((overflowed, Cause("overflow of a power", WIDER)),),

@@ -105,6 +105,8 @@ def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
 
 def laid_out(x: Any, shape: Any = None) -> Any:
     """Give a tensor of its own the layout in memory that PyTorch's has, so that a view of it (of that shape) is one."""
+    if type(x) in to_come:
+        return x
     data = window_of(x)
     if type(data) is np.ndarray and not data.flags.c_contiguous and not is_shared(x):
         fits = shape is not None and data.size and math.prod(shape) == data.size and -1 not in shape

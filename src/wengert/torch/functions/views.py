@@ -10,14 +10,15 @@ import numpy as np
 
 from ...core.mode import get_mode
 from ...core.spec import spec_of
+from ...core.state.blocks import to_come
 from ...core.state.observer import observers
-from ...core.storage import enter, viewed
+from ...core.storage import branch_off, enter, viewed
 from ...core.tensor import new
 from ..tensor import Tensor
 
 
 class _General(Exception):
-    """What is asked for is not what is done at once."""
+    """An exception for a call that is left to the general method."""
 
 
 def _matrix(a: Any) -> Any:
@@ -112,7 +113,9 @@ def _declare(name: str, take: Callable[..., Any], is_property: bool = False) -> 
     general = found.fget if is_property else found
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not observers and not self.is_name and (self.node is None or not get_mode().grad):
+        if kwargs or observers or self.is_name or type(self) in to_come:
+            return general(self, *args, **kwargs)
+        if self.node is None or not get_mode().grad:
             data = viewed(self)
             if type(data) is np.ndarray:
                 try:
@@ -153,5 +156,23 @@ _TAKES: dict[str, Callable[..., Any]] = {
 }
 for _name, _take in _TAKES.items():
     _declare(_name, _take)
+
+
+_detach = Tensor.detach
+
+
+@functools.wraps(_detach)
+def _detached(self: Tensor) -> Any:
+    if not observers and not self.is_name:
+        data = viewed(self)
+        if type(data) is np.ndarray:
+            out: Any = new(self.result_class)
+            out._data, out.node, out._spec = data, None, self._spec
+            branch_off(out, self)
+            return out
+    return _detach(self)
+
+
+Tensor.detach = _detached  # type: ignore[method-assign, assignment]
 for _name, _take in {"T": _matrix, "mT": _last_swapped}.items():
     _declare(_name, _take, True)

@@ -19,6 +19,14 @@ _FUNCTIONS: dict[str, Any] = {name: getattr(_plain, name) for name in _plain.__a
 for _kind in _KINDS:
     _module = import_module(f".kinds.{_kind}", __package__)
     _FUNCTIONS.update({name: getattr(_module, name) for name in _module.__all__})
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Return vectors of 0 with a 1 at the place of each class; see :func:`wengert.nn.functional.one_hot`."""
+    return _plain.one_hot(tensor, num_classes)
+
+
+_FUNCTIONS["one_hot"] = one_hot
 globals().update(_FUNCTIONS)
 
 if TYPE_CHECKING:
