@@ -502,3 +502,15 @@ def test_strict_looks_at_gradients_that_are_differentiated(name):
     if not v:
         with pytest.raises(RuntimeError, match="vectorize"):
             call(curved, x, strict=True, vectorize=True)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_recorded_pass_leaves_the_gradient_of_before_as_it_is(recorded: bool) -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = (x + 2).sum()
+    y.backward(retain_graph=True)
+    before = x.grad
+    y.backward(create_graph=recorded)
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert before.tolist() == ([1.0, 1.0] if recorded else [2.0, 2.0])
+    assert (before is x.grad) is not recorded

@@ -146,6 +146,42 @@ def test_random_numbers_inside_vmap():
     assert not bool((different == different[0]).all())
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_same_numbers_are_drawn_for_each_chunk_of_examples(compiled: bool) -> None:
+    f = torch.vmap(lambda v: v + torch.rand(2), randomness="same", chunk_size=2)
+    found = (torch.compile(f) if compiled else f)(torch.zeros(5, 2))
+    assert bool((found == found[0]).all())
+    assert not bool((f(torch.zeros(5, 2)) == found).any())
+
+
+PARAMETRIC = {
+    "normal": lambda v: torch.normal(v, 1.0),
+    "normal std": lambda v: torch.normal(0.0, v),
+    "bernoulli": lambda v: torch.bernoulli(v),
+    "bernoulli_": lambda v: torch.zeros_like(v).bernoulli_(v),
+    "poisson": lambda v: torch.poisson(v * 4),
+    "binomial": lambda v: torch.binomial(torch.full_like(v, 9.0), v),
+    "multinomial": lambda v: torch.multinomial(v, 3, True),
+    "gamma": lambda v: torch._standard_gamma(v + 1),
+    "dirichlet": lambda v: torch._sample_dirichlet(v + 1),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETRIC)
+def test_examples_that_draw_the_same_have_the_same_parameters(name: str) -> None:
+    draw, x = PARAMETRIC[name], torch.tensor([[0.25, 0.5], [0.75, 0.5], [0.5, 0.5]])
+    for varied in (lambda v: draw(v), lambda v: torch.vmap(lambda _: draw(v), randomness="different")(x)):
+        with pytest.raises(ValueError, match="parameters that differ"):
+            torch.vmap(varied, randomness="same")(x)
+    for f in (lambda v: v[:1] + draw(x[0]), lambda v: v[:1] + torch.vmap(draw, randomness="different")(x)[0]):
+        found = torch.vmap(f, randomness="same")(x) - x[:, :1]
+        assert bool(torch.isclose(found, found[0]).all())
+    torch.manual_seed(0)
+    found = torch.vmap(draw, randomness="different")(x)
+    torch.manual_seed(0)
+    assert found.tolist() == draw(x).tolist()
+
+
 def test_functional_results_have_no_history_unless_asked():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     assert not torch.autograd.functional.jacobian(torch.exp, x).requires_grad
@@ -276,7 +312,8 @@ def test_modules_as_functions_of_their_parameters():
         functorch.make_functional(model)
     layers = [torch.nn.Linear(2, 1) for _ in range(3)]
     together, stacked, none = functorch.combine_state_for_ensemble(layers)
-    found = functorch.vmap(together, in_dims=(0, 0, None))(stacked, none, x)
+    with pytest.warns(FutureWarning, match=r"torch\.func\.vmap"):
+        found = functorch.vmap(together, in_dims=(0, 0, None))(stacked, none, x)
     assert torch.allclose(found, torch.stack([m(x) for m in layers]))
 
 

@@ -80,3 +80,50 @@ def test_a_module_takes_a_memory_format():
     assert model[0].weight.is_contiguous(memory_format=torch.channels_last)
     with pytest.raises(TypeError, match="no parameter foo"):
         conv.to(foo=1)
+
+
+PICKS = {
+    "[i]": lambda x, i, m: x[i],
+    "[:, i]": lambda x, i, m: x[:, i],
+    "[:, m]": lambda x, i, m: x[:, m],
+    "[..., i]": lambda x, i, m: x[..., i % 2],
+    "[i, i]": lambda x, i, m: x[i % 2, i],
+    "[:, i, i]": lambda x, i, m: x[:, i, i % 2],
+    "[i, :, i]": lambda x, i, m: x[i % 2, :, i % 2],
+    "[:, ii]": lambda x, i, m: x[:, i.reshape(3, 1) * 0 + i],
+    "[1:, i]": lambda x, i, m: x[1:, i],
+}
+# Of a tensor whose axes lie so, the strides that PyTorch gives the result.
+PICKED = {
+    (0, 1, 2, 3): [
+        *((60, 20, 5, 1), (60, 20, 5, 1), (40, 20, 5, 1), (36, 12, 3, 1), (20, 5, 1), (15, 5, 1), (15, 5, 1)),
+        *((180, 60, 20, 5, 1), (60, 20, 5, 1)),
+    ],
+    (0, 2, 3, 1): [
+        *((60, 1, 15, 3), (60, 20, 5, 1), (40, 20, 5, 1), (36, 3, 9, 1), (20, 5, 1), (15, 5, 1), (15, 1, 3)),
+        *((180, 60, 20, 5, 1), (60, 20, 5, 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize("axes", PICKED)
+def test_what_arrays_pick_lies_in_memory_as_in_pytorch(axes: tuple[int, ...], tracked: bool) -> None:
+    x = torch.arange(120.0).reshape(2, 3, 4, 5)
+    if axes != (0, 1, 2, 3):
+        x = x.contiguous(memory_format=torch.channels_last)
+    x.requires_grad_(tracked)
+    i, m = torch.tensor([0, 1, 1]), torch.tensor([True, False, True])
+    for (name, pick), strides in zip(PICKS.items(), PICKED[axes], strict=True):
+        found = pick(x, i, m)
+        assert (name, found.stride()) == (name, strides)
+        assert found.tolist() == pick(x.detach().numpy(), i.numpy(), m.numpy()).tolist()
+
+
+def test_reshape_of_what_an_array_picked_is_a_view() -> None:
+    y = torch.arange(6.0).reshape(2, 3)[:, torch.tensor([0, 2])]
+    y.reshape(-1)[1] = 9.0
+    assert y.tolist() == [[0.0, 9.0], [3.0, 5.0]]
+    assert y.view(4).tolist() == [0.0, 9.0, 3.0, 5.0]
+    with pytest.raises(IndexError):
+        y[:, :, torch.tensor([0])]

@@ -430,6 +430,14 @@ def test_inner_paths() -> None:
     from wengert.torch.nn.modules.loss import _Loss
 
     assert isinstance(nn.BatchNorm3d(2), _BatchNorm)
+
+    class OfRows(nn.modules.instancenorm._InstanceNorm):
+        def _get_no_batch_dim(self):
+            return 2
+
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.equal(OfRows(2)(x), nn.InstanceNorm1d(2)(x))
+    assert [getattr(nn, f"InstanceNorm{n}d")(2)._get_no_batch_dim() for n in (1, 2, 3)] == [2, 3, 4]
     assert not isinstance(nn.InstanceNorm1d(2), _BatchNorm)
     assert isinstance(nn.InstanceNorm1d(2), nn.modules.batchnorm._NormBase)
     assert isinstance(nn.CTCLoss(), _Loss)

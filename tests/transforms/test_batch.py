@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,48 @@ def test_examples_of_their_own_random_numbers_are_drawn_again_in_the_backward_pa
     each = wg.vmap(wg.grad(masked), randomness="different")(x).numpy()
     assert set(np.unique(each)) == {0.0, 2.0}
     assert len({tuple(row) for row in each.tolist()}) == 4
+
+
+DRAWS = {
+    "rand": lambda *shape: wg.rand(*shape, 3),
+    "randn": lambda *shape: wg.randn(*shape, 3, dtype="float32"),
+    "randint": lambda *shape: wg.randint(0, 100, (*shape, 3)),
+    "bernoulli": lambda *shape: wg.random.bernoulli(0.3, (*shape, 7)),
+    "gamma": lambda *shape: wg.random.gamma(wg.full((*shape, 3), 0.7)),
+    "multinomial": lambda *shape: wg.random.multinomial(wg.ones(prod(shape), 5), 4, True).reshape((*shape, 4)),
+    "categorical": lambda *shape: wg.random.categorical(wg.ones(*shape, 5)),
+    "dropout": lambda *shape: wg.nn.functional.dropout(wg.ones(*shape, 9), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_different_random_numbers_are_those_of_one_draw_for_the_whole_batch(name: str) -> None:
+    draw, x = DRAWS[name], wg.zeros(4)
+    mapped = wg.vmap(lambda _: draw(), randomness="different")
+    nested = wg.vmap(lambda _: wg.vmap(lambda _: draw(), randomness="different")(wg.zeros(3)), randomness="different")
+    for f, want in ((mapped, lambda: draw(4)), (wg.jit(mapped), lambda: draw(4)), (nested, lambda: draw(4, 3))):
+        wg.manual_seed(3)
+        found = f(x)
+        wg.manual_seed(3)
+        np.testing.assert_allclose(found.numpy(), want().numpy(), rtol=1e-5)
+
+
+def test_draws_of_examples_do_not_overlap() -> None:
+    def draw(_: wg.Tensor) -> tuple[wg.Tensor, ...]:
+        inner = wg.vmap(lambda _: wg.rand(5, dtype=wg.float64), randomness="different")(wg.zeros(3))
+        same = wg.vmap(lambda _: wg.rand(5, dtype=wg.float64), randomness="same")(wg.zeros(3))[0]
+        return *(wg.rand(n, dtype=wg.float64) for n in (4, 5, 3)), inner.reshape(-1), same
+
+    for f in (wg.vmap(draw, randomness="different"), wg.jit(wg.vmap(draw, randomness="different"))):
+        found = np.concatenate([t.numpy().ravel() for t in (*f(wg.zeros(50)), wg.rand(100, dtype=wg.float64))])
+        assert len(np.unique(found)) == len(found) == 50 * (4 + 5 + 15 + 5 + 3) + 100
+
+
+def test_different_permutations_are_those_of_as_many_draws() -> None:
+    wg.manual_seed(3)
+    found = wg.vmap(lambda _: wg.random.permutation(10), randomness="different")(wg.zeros(4))
+    wg.manual_seed(3)
+    assert found.tolist() == [wg.random.permutation(10).tolist() for _ in range(4)]
 
 
 def test_axes_in_and_out() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from ...core.arrays import Array
+from ...core.arrays import Array, in_order_of
 from ...core.storage import window_of
 from ...core.tensor import Tensor
 from .views import layout as layout_of
@@ -50,4 +52,27 @@ def with_channels_last(out: Any, *inputs: Any) -> Any:
     data = in_order(out._array, axes)
     if data is not out._array:
         out._data = data
+    return out
+
+
+def as_picked(out: Any, x: Tensor, indices: Sequence[Any], axis: int) -> Any:
+    """Return what index arrays over neighbouring axes pick of a tensor, laid in memory in the order of its axes."""
+    data, lies = out._array, array_of(x) if x.meaning.keeps_formats else None
+    if type(data) is not np.ndarray or lies is None or data.ndim < 2:
+        return out
+    places = [i._array if isinstance(i, Tensor) else np.asarray(i) for i in indices]
+    if not all(type(p) is np.ndarray for p in places):
+        return out
+    if all(a.flags.c_contiguous for a in (data, lies, *places)):
+        return out
+    common = data.ndim - lies.ndim + len(indices)
+    after = data.ndim - axis - common
+    steps = (*lies.strides[:axis], *(0,) * common, *lies.strides[lies.ndim - after :])
+    given = [as_strided(lies, data.shape, steps)]
+    for p in places:
+        inner = (0,) * (common - p.ndim) + tuple(s * (n > 1) for s, n in zip(p.strides, p.shape, strict=True))
+        given.append(as_strided(p, data.shape, ((0,) * axis + inner + (0,) * after)))
+    laid = in_order_of(data, given)
+    if laid is not data:
+        out._data = laid
     return out

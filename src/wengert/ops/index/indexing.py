@@ -32,6 +32,7 @@ from ...core.tensor import Tensor, asarray, like, ndarray, new, take, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
+from .formats import as_picked
 from .indices import check_range, index_op, index_update
 from .inplace import NUMBERS, can_overwrite, check_write, old_version, overwrite, value_for, write
 from .slices import ALL, Entries, Entry, slice_op, slice_update
@@ -269,9 +270,24 @@ def _plain(index: Any, x: Tensor) -> Any:
 
 
 def _pick(data: Any, plain: tuple[Any, ...]) -> Any:
-    if len(plain) == 1 and isinstance(plain[0], np.ndarray) and plain[0].dtype.kind != "b":
-        return data.take(plain[0], axis=0)  # several times faster than data[i]
+    if _takes(plain):
+        return data.take(plain[-1], axis=len(plain) - 1)  # several times faster than data[..., i]
     return data[plain]
+
+
+def _takes(plain: tuple[Any, ...]) -> bool:
+    """Return whether an index is one array of whole numbers, behind slices that take all."""
+    *before, last = plain
+    return type(last) is ndarray and last.dtype.kind != "b" and all(type(i) is slice and i == _ALL for i in before)
+
+
+_ALL = slice(None)
+
+
+def _picks_in_order(data: Any, plain: tuple[Any, ...]) -> bool:
+    """Return whether NumPy gives the elements in the order in memory that PyTorch does."""
+    arrays = [type(i) is ndarray for i in plain]
+    return not any(arrays) or (data.flags.c_contiguous and (arrays[0] or _takes(plain)))
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
@@ -326,7 +342,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     enter(out, x)
                 return out
             plain = _plain(index, x)
-            if plain is not None:
+            if plain is not None and (not x.meaning.keeps_formats or _picks_in_order(data, plain)):
                 try:
                     out = like(x, wrap(_pick(data, plain)))
                     if not any(type(i) is ndarray for i in plain):
@@ -408,6 +424,8 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     if type(index) not in _BASIC and isinstance(index, Tensor):
         if index.is_weak or index._array is None or index._spec.dtype.kind != "i":
             return None
+        if x.meaning.keeps_formats and not x._array.flags.c_contiguous:
+            return None
         try:
             out = wrap(x._array.take(index._array, axis=0))
         except (IndexError, ValueError):
@@ -470,7 +488,7 @@ def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
     except RangeError:
         _check_arrays(x, parsed)
         raise
-    return out
+    return as_picked(out, y, parsed.arrays, first)  # type: ignore[no-any-return]
 
 
 # -- x[...] = v

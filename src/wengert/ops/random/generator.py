@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, MutableMapping, Sequence, Set
+from math import prod
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.node import Node
 from ...core.ops.declare import public
 from ...core.ops.op import TABLE
 from ...core.ops.record import bind
@@ -67,6 +69,86 @@ class _Traced:
         if self.state is None:
             self.state = TABLE["concat"].front(self.key, self.position.reshape(1), axis=-1)
         return self.state
+
+
+class Examples:
+    """The examples that a function is being traced for, which draw numbers of their own or the same (`wg.vmap`).
+
+    While it is entered, a draw of this thread reserves blocks for all of them: together they may then take the numbers
+    that one draw for the whole batch gives. `blocks` has what a draw at each such position needs for one example,
+    `mapped` the nodes of the arguments that differ from one example to the next.
+    """
+
+    __slots__ = ("size", "is_same", "mapped", "blocks", "outer")
+
+    _of_thread: ClassVar[dict[int, Examples]] = {}
+
+    def __init__(self, size: int, is_same: bool) -> None:
+        self.size = 1 if is_same else size
+        self.is_same = is_same
+        self.mapped: set[Node] = set()
+        self.blocks: dict[tuple[Any, Any], int] = {}
+        self.outer: Examples | None = None
+
+    @classmethod
+    def here(cls) -> Examples | None:
+        """Return the innermost ones that the calling thread has entered."""
+        return cls._of_thread.get(threading.get_ident())
+
+    @classmethod
+    def share_draws(cls, values: Iterable[Any]) -> bool:
+        """Return whether examples that draw the same numbers differ in these values."""
+        examples = cls.here()
+        while examples is not None:
+            if examples.is_same and _reach(values, examples.mapped):
+                return True
+            examples = examples.outer
+        return False
+
+    def __enter__(self) -> Examples:
+        self.outer = self.here()
+        self._of_thread[threading.get_ident()] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.outer is None:
+            del self._of_thread[threading.get_ident()]
+        else:
+            self._of_thread[threading.get_ident()] = self.outer
+
+    def reserve(self, take: Callable[[int], Position], blocks: int) -> Position:
+        """Take blocks for all examples, those of the transforms around included; return the position of the first."""
+        held = [self]
+        while (outer := held[-1].outer) is not None:
+            held.append(outer)
+        position = take(blocks * prod(e.size for e in held))
+        for e in reversed(held):
+            e.blocks[_name(position)] = blocks
+            blocks *= e.size
+        return position
+
+    def blocks_of(self, position: Position) -> int | None:
+        """Return how many blocks one example needs of a reserved position, None for another position."""
+        return self.blocks.get(_name(position))
+
+
+def _reach(values: Iterable[Any], nodes: Set[Node]) -> bool:
+    """Return whether tensors among values were computed from these nodes."""
+    left = [t.node for t in values if isinstance(t, Tensor) and t.node is not None]
+    seen = set(left)
+    while left:
+        node = left.pop()
+        if node in nodes:
+            return True
+        fresh = {e for e in node.inputs if isinstance(e, Node)} - seen
+        seen |= fresh
+        left.extend(fresh)
+    return False
+
+
+def _name(position: Position) -> tuple[Any, Any]:
+    key, counter = position
+    return key.node if isinstance(key, Tensor) else key, counter.node if isinstance(counter, Tensor) else counter
 
 
 class Generator:
@@ -152,6 +234,11 @@ class Generator:
     def draw(self, words: int) -> Position:
         """Reserve `count` words of 64 bits: return the key and the block that they begin at."""
         blocks = -(-words // BLOCK)
+        if Examples._of_thread and (examples := Examples.here()) is not None:
+            return examples.reserve(self._take, blocks)
+        return self._take(blocks)
+
+    def _take(self, blocks: int) -> Position:
         if traced := self._in_trace():
             return traced.draw(blocks)
         turn, at = self._turn, self._at

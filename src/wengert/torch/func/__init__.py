@@ -17,6 +17,7 @@ import wengert as wg
 
 from ...core import tree
 from ...core.errors import GradientError, GraphError, ShapeError, StateError, fail
+from ...ops.random.generator import default_generator
 from ..namespace import as_torch
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -70,8 +71,11 @@ def vmap(
         axes = axes_of(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         size = next(leaf.shape[a] for leaf, a in zip(leaves, axes, strict=True) if a is not None)
-        parts = []
+        parts: list[Any] = []
+        before = default_generator.get_state() if randomness == "same" else None
         for start in range(0, size, chunk_size):
+            if before is not None and parts:
+                default_generator.set_state(before)
             cut = [_cut(leaf, a, start, start + chunk_size) for leaf, a in zip(leaves, axes, strict=True)]
             some, named = tree.unflatten(structure, cut)
             parts.append(tree.flatten(mapped(*some, **named)))

@@ -14,7 +14,7 @@ import wengert as wg
 from ...core.arrays import in_order_of
 from ...core.dims import Dim, has_dims
 from ...core.elsewhere import place_of
-from ...core.errors import DTypeError, fail
+from ...core.errors import DTypeError, GraphError, fail
 from ...core.spec import default_complex, default_float, default_int, real_dtype
 from ...core.standins import over_array
 from ...core.storage import window_of
@@ -22,9 +22,21 @@ from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class
 from ...core.tensor import tensor as plain_tensor
 from ...ops.index.formats import in_order
+from ...ops.random.generator import Examples
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, as_torch, check_out, fill_out, function, method, tensor_of
 from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, legacy, strided, where
+
+
+def refuse_same(name: str, *parameters: Any) -> None:
+    """Raise GraphError for a draw with parameters that differ between examples which are to draw the same numbers."""
+    if Examples.share_draws(parameters):
+        fail(
+            GraphError,
+            f'{name} under vmap(..., randomness="same"), with parameters that differ from one example to the next',
+            "Draw numbers without parameters and compute with them, torch.randn(n) * std + mean, "
+            'or say randomness="different".',
+        )
 
 
 def finished(
@@ -470,6 +482,7 @@ def normal(
     pin_memory: bool = False,
 ) -> Tensor:
     """Return normal numbers of these means and standard deviations: tensors, or numbers and a `size`."""
+    refuse_same("normal()", mean, std)
     given = {"generator": generator} if generator is not None else {}
     if size is None:
         parts = [v for v in (mean, std) if isinstance(v, Plain)]
@@ -484,20 +497,45 @@ def normal(
 @function(out=True)
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Tensor:
     """Return 0 or 1 for each element, the 1 with the probability that it, or `p`, is."""
+    refuse_same("bernoulli()", input if p is None else p)
     drawn = finished(wg.random.bernoulli(tensor_of(input) if p is None else p, tuple(input.shape), generator=generator))
     return drawn.astype(input.dtype)  # type: ignore[return-value]
+
+
+@method()
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill the tensor with 0 or 1, the 1 with probability `p`, a number or a tensor that broadcasts; return it."""
+    refuse_same("bernoulli_()", p)
+    return Plain.bernoulli_(self, p, generator=generator)  # type: ignore[return-value]
 
 
 @function(out=True)
 def poisson(input: Any, generator: Any = None) -> Tensor:
     """Return counts drawn from Poisson distributions of these rates."""
+    refuse_same("poisson()", input)
     given = {"generator": generator} if generator is not None else {}
     return finished(wg.random.poisson(input, **given)).astype(input.dtype)  # type: ignore[return-value]
+
+
+@function(method=False)
+def _standard_gamma(self: Any, generator: Any = None) -> Tensor:
+    """Return gamma random numbers of these concentrations and rate 1, as PyTorch's distributions draw them."""
+    refuse_same("_standard_gamma()", self)
+    given = {"generator": generator} if generator is not None else {}
+    return finished(wg.random.gamma(self, **given))
+
+
+@function(method=False)
+def _sample_dirichlet(self: Any, generator: Any = None) -> Tensor:
+    """Return draws of Dirichlet distributions with these concentrations along the last axis."""
+    drawn = _standard_gamma(self, generator)
+    return drawn / drawn.sum(-1, keepdim=True)  # type: ignore[return-value]
 
 
 @function(method=False, out=True)
 def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     """Return counts of successes in so many trials of these probabilities, both tensors of one floating dtype."""
+    refuse_same("binomial()", count, prob)
     given = {"generator": generator} if generator is not None else {}
     return finished(wg.random.binomial(count, prob, **given))
 
@@ -505,6 +543,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
 @function(out=True)
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return indices drawn from rows of weights; see :func:`wengert.random.multinomial`."""
+    refuse_same("multinomial()", input)
     given = {"generator": generator} if generator is not None else {}
     return finished(wg.random.multinomial(input, num_samples, replacement, **given))
 

@@ -12,23 +12,35 @@ torch.Size([1, 1])
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import GradientError, fail
-from ..func import (
-    functional_call,
-    functionalize,
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linearize,
-    stack_module_state,
-    vjp,
-    vmap,
+from .. import func
+from ..func import functional_call, stack_module_state
+
+
+def _older(name: str) -> Any:
+    """Return a transform of `torch.func` that warns: its name here is an older one."""
+    new = getattr(func, name)
+
+    @functools.wraps(new)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(
+            f"functorch.{name} is the older name of a transform. Please use `torch.func.{name}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return new(*args, **kwargs)
+
+    return run
+
+
+functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap = map(
+    _older,
+    ("functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap"),
 )
 
 

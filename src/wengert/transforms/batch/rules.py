@@ -22,6 +22,7 @@ from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, spec_of
 from ...core.tensor import Tensor, wrap
 from ...ops.random.draws import derived_key, draw_of, draw_with, takes_position
+from ...ops.random.generator import Examples
 
 Rule = Callable[[Node, "list[Batched]", int], Any]
 
@@ -331,26 +332,39 @@ def _logits_of_draws(logits: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def draw(node: Node, args: list[Batched], size: int) -> Any:
-    """Return numbers of its own for every example, from a key made of the draw's key and position."""
+    """Return numbers of its own for every example.
+
+    Where the draw has reserved a part of the stream for all of them they are those of one draw for the whole batch
+    (of an op without such a form, of as many draws). Else they come from a key made of the draw's key and position.
+    """
     drawing, given, (key, counter), attrs = draw_of(node.op, args, node.attrs)
     if isinstance(key, Batched):
         key, counter = key.value, counter.value
-    own = derived_key(key, counter, _EXAMPLES)
+    examples = Examples.here()
+    blocks = None if examples is None else examples.blocks_of((key, counter))
+    own = (key, counter) if blocks is not None else (derived_key(key, counter, _EXAMPLES), 0)
     if "shape" in attrs:
         attrs["shape"] = (size, *attrs["shape"])
         if drawing.name == "random_categorical":
             given = [_logits_of_draws(spread(given[0], size), attrs["shape"])]
-            return draw_with(drawing, given, (own, 0), attrs)
-        return draw_with(drawing, [_spread_value(a, size) for a in given], (own, 0), attrs)
-    if drawing.name == "dropout":
-        return draw_with(drawing, [spread(given[0], size)], (own, 0), attrs)
+            return draw_with(drawing, given, own, attrs)
+        return draw_with(drawing, [_spread_value(a, size) for a in given], own, attrs)
+    if drawing.name in ("dropout", "random_multinomial"):
+        return draw_with(drawing, [spread(given[0], size)], own, attrs)
     runs = []
     for i in range(size):
         picked = [a.value[i] if a.mapped else a.value for a in given]
-        runs.append(draw_with(drawing, picked, (derived_key(own, i, _EXAMPLES), 0), attrs))
+        at = (derived_key(own[0], i, _EXAMPLES), 0) if blocks is None else (key, _further(counter, i * blocks))
+        runs.append(draw_with(drawing, picked, at, attrs))
     if not runs:
         return wrap(np.zeros((0, *node.spec.shape), node.spec.dtype))
     return TABLE["stack"].front(*runs, axis=-1 - runs[0].ndim)
+
+
+def _further(counter: Any, blocks: int) -> Any:
+    if not isinstance(counter, Tensor):
+        return counter + blocks
+    return TABLE["add"].front(counter, wrap(np.array(blocks, np.uint64)))
 
 
 # The counter of the cipher that makes keys of examples; `Generator.split` uses 1.

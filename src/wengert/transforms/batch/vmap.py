@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,6 +29,7 @@ from ...core.standins import WeakTensor
 from ...core.state.observer import observer, observers
 from ...core.tensor import Tensor, as_like, asarray, like, wrap
 from ...ops.random.draws import takes_position
+from ...ops.random.generator import Examples
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp
 from ..derivatives.variables import refuse_none
@@ -65,7 +67,7 @@ def vmap(
         None asks for a result that is the same for every example, without the axis.
     axis_size: the number of examples, needed only where no argument is mapped.
     randomness: what random numbers drawn inside do: "error", "same" for every example, or
-        "different" for each.
+        "different" for each. Of a generator, different ones are those that one draw for the whole batch gives.
     in_dims, out_dims: PyTorch's names of `in_axes` and `out_axes`.
 
     `fn` is traced (see :func:`wengert.graph`): inside, a tensor has the shape of one example and no
@@ -101,17 +103,22 @@ def vmap(
         ]
         specs = [spec_of(t.shape[1:], t.dtype) if b else t.spec for t, b in feeds]
 
+        examples = None if randomness == "error" else Examples(size, randomness == "same")
+
         def arguments(inputs: Sequence[Tensor]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+            if examples is not None:
+                examples.mapped.update(t.node for t, (_, b) in zip(inputs, feeds, strict=True) if b and t.node)
             rest = iter(inputs)
             filled = [leaf if t is None else like(t, next(rest)) for leaf, t in zip(leaves, tensors, strict=True)]
             inner: tuple[tuple[Any, ...], Mapping[str, Any]] = tree.unflatten(structure, filled)
             return inner
 
         numbers = [type(t) is WeakTensor for t, _ in feeds]
-        opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds], numbers)
-        if opened.structure == _NOTHING:
-            refuse_none(None, name)
-        found = _run_trace(opened, feeds, size, randomness)
+        with nullcontext() if examples is None else examples:
+            opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds], numbers)
+            if opened.structure == _NOTHING:
+                refuse_none(None, name)
+            found = _run_trace(opened, feeds, size, randomness)
         # Of the class that the function gives: what is drawn inside is made of no argument that would have it.
         outs = list(map(as_like, opened.outs, _place(found, out_axes, opened, size, name)))
         return tree.unflatten(opened.structure, outs)

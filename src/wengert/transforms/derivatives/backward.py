@@ -154,7 +154,10 @@ def backward(
             value = _beside(owner, as_like(owner, ct if isinstance(ct, Tensor) else wrap(ct)))
             old = owner.grad
             total = value if old is None else _add(old, value, create_graph)
-            set_gradient(owner, total if create_graph else _lying_as(owner, total))
+            if create_graph:  # a new tensor, as in PyTorch: the one before may be what somebody differentiates
+                owner.grad = total
+            else:
+                set_gradient(owner, _lying_as(owner, total))
             if steps:
                 _call_after(owner, steps, value, create_graph)
 

@@ -232,15 +232,20 @@ class InstanceNorm(NormBase):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _get_no_batch_dim(self) -> int:
+        """Return the number of dimensions of an input without a batch; a subclass of a program's own says it so."""
+        return self._ndims[0]
+
     def forward(self, input: Any) -> Any:
         """Map (N, num_features, ...) or (num_features, ...) to the same shape. Raises ShapeError."""
-        if input.ndim not in self._ndims:
+        alone = self._get_no_batch_dim()
+        if input.ndim not in (alone, alone + 1):
             fail(
                 ShapeError,
                 f"{type(self).__name__} of {tuple(input.shape)}",
-                f"It has {' or '.join(map(str, self._ndims))} dimensions: (N, C, ...), or (C, ...).",
+                f"It has {alone} or {alone + 1} dimensions: (N, C, ...), or (C, ...).",
             )
-        single = input.ndim == self._ndims[0]
+        single = input.ndim == alone
         channels = input.shape[0 if single else 1]
         if channels != self.num_features:
             if self.affine:
