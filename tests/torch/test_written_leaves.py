@@ -90,3 +90,43 @@ def test_frozen_float8_weights_before_a_layer_that_trains() -> None:
         run(x).sum().backward()
         np.testing.assert_array_equal(layer.weight.grad.numpy(), np.full((2, 3), 3.0, np.float32))
     assert wg.jit(lambda a: a.astype(wg.float32).sum())(small) == 9.0
+
+
+def _layouts() -> dict[str, tuple[Any, float]]:
+    """Return functions of [[1, 2], [3, 4]] that write through a reshape, with what PyTorch gives for each."""
+
+    def write(make: Any, flat: Any = lambda y: y.reshape(-1)) -> Any:
+        def run(x: Any) -> Any:
+            y = make(x)
+            flat(y).zero_()
+            return y.sum()
+
+        return run
+
+    return {
+        "clone": (write(lambda x: x.mT.clone()), 10.0),
+        "contiguous": (write(lambda x: x.t() * 2, lambda y: y.contiguous()), 20.0),
+        "chain": (write(lambda x: (x.t() * 2 - 1).abs() + 1, lambda y: y.flatten()), 20.0),
+        "turned back": (write(lambda x: x.t() * 2, lambda y: y.t().flatten()), 0.0),
+        "turned": (write(lambda x: x * 2, lambda y: y.t().reshape(-1)), 20.0),
+        "plain": (write(lambda x: x * 2), 0.0),
+        "plain first": (write(lambda x: x + x.t()), 0.0),
+        "relu": (write(lambda x: torch.relu(x.t())), 10.0),
+        "where": (write(lambda x: torch.where(x.t() > 2, x.t(), 0.0)), 7.0),
+        "composite": (write(lambda x: torch.nn.functional.leaky_relu(x.t())), 10.0),
+        "cast": (write(lambda x: x.t().double()), 10.0),
+        "made contiguous": (write(lambda x: x.t().contiguous() * 2), 0.0),
+        "product": (write(lambda x: (x @ x).t() * 1), 54.0),
+        "softmax": (write(lambda x: torch.softmax(x.t(), -1)), 0.0),
+    }
+
+
+@pytest.mark.parametrize("name", _layouts())
+def test_what_a_compiled_reshape_copies(name: str) -> None:
+    run, expected = _layouts()[name]
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    compiled = torch.compile(run)
+    assert run(x).item() == expected
+    for _ in range(CALLS):
+        assert compiled(x).item() == expected
+    assert torch.func.vmap(run)(torch.stack([x, x])).tolist() == [expected] * 2

@@ -17,10 +17,11 @@ import numpy as np
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
 from ..core.node import AfterAccumulation, RemovableHandle
+from ..core.ops.declare import METHODS
 from ..core.ops.op import Meaning
 from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
 from ..core.standins import DataView
-from ..core.storage import address, bounds, laid_as, lend, placed_alone, storage_of, window_of
+from ..core.storage import address, bounds, laid_as, leave, lend, placed_alone, storage_of, window_of
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
 from ..ops.index.formats import array_of, in_order
@@ -519,6 +520,13 @@ def formatted(x: Any, format: Any) -> Tensor:
     out: Any = x.clone()
     if out._array is not None:
         out._data = in_order(out._array, axes)
+        return out  # type: ignore[no-any-return]
+    # In a trace a reshape is what lies in row-major order whatever it is made of.
+    turned = out.permute(*axes)
+    laid = METHODS["reshape"](turned, tuple(turned.shape))
+    leave(laid)
+    out = laid.permute(*(axes.index(i) for i in range(x.ndim)))
+    leave(out)
     return out  # type: ignore[no-any-return]
 
 

@@ -14,6 +14,7 @@ What can be done by none of these is refused, as every write to a view is in `we
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any, NamedTuple, NoReturn
@@ -385,7 +386,10 @@ class Through:
         else:
             made = _undone(steps, before, new)
         if made._array is not None:  # a constant of the program, of which views are taken as of any other value there
-            made = of_class(x.result_class, bind_abstract(TABLE["copy"], (made,), {}))
+            if before._array is None:  # made of the value before, so that it is one of this trace
+                made = bind(TABLE["slice_update"], (before, made), {"entries": ()})
+            else:
+                made = of_class(x.result_class, bind_abstract(TABLE["copy"], (made,), {}))
         if s.whole is not None:
             fresh = Storage()
             fresh.members, fresh.limit = list(s.members), s.limit
@@ -629,7 +633,11 @@ def layout(x: Tensor) -> Array | None:
     root, node = x if s is None else root_of(s), x.node if s is None else _base_node(s)
     shape = tuple(x.shape if node is None else node.spec.shape)
     lies = None if root is None or capture is None else capture.lies(root)
+    order = None if node is None or lies is not None else _order(node)
     whole: Any = np.empty(shape, np.uint8)
+    if order is not None:
+        back = tuple(order.index(i) for i in range(len(order)))
+        whole = np.empty([shape[a] for a in order], np.uint8).transpose(back)
     if lies is not None:
         size = 1 + sum((n - 1) * abs(step) for n, step in zip(shape, lies))
         whole = np.lib.stride_tricks.as_strided(np.empty(size, np.uint8), shape, lies)
@@ -639,6 +647,59 @@ def layout(x: Tensor) -> Array | None:
         whole = op.forward(whole, **attrs)
         whole = whole if output is None else whole[output]
     return whole  # type: ignore[no-any-return]
+
+
+# The axes of abstract values from the outermost in memory to the innermost, where an eager result would not be in
+# row-major order; None where it would.
+_orders: weakref.WeakKeyDictionary[Node, tuple[int, ...] | None] = weakref.WeakKeyDictionary()
+
+
+def _order(node: Node) -> tuple[int, ...] | None:
+    """Return the order of a value's axes in memory, as the rules of eager results have it.
+
+    A transposed value has its axes in another order, and what is computed by element lies as its first operand does.
+    """
+    stack = [node]
+    while stack:
+        n = stack[-1]
+        source = _in_whose_order(n)
+        if n in _orders or source is None:
+            _orders.setdefault(n, None)
+        elif source not in _orders:
+            stack.append(source)
+            continue
+        else:
+            _orders[n] = _turned(_orders[source], n)
+        stack.pop()
+    return _orders[node]
+
+
+def _in_whose_order(node: Node) -> Node | None:
+    """Return the operand that decides how a node's result lies in memory; None if that is in row-major order."""
+    if isinstance(node.spec, tuple) or len(node.spec.shape) < 2:
+        return None
+    if node.op is permute_op:
+        return node.inputs[0] if isinstance(node.inputs[0], Node) else None
+    is_composite = node.op.kind == "composite" and not node.op.layout.strip("(),->")
+    if is_composite or node.op.kind == "elementwise" or node.op.role is Role.BY_ELEMENT:
+        whole = (
+            e
+            for e in node.inputs
+            if getattr(e, "shape", getattr(getattr(e, "spec", e), "shape", ())) == node.spec.shape
+        )
+        first = next(whole, None)
+        return first if isinstance(first, Node) else None
+    return None
+
+
+def _turned(order: tuple[int, ...] | None, node: Node) -> tuple[int, ...] | None:
+    if node.op is not permute_op:
+        return order
+    ndim = len(node.spec.shape)
+    axes = node.attrs["axes"]
+    source = [*range(ndim - len(axes)), *(a % ndim for a in axes)]
+    found = tuple(source.index(a) for a in (order or range(ndim)))
+    return None if found == tuple(range(ndim)) else found
 
 
 THROUGH = Through()
