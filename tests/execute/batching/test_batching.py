@@ -86,7 +86,7 @@ def test_check_compares_values_and_gradients(model: TreeLSTM, part: str, monkeyp
         return run
 
     monkeypatch.setattr(Kernels, part, wrong)
-    with pytest.raises(wg.GraphError, match="differs by .* from that of one-by-one execution"):
+    with pytest.raises(wg.GraphError, match=r"differs by .* from that of one-by-one execution"):
         run()
 
 
