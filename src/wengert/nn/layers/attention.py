@@ -88,7 +88,7 @@ class MultiHeadAttention(Module):
             made = None if shape is None else init.xavier_uniform_(Parameter(zeros(shape, dtype=dtype, device=device)))
             self.register_parameter(name, made)  # type: ignore[arg-type]
         self.register_parameter("in_proj_bias", Parameter(zeros(3 * e, dtype=dtype, device=device)) if bias else None)
-        self.out_proj = Linear(e, e, bias, dtype, device)
+        self.out_proj = Linear(e, e, bias, device=device, dtype=dtype)
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
 
@@ -276,9 +276,9 @@ class TransformerEncoderLayer(Module):
         self.self_attn = MultiHeadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device
         )
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype, device)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, device=device, dtype=dtype)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype, device)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, device=device, dtype=dtype)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
