@@ -344,6 +344,8 @@ def test_composites_over_any_batch(name: str) -> None:
             return fn(t, of)
         if name == "mse_loss":
             return fn(t, t * 0.5)
+        if name.endswith("softmax"):
+            return fn(t, -1)
         return fn(t, (3,)) if name == "layer_norm" else fn(t)
 
     out = apply(x, labels)
