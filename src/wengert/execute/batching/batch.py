@@ -5,7 +5,6 @@ Every value in a batch has a number: the results of calls, and the arrays from o
 
 from __future__ import annotations
 
-import threading
 from itertools import chain
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node, make_node
 from ...core.ops.record import OUTPUT
 from ...core.source import resolve
+from ...core.state import locks
 from ...core.state.blocks import reset_block, set_block
 from .arena import Array, Group, Outside, Place, Use, groups_of
 from .backward import BATCH, Record
@@ -32,7 +32,7 @@ class Batch:
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self.lock = threading.RLock()
+        self.lock = locks.lock()
         # By the number of a value: its kind, its depth and its bucket, which is None from outside.
         self.values: list[tuple[Kind, int, Bucket | None]] = []
         self.kinds: list[Kind] = []  # the kinds alone, once it runs

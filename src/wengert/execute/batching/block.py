@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -18,6 +17,7 @@ from ...core.ops.op import Op
 from ...core.ops.record import caller
 from ...core.source import resolve
 from ...core.spec import as_dtype, float32, spec_of
+from ...core.state import locks
 from ...core.state.blocks import LEFT, Block, blocks, reset_block, set_block, to_come
 from ...core.state.capture import get_capture
 from ...core.state.observer import observers
@@ -44,7 +44,7 @@ class Batching(Block):
         self.check = check
         self.report = new_report()
         self.example: int | None = None
-        self._lock = threading.RLock()
+        self._lock = locks.lock()
         self._batch = Batch(self)
         self._tokens: list[Any] = []
 

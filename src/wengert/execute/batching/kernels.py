@@ -8,7 +8,6 @@ rows at once, as one matrix product. What the parts need of each other is stored
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...core.spec import Spec, spec_of
 from ...core.state import locks
+from ...core.state.cached import cached_property
 from ...core.tensor import Tensor
 from ...transforms.batch.rules import spread
 from ...transforms.batch.vmap import run_batched

@@ -501,7 +501,9 @@ def _hold_arguments(
 
 def _given(a: Argument, held: _Held) -> Tensor | None:
     """Return what the function is given for an argument."""
-    return DataView.of(held.tensor) if isinstance(a.owner, DataView) and held.tensor is not None else held.tensor
+    if held.tensor is None or not isinstance(a.owner, DataView):
+        return held.tensor
+    return held.tensor.data_class.of(held.tensor)  # type: ignore[no-any-return]
 
 
 def _hold_argument(a: Argument, recorder: Recorder) -> _Held:

@@ -98,7 +98,7 @@ class Compiled:
 
     @cached_property
     def _made(self) -> _Made:
-        """What the plan was made from, and how, made again for whoever looks at it."""
+        """The source of the plan and the way it was made. They are made again if somebody looks at them."""
         return self._lowered(is_explained=True)
 
     def _lowered(self, is_explained: bool = False) -> _Made:
