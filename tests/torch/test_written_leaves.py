@@ -130,3 +130,16 @@ def test_what_a_compiled_reshape_copies(name: str) -> None:
     for _ in range(CALLS):
         assert compiled(x).item() == expected
     assert torch.func.vmap(run)(torch.stack([x, x])).tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("is_state", [False, True])
+@pytest.mark.parametrize("name", ["clone", "plain", "chain", "made contiguous", "relu"])
+def test_what_a_compiled_reshape_copies_of_transposed_arguments(name: str, is_state: bool) -> None:
+    run, _ = _layouts()[name]
+    held = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
+    outer = (lambda _: run(held)) if is_state else run
+    compiled = torch.compile(outer)
+    for x in (held, held.t()):
+        expected = outer(x).item()
+        for _ in range(CALLS):
+            assert compiled(x).item() == expected

@@ -67,7 +67,7 @@ class Capture:
         raise NotImplementedError
 
     def lies(self, x: Any) -> tuple[int, ...] | None:
-        """Return how a tensor lies in memory that stands for one from outside; None: in C order."""
+        """Return how a tensor, or a node, lies in memory that stands for one from outside; None: in C order."""
         raise NotImplementedError
 
 

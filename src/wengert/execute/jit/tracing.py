@@ -191,7 +191,8 @@ class Recorder(Capture):
         self.parted: set[int] = set()
         # The tensors that stand for those outside, by identity; and how those lie that do not lie in C order.
         self.given: set[int] = set()
-        self.strides: dict[int, tuple[int, ...]] = {}
+        # By the identity of a tensor, and by the node of what the program is given.
+        self.strides: dict[Any, tuple[int, ...]] = {}
         # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
@@ -305,8 +306,8 @@ class Recorder(Capture):
         self.parted.add(id(x))
         self.undo.append((set_base, x, x._base))
 
-    def lies(self, x: Tensor) -> tuple[int, ...] | None:
-        return self.strides.get(id(x))
+    def lies(self, x: Tensor | Node) -> tuple[int, ...] | None:
+        return self.strides.get(x if isinstance(x, Node) else id(x))
 
     def stored(self) -> list[Call]:
         """Return the calls that give such tensors their values again, those too that are written to later."""
@@ -469,7 +470,7 @@ def _hold_cell(cell: Cell, captures: Captures, recorder: Recorder) -> _Held:
     recorder.hold(input, tensor, cell.get())
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
     if tensor is not None and (lies := strides_of(tensor)) is not None:
-        recorder.strides[id(tensor)] = lies
+        recorder.strides[id(tensor)] = recorder.strides[input.node] = lies
     recorder.undo += cell.undo()
     cell.hold(input)
     if tensor is None or not tensor.spec.inexact:
@@ -515,7 +516,7 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     shown._data, shown.node = None, input.node
     owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
     if owner is not None and (lies := strides_of(owner)) is not None:
-        recorder.strides[id(shown)] = lies
+        recorder.strides[id(shown)] = recorder.strides[input.node] = lies
     # What shares memory with it outside follows when the program has run.
     shown._base = owner._base if owner is not None and type(owner._base) is tuple else None
     if a.collects:

@@ -664,7 +664,7 @@ def _order(node: Node) -> tuple[int, ...] | None:
         n = stack[-1]
         source = _in_whose_order(n)
         if n in _orders or source is None:
-            _orders.setdefault(n, None)
+            _orders.setdefault(n, _order_given(n))
         elif source not in _orders:
             stack.append(source)
             continue
@@ -674,11 +674,21 @@ def _order(node: Node) -> tuple[int, ...] | None:
     return _orders[node]
 
 
+def _order_given(node: Node) -> tuple[int, ...] | None:
+    """Return the order of the axes of what a program is given; None for every other node."""
+    capture = get_capture()
+    lies = None if capture is None or node.op not in LEAVES else capture.lies(node)
+    if lies is None:
+        return None
+    found = tuple(sorted(range(len(lies)), key=lambda a: -abs(lies[a])))
+    return None if found == tuple(range(len(lies))) else found
+
+
 def _in_whose_order(node: Node) -> Node | None:
     """Return the operand that decides how a node's result lies in memory; None if that is in row-major order."""
     if isinstance(node.spec, tuple) or len(node.spec.shape) < 2:
         return None
-    if node.op is permute_op:
+    if node.op is permute_op or (node.op.role is Role.PASS and node.inputs) or (node.op is LEAF and node.inputs):
         return node.inputs[0] if isinstance(node.inputs[0], Node) else None
     is_composite = node.op.kind == "composite" and not node.op.layout.strip("(),->")
     if is_composite or node.op.kind == "elementwise" or node.op.role is Role.BY_ELEMENT:

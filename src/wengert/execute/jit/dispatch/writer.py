@@ -16,7 +16,7 @@ from ....core.spec import Spec
 from ....core.standins import DataView, WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
-from ....core.storage import is_shared
+from ....core.storage import is_shared, strides_of
 from ....core.tensor import Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
@@ -121,7 +121,12 @@ class _Writer:
             self.do("equal", a, leaf)
 
     def tensor(self, leaf: Tensor, a: Register) -> None:
-        if leaf._array is None or (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView):
+        if (
+            leaf._array is None
+            or (id(leaf),) in self.captures.numbers
+            or isinstance(leaf, DataView)
+            or strides_of(leaf)
+        ):
             raise _Rare
         node = leaf.node
         tracked = node is not None and node.requires_grad
