@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ..core.errors import DTypeError, fail, user_frame
 from ..core.graph.graph import Graph
@@ -125,7 +125,6 @@ class Exploration:
         return f"<Exploration of {self}>"
 
 
-@runtime_checkable
 class Timeline(Protocol):
     """A prediction, or a measurement, of a graph that is run by many: of a step on a cluster, say."""
 
@@ -189,7 +188,7 @@ def explore(
             return Exploration(from_tensor(target, names), compiled)
         if isinstance(target, Graph) and not args and not kwargs:
             return Exploration(from_graph(target), compiled)
-        if isinstance(target, Timeline) and not args and not kwargs:
+        if hasattr(type(target), "__timeline__") and not args and not kwargs:
             return of_timeline(target)
         if isinstance(target, Batching) and not args and not kwargs:
             return of_batching(target)
