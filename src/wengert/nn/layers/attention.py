@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import array_split, asarray, full, ones, permute_dims, split, tril, where, zeros
-from ...core.errors import ShapeError, fail
+from ...core.errors import RangeError, ShapeError, fail
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
@@ -39,7 +39,7 @@ class MultiHeadAttention(Module):
 
     Source: Vaswani et al., arXiv:1706.03762.
 
-    Raises ShapeError for a size that does not fall into equal heads.
+    Raises RangeError for a size that does not fall into equal heads.
 
     >>> import wengert as wg
     >>> attend = wg.nn.MultiHeadAttention(8, 2, batch_first=True)
@@ -71,7 +71,7 @@ class MultiHeadAttention(Module):
         e = self.embed_dim = size("embed_dim", embed_dim)
         self.num_heads = size("num_heads", num_heads)
         if embed_dim % num_heads:
-            fail(ShapeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
+            fail(RangeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
         self.head_dim = e // num_heads
         self.kdim = e if kdim is None else size("kdim", kdim)
         self.vdim = e if vdim is None else size("vdim", vdim)
@@ -248,7 +248,7 @@ class TransformerEncoderLayer(Module):
 
     Source: Vaswani et al., arXiv:1706.03762.
 
-    Raises ShapeError for another `activation`.
+    Raises RangeError for another `activation`.
 
     >>> import wengert as wg
     >>> layer = wg.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
@@ -272,7 +272,7 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         if isinstance(activation, str) and activation not in _ACTIVATIONS:
-            fail(ShapeError, f"activation must be 'relu', 'gelu' or a function, not {activation!r}")
+            fail(RangeError, f"activation must be 'relu', 'gelu' or a function, not {activation!r}")
         self.self_attn = MultiHeadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device
         )

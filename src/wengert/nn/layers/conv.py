@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import zeros
-from ...core.errors import ShapeError, fail
+from ...core.errors import RangeError, fail
 from ...core.tensor import Tensor
 from .. import functional as F
 from ..checks import size
@@ -21,7 +21,7 @@ Sizes = int | Sequence[int]
 def _tuple(name: str, value: Sizes, ndim: int, least: int) -> tuple[int, ...]:
     values = (value,) * ndim if isinstance(value, int) else tuple(value)
     if len(values) != ndim:
-        fail(ShapeError, f"{name} must be one int or {ndim} of them, not {value!r}")
+        fail(RangeError, f"{name} must be one int or {ndim} of them, not {value!r}")
     return tuple(size(name, v, least) for v in values)
 
 
@@ -56,7 +56,7 @@ class _Conv(Module):
         self.groups = size("groups", groups)
         if in_channels % groups or out_channels % groups:
             fail(
-                ShapeError,
+                RangeError,
                 f"groups={groups} does not divide in_channels={in_channels} and out_channels={out_channels}",
             )
         self.weight = Parameter(zeros((*self._channels(), *self.kernel_size), dtype=dtype, device=device))
@@ -100,7 +100,7 @@ class Conv1d(_Conv):
 
     `weight` is (out_channels, in_channels / groups, kernel_size).
 
-    Raises ShapeError for sizes below 1 and `groups` that do not divide the channels.
+    Raises RangeError for sizes below 1 and `groups` that do not divide the channels.
 
     >>> import wengert as wg
     >>> wg.nn.Conv1d(3, 8, 5, padding=2)(wg.zeros((1, 3, 20))).shape
@@ -120,7 +120,7 @@ class Conv2d(_Conv):
     Parameters are those of :class:`Conv1d`, with an int or a pair for each size. `weight` is
     (out_channels, in_channels / groups, height, width).
 
-    Raises ShapeError for sizes below 1 and `groups` that do not divide the channels.
+    Raises RangeError for sizes below 1 and `groups` that do not divide the channels.
 
     >>> import wengert as wg
     >>> wg.nn.Conv2d(3, 8, 3, stride=2)(wg.zeros((1, 3, 9, 9))).shape

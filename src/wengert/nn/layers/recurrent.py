@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import concat, permute_dims, scan, stack, unstack, zeros
 from ...core.dims import Dim
-from ...core.errors import ShapeError, fail
+from ...core.errors import RangeError, ShapeError, fail
 from ...core.tensor import Tensor
 from ...ops.neural.gates import gru_gates, lstm_gates
 from .. import functional as F
@@ -51,7 +51,7 @@ _STEPS: dict[str, tuple[Step, int]] = {
 
 def _nonlinearity(name: Any) -> str:
     if name not in ("tanh", "relu"):
-        fail(ShapeError, f"nonlinearity must be 'tanh' or 'relu', not {name!r}")
+        fail(RangeError, f"nonlinearity must be 'tanh' or 'relu', not {name!r}")
     return str(name)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.arrays import Array, where_or_zero
 from ...core.dtypes import DType
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
 from ...core.ops.facets import Count
@@ -406,13 +406,13 @@ def _input(name: str, x: Any, ndim: int) -> Tensor:
 def _windows(
     name: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, ndim: int
 ) -> dict[str, Any]:
-    """Return the attributes of a pooling op. Raises ShapeError, DTypeError for what is no pooling window."""
+    """Return the attributes of a pooling op. Raises ShapeError, RangeError, DTypeError for what is no window."""
     kernel = int_tuple(kernel_size, ndim, "kernel_size", 1)
     strides = kernel if stride is None else int_tuple(stride, ndim, "stride", 1)
     pads, dilations = int_tuple(padding, ndim, "padding", 0), int_tuple(dilation, ndim, "dilation", 1)
     if any(2 * p > k for p, k in zip(pads, kernel)):
         fail(
-            ShapeError,
+            RangeError,
             f"{name}: padding={pads} is more than half of kernel_size={kernel}",
             "A window would lie in the padding alone.",
         )
@@ -550,7 +550,7 @@ def avg_pool2d(
     kernel_size, stride, padding, ceil_mode: as in :func:`max_pool2d`.
     count_include_pad: whether padding counts as zeros in the mean, or not at all.
 
-    Raises ShapeError, DTypeError.
+    Raises ShapeError, RangeError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.functional.avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
@@ -569,7 +569,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) 
     output_size: an int, or one for each dimension; None keeps the input's size. Window i of m over
         n elements goes from floor(i n / m) to ceil((i + 1) n / m).
 
-    Raises ShapeError, DTypeError.
+    Raises ShapeError, RangeError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.functional.adaptive_avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .... import empty
-from ....core.errors import GraphError, ShapeError, fail
+from ....core.errors import GraphError, RangeError, ShapeError, fail
 from ....nn.functions.padding import pad
 from ....ops.neural.windows import int_tuple
 from ...tensor import Tensor, dtype_of, where
@@ -61,7 +61,7 @@ class ConvBase(Module):
         device = where(device)
         n = self._ndim
         if groups < 1 or in_channels % groups or out_channels % groups:
-            fail(ShapeError, f"groups={groups} for {in_channels} and {out_channels} channels", "It divides both.")
+            fail(RangeError, f"groups={groups} for {in_channels} and {out_channels} channels", "It divides both.")
         if padding_mode not in _PADDING_MODES or (self._transposed and padding_mode != "zeros"):
             fail(GraphError, f"{type(self).__name__}: padding_mode={padding_mode!r}")
         if isinstance(padding, str) and padding not in ("same", "valid"):

@@ -14,7 +14,7 @@ import numpy as np
 import wengert as wg
 
 from ....core.dtypes import record_of
-from ....core.errors import GraphError, ShapeError, fail
+from ....core.errors import GraphError, RangeError, ShapeError, fail
 from ....core.mode import get_mode
 from ....ops.neural.composites import dropout, linear
 from ....ops.neural.gates import gru_gates, lstm_gates
@@ -110,10 +110,10 @@ class RNNBase(Module):
         super().__init__()
         device = where(device)
         if not 0 <= dropout <= 1:
-            fail(ShapeError, f"{type(self).__name__}: dropout={dropout}", "It is a probability.")
+            fail(RangeError, f"{type(self).__name__}: dropout={dropout}", "It is a probability.")
         if hidden_size < 1 or num_layers < 1 or not 0 <= proj_size < hidden_size:
             fail(
-                ShapeError,
+                RangeError,
                 f"{type(self).__name__}: hidden_size={hidden_size}, num_layers={num_layers}, proj_size={proj_size}",
                 "Sizes are positive, and a projection is smaller than the hidden size.",
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 import wengert as wg
 
-from ....core.errors import GraphError, ShapeError, fail
+from ....core.errors import GraphError, RangeError, ShapeError, fail
 from ....core.tensor import asarray
 from ....nn.layers import dropout as plain_dropout
 from ....nn.layers import linear as plain_linear
@@ -102,7 +102,7 @@ class MultiheadAttention(Module):
         super().__init__()
         device = where(device)
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            fail(ShapeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
+            fail(RangeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
         kind = None if dtype is None else dtype_of(dtype)
         e = self.embed_dim = embed_dim
         self.kdim = e if kdim is None else kdim
