@@ -49,7 +49,7 @@ NEEDS: dict[str, list[Callable[[Counted, Path], Any]]] = {
         lambda work, folder: wg.train.TensorBoard(folder),
         lambda work, folder: wg.interop.tensorboard.SummaryWriter(folder),
     ],
-    "PIL": [_images],
+    "PIL": [_images, lambda work, folder: wg.graph(lambda x: x * x)(wg.spec(())).save(folder / "x.png")],
     "pyarrow": [lambda work, folder: wg.data.Parquet(folder / "x.parquet")],
     "pandas": [lambda work, folder: wg.train.History().to_frame()],
     "matplotlib": [lambda work, folder: wg.train.History().plot()],
