@@ -47,6 +47,8 @@ export interface Store {
   /** Keys pressed since find was asked for, until its field is there to take them. */
   readonly typed: Signal<readonly string[]>;
   readonly helping: Signal<boolean>;
+  /** Whether it is asked how the picture is to be saved. */
+  readonly saving: Signal<boolean>;
   /** What was searched for last and is lit in the views, with the rows of nodes that were found; null for nothing. */
   readonly found: Signal<Lit | null>;
   /** What else the address of the page says. */
@@ -103,6 +105,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     searching: signal(false),
     typed: signal([]),
     helping: signal(false),
+    saving: signal(false),
     found: signal(null),
     moved,
     workers: signal(WORKERS_FIRST),
