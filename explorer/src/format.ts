@@ -49,6 +49,11 @@ export function shownMicros(micros: number): string {
   return `${trimmed((micros / 1e6).toPrecision(3))} s`;
 }
 
+/** A time that was measured; what was computed before anybody watched has none. */
+export function shownTime(micros: number): string {
+  return micros > 0 ? shownMicros(micros) : "unknown";
+}
+
 export function shownShape(shape: readonly number[]): string {
   return shape.length === 0 ? "scalar" : `[${shape.map((n) => (n < 0 ? "?" : n)).join(", ")}]`;
 }

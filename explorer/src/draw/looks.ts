@@ -1,7 +1,7 @@
 /** How visible things look: what views decide, and what follows from the recording alone. */
 import type { Item, VisibleEdge } from "../fold/visible";
 import type { BoxSize } from "../layout/nested";
-import { middleCut, shownCount } from "../format";
+import { middleCut, shownCount, subscript } from "../format";
 import { FLAG } from "../trace/types";
 import { kindOf, nameOf, symbolOf, text, type Model } from "../trace/model";
 import type { FontName } from "./display";
@@ -204,7 +204,12 @@ export function baseLook(model: Model, item: Item): NodeLook {
     const symbol = symbolOf(model, item.node);
     return { shape: kind === "root" ? "root" : "op", label: symbol, font: fontOf(symbol), bad };
   }
-  return { shape: kind === "root" ? "root" : kind, label: shortName(nameOf(model, item.node)), font: "math", bad };
+  return { shape: kind === "root" ? "root" : kind, label: lowered(shortName(nameOf(model, item.node))), font: "math", bad };
+}
+
+/** "W1" as the tape writes it: W₁. */
+function lowered(name: string): string {
+  return name.replace(/^([\p{L}_]+)(\d+)$/u, (_, letters: string, digits: string) => letters + subscript(digits));
 }
 
 /** Words are set as text, everything shorter as mathematics: letters italic, signs upright. Roots hang low in fonts for mathematics. */
