@@ -106,7 +106,7 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
     selection: signal(null),
     hover: signal(null),
     open: signal(new Set<number>()),
-    tab: signal("graph"),
+    tab: signal(model.trace.diff === undefined ? "graph" : "diff"),
     theme: signal(preferredTheme()),
     finding: signal(-1),
     searching: signal(false),

@@ -147,3 +147,10 @@ def test_parts_of_modules_and_functions_keep_their_order() -> None:
 
 def test_a_compiled_function_can_be_explored_before_it_ran() -> None:
     assert explore(wg.jit(lambda x: wg.sin(x).sum()), wg.ones(3)).recording.rows
+
+
+def test_many_modules_are_grouped_by_their_names() -> None:
+    layers = nn.Sequential(*[nn.Linear(2, 2) for _ in range(150)])
+    tree = Tree(explore(lambda x: layers(x).sum(), wg.ones((1, 2)), compiled=False).recording.rows, "")
+    groups = [place.name for place in tree.places if place.kind == "line"]
+    assert groups == ["0–59", "60–119", "120–149"]

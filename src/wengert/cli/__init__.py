@@ -1,4 +1,4 @@
-"""Commands: `wengert demo`, `info`, `cache`, `explore`, `playground`, `docs`, `inspect`, `convert`, `export` and others."""
+"""Commands: `wengert demo`, `info`, `cache`, `explore`, `playground`, `docs`, `inspect`, `convert` and others."""
 
 from __future__ import annotations
 

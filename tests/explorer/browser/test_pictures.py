@@ -62,6 +62,8 @@ def test_a_picture_is_saved_as_svg_and_png(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_question_is_accessible(theme: str, browser: Browser, page_file: Callable[[str], Path]) -> None:
+    if not AXE.exists():
+        pytest.skip("no axe-core here: npm ci in explorer/ installs it")
     with opened(browser, page_file("learner"), color_scheme=theme, bypass_csp=True) as (page, _):
         page.keyboard.press("s")
         page.get_by_role("dialog", name="Save the picture").wait_for()

@@ -8,7 +8,7 @@ shapes, how they are wired inside, and how they fold.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal
@@ -365,14 +365,14 @@ class Tree:
             for start in range(0, len(items), MOST_CHILDREN):
                 part = items[start : start + MOST_CHILDREN]
                 label = name if len(items) <= MOST_CHILDREN else f"{name} {start + 1}–{start + len(part)}".strip()
-                parts.append(self._bundle(place, part, label, keys) if len(part) > 1 else part[0])
+                parts.append(self._bundle(place, part, _span_of(part) or label, keys) if len(part) > 1 else part[0])
             # What comes again and again stays one thing, however many it has.
             whole = len(parts) > 1 and name.startswith(_BLOCK)
             made += [self._bundle(place, parts, name, keys)] if whole else parts
         while len(made) > MOST_CHILDREN:
             made = [
-                self._bundle(place, made[i : i + MOST_CHILDREN], f"part {i // MOST_CHILDREN + 1}", keys)
-                for i in range(0, len(made), MOST_CHILDREN)
+                self._bundle(place, part, _span_of(part) or f"part {number}", keys)
+                for number, part in enumerate(_batched(made), 1)
             ]
         for item in made:
             self._adopt(place, item, keys)
@@ -395,6 +395,18 @@ class Tree:
         for i, place in enumerate(found):
             place.index = i
         return found
+
+
+def _batched(items: list[Any]) -> Iterator[list[Any]]:
+    """Yield as many items as a group may have, one group after the other."""
+    for start in range(0, len(items), MOST_CHILDREN):
+        yield items[start : start + MOST_CHILDREN]
+
+
+def _span_of(items: list[Any]) -> str:
+    """Return the names of the first and the last module of a group, "60–119"; "" unless most of it are modules."""
+    modules = [item for item in items if isinstance(item, Place) and item.kind == "module"]
+    return f"{modules[0].name}–{modules[-1].name}" if 2 * len(modules) > max(2, len(items)) else ""
 
 
 def _container(loop: Place) -> Place | None:
