@@ -76,6 +76,12 @@ export function shownMany(count: number): string {
   return `${shownNumber(count / size, 3)} ${prefix}`;
 }
 
+/** A name apart from the number that ends it: "w_1" is w with index 1. */
+export function nameAndIndex(name: string): readonly [name: string, index: string] {
+  const found = /^(.*?[^\d_.])_?(\d{1,6})$/u.exec(name);
+  return found === null ? [name, ""] : [found[1] as string, found[2] as string];
+}
+
 /** Digits lowered, for places where only plain text can stand: v₁. */
 export function subscript(digits: string): string {
   return digits.replace(/\d/g, (digit) => String.fromCharCode(0x2080 + Number(digit)));

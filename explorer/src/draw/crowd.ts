@@ -5,7 +5,7 @@ import type { Rect } from "../layout/types";
 const TRIES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
 
 /** How much further from the edge than usual; and where its side has no room even then, on the other one. */
-const AWAY = [0, 7, 14, 24, 36];
+const AWAY = [0, 7, 14, 24];
 const SIDES = [1, -1] as const;
 
 function overlap(a: Rect, b: Rect): boolean {

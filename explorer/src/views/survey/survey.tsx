@@ -24,7 +24,7 @@ export function SurveyGraph() {
   const focused = useRef(-1);
   const { box, width, height } = useBox();
   const cache = useRef<LayoutCache>(new Map());
-  const alone = model.nodes <= MIDDLE && model.events > 0;
+  const alone = model.nodes <= MIDDLE;
   const focus = useMemo(() => {
     if (alone) return (focused.current = Math.max(0, focused.current));
     const selection = store.selection.value;
