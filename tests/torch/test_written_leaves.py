@@ -139,7 +139,8 @@ def test_what_a_compiled_reshape_copies_of_transposed_arguments(name: str, is_st
     held = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
     outer = (lambda _: run(held)) if is_state else run
     compiled = torch.compile(outer)
-    for x in (held, held.t()):
+    rows = held.t().clone()
+    for x in (held, held.t(), held, rows, rows.t(), rows.t().clone(), rows[:, :]):
         expected = outer(x).item()
         for _ in range(CALLS):
             assert compiled(x).item() == expected
