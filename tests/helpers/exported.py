@@ -41,7 +41,7 @@ def build(made: wg.deploy.Exported, *more: str) -> Path:
     program = folder / f"{made.name}.exe"
     strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O0"]
     objects = sorted(p.name for p in folder.glob(f"{made.name}*.o"))
-    command = [*compiler, *strict, *more, "-o", program.name, "main.c", *objects]
+    command = [*compiler, *strict, *more, "-o", program.name, "main.c", *objects, "-lm"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
     return program
 

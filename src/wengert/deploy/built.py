@@ -13,7 +13,20 @@ from ..execute.native.compile import Compiled
 from ..execute.native.plan.plan import Buffer, Exchange, HostCall, Plan, Step, rounded
 from .captured import Captured, Value
 from .emission import Job, objects
-from .module import HELPERS, Destination, Function, Place, Writer, chosen, constant, declared, exported, head, mode_of
+from .module import (
+    HELPERS,
+    LIBRARY_OF_WASM,
+    Destination,
+    Function,
+    Place,
+    Writer,
+    chosen,
+    constant,
+    declared,
+    exported,
+    head,
+    mode_of,
+)
 from .naming import identifier
 from .targets import Level, Platform
 from .weights import EMBEDDED, Layout, Pool
@@ -324,6 +337,7 @@ class _Maker:
         contents = {name: content for content, name in self.called.items()}
         constants = [constant(name, contents[name]) for name in dict.fromkeys(used)]
         helpers = HELPERS if "@any_of" in code or "@copy_bytes" in code else ""
+        helpers += LIBRARY_OF_WASM if self.platform.format == "wasm" else ""
         return "\n".join([head(self.platform), more, self.mode, helpers, *constants, declared(kernels), code])
 
     def _symbols_of(self, plan: _Level) -> list[tuple[Buffer, str]]:

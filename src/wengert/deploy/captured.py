@@ -21,7 +21,7 @@ from ..execute.jit.jit import Jit, jit
 from ..execute.jit.signature import as_array
 from ..execute.jit.tracing import Traced
 from ..transforms.tracing.replay import replay
-from ..transforms.tracing.trace import leaf_paths, trace
+from ..transforms.tracing.trace import leaf_names, leaf_paths, trace
 from .naming import names_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -61,6 +61,7 @@ class Captured(NamedTuple):
     weights: tuple[Kept, ...]
     state: tuple[Kept, ...]
     named: dict[str, Array]
+    examples: dict[str, Array]
 
 
 def captured(fn: Callable[..., Any], specs: Any, freeze: bool) -> Captured:
@@ -78,7 +79,24 @@ def captured(fn: Callable[..., Any], specs: Any, freeze: bool) -> Captured:
     lowered = compiled.lower(*(tree.map(_as_spec, a) if not _is_owner(a) else a for a in given))
     inner = compiled._fn
     found: Captured = lowered.look(lambda: _captured(lowered, inner, freeze))
-    return found
+    leaves = tree.leaves((given, {}))
+    names = _argument_names(lowered, inner)
+    examples = {n: _example(leaf) for n, leaf in zip(names, leaves) if isinstance(leaf, _VALUES)}
+    return found._replace(examples=examples)
+
+
+def _argument_names(lowered: Lowered, fn: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments' leaves: of a module as its `forward` has them."""
+    forward = getattr(fn, "forward", None) if hasattr(type(fn), "named_parameters") else None
+    return list(leaf_names(forward or fn, lowered.call.structure))
+
+
+# What is an argument by example.
+_VALUES = (Tensor, np.ndarray, np.generic)
+
+
+def _example(leaf: Any) -> Array:
+    return np.array(as_array(leaf.detach() if isinstance(leaf, Tensor) else leaf), order="C")
 
 
 def _is_owner(x: Any) -> bool:
@@ -105,6 +123,7 @@ def _captured(lowered: Lowered, fn: Callable[..., Any], freeze: bool) -> Capture
             )
     _refuse(name, traced, captures)
     results = _results(name, traced)
+    arguments = _argument_names(lowered, fn)
     state_outputs = {("cell", w.number): w.output for w in traced.cell_writes}
     state_outputs |= {("cell gradient", w.number): w.output for w in traced.cell_grads if w.output is not None}
     names = names_of(captures.cells, captures, fn)
@@ -133,8 +152,7 @@ def _captured(lowered: Lowered, fn: Callable[..., Any], freeze: bool) -> Capture
     weights = [x for x in kept if x.output is None]
     outputs += [x.output for x in state if x.output is not None]
     inputs = [
-        (Value(lowered.names[leaf], _spec_at(call.leaves[leaf])), number_of.get(i))
-        for i, leaf in enumerate(call.positions)
+        (Value(arguments[leaf], _spec_at(call.leaves[leaf])), number_of.get(i)) for i, leaf in enumerate(call.positions)
     ]
     graph = Graph([traced.graph.outputs[k] for k in outputs], traced.graph.inputs, traced.graph.name)
     named = {x.name: x.value for x in kept}
@@ -146,6 +164,7 @@ def _captured(lowered: Lowered, fn: Callable[..., Any], freeze: bool) -> Capture
         tuple(weights),
         tuple(x._replace(output=len(results) + i) for i, x in enumerate(state)),
         named,
+        {},
     )
     return frozen(made) if freeze else made
 

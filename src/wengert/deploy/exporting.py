@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 from ..core.errors import DataError, DTypeError, fail
 from ..storage.files import folder_path, not_written
 from ..version import __version__
-from . import sources
+from . import sources, web
 from .built import Built, built
 from .captured import captured
 from .naming import identifier
 from .targets import host, named
 
 FORMAT = "wengert.export/1"
+# Targets that are files for browsers.
+_WEB = ("js", "web")
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
@@ -65,7 +67,9 @@ def export(
     specs: the arguments' specs (`wg.spec((8, 784))`), or tensors and arrays like them; a tuple for several arguments,
         in pytrees like those that the function takes.
     folder: the folder to write; there is none yet, or it is empty.
-    target: "host", or the name of another target; an error for an unknown one lists them.
+    target: "host", or the name of another target; an error for an unknown one lists them. "js" is an ES module with
+        WebAssembly, "web" a page that runs offline, in which inputs can be drawn and typed; arrays among the specs are
+        what it begins with.
     name: what functions and files are called; None is the function's name.
     freeze: whether weights are constants: they are laid out for the processor once, by one more function, which makes
         products with few rows faster. Otherwise results are those of `wg.jit(fn)`, bit for bit on the same level of
@@ -86,20 +90,25 @@ def export(
     _check_free(place)
     if name is not None and (not isinstance(name, str) or not name.isascii() or identifier(name) != name):
         fail(DTypeError, f"wg.export with the name {name!r}, which is none in C", "Give letters, digits and _.")
-    platform = host() if target == "host" else named(target)
+    platform = host() if target == "host" else named("wasm32" if target in _WEB else target, _WEB)
     program = captured(fn, specs, bool(freeze))
     made = built(program, platform, name or identifier(program.name))
-    return written(made, place, files_of(made))
+    if target == "web":
+        return written(made, place, {f"{made.name}.html": web.page(made, program.examples).encode()}, target)
+    return written(made, place, files_of(made, target), target)
 
 
-def files_of(made: Built) -> dict[str, bytes]:
+def files_of(made: Built, target: str) -> dict[str, bytes]:
     """Return the files of a program by their names, but for those that tools of the system make."""
-    files = {**made.objects, f"{made.name}.h": sources.header(made).encode(), "main.c": sources.main(made).encode()}
+    if target == "js":
+        files = {f"{made.name}.wasm": web.module_of(made), f"{made.name}.mjs": web.script(made).encode()}
+    else:
+        files = {**made.objects, f"{made.name}.h": sources.header(made).encode(), "main.c": sources.main(made).encode()}
+        files["load.py"] = (_TEMPLATES / "load.py").read_bytes()
     for layout, file in ((made.weights, "weights.safetensors"), (made.state, "state.safetensors")):
         if layout.nbytes:
             files[file] = layout.header + layout.data()
     files["manifest.json"] = manifest(made).encode()
-    files["load.py"] = (_TEMPLATES / "load.py").read_bytes()
     return files
 
 
@@ -128,7 +137,7 @@ def _check_free(place: str) -> None:
         fail(DataError, f"{place} is no folder", "Give wg.export the path of a new folder.")
 
 
-def written(made: Built, place: str, files: Mapping[str, bytes]) -> Exported:
+def written(made: Built, place: str, files: Mapping[str, bytes], target: str) -> Exported:
     """Write the files, and what the system's tools make of them, to a folder that takes its name when all are there."""
     parent, last = os.path.split(place)
     staged = os.path.join(parent, f".{last}.{uuid.uuid4().hex[:12]}.part")
@@ -151,7 +160,7 @@ def written(made: Built, place: str, files: Mapping[str, bytes]) -> Exported:
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
-    return Exported(place, made.name, made.platform.name, sizes, made.nbytes)
+    return Exported(place, made.name, made.platform.name if target == "host" else target, sizes, made.nbytes)
 
 
 def _link(made: Built, folder: str) -> None:

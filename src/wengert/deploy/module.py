@@ -308,6 +308,43 @@ done:
 """
 
 
+# What LLVM calls on WebAssembly to multiply numbers of 128 bits, which a library has elsewhere.
+LIBRARY_OF_WASM = """
+define weak hidden void @__multi3(ptr %out, i64 %a, i64 %a.high, i64 %b, i64 %b.high) {
+  %a0 = and i64 %a, 4294967295
+  %a1 = lshr i64 %a, 32
+  %b0 = and i64 %b, 4294967295
+  %b1 = lshr i64 %b, 32
+  %p00 = mul i64 %a0, %b0
+  %p01 = mul i64 %a0, %b1
+  %p10 = mul i64 %a1, %b0
+  %p11 = mul i64 %a1, %b1
+  %p00.high = lshr i64 %p00, 32
+  %p01.low = and i64 %p01, 4294967295
+  %p10.low = and i64 %p10, 4294967295
+  %m0 = add i64 %p00.high, %p01.low
+  %middle = add i64 %m0, %p10.low
+  %p00.low = and i64 %p00, 4294967295
+  %up = shl i64 %middle, 32
+  %low = or i64 %p00.low, %up
+  %p01.high = lshr i64 %p01, 32
+  %p10.high = lshr i64 %p10, 32
+  %carry = lshr i64 %middle, 32
+  %h0 = add i64 %p11, %p01.high
+  %h1 = add i64 %h0, %p10.high
+  %h2 = add i64 %h1, %carry
+  %cross = mul i64 %a, %b.high
+  %other = mul i64 %a.high, %b
+  %h3 = add i64 %h2, %cross
+  %high = add i64 %h3, %other
+  store i64 %low, ptr %out, align 8
+  %next = getelementptr i8, ptr %out, i64 8
+  store i64 %high, ptr %next, align 8
+  ret void
+}
+"""
+
+
 def mode_of(platform: Platform) -> str:
     """Return the text that sets the processor's mode of arithmetic; empty where it has one alone."""
     processor = platform.triple.partition("-")[0]

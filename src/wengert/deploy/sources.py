@@ -152,6 +152,7 @@ def main(built: Built) -> str:
     return _MAIN.substitute(
         name=name,
         big=big,
+        libraries=built.platform.libraries,
         arrays="\n".join(arrays),
         fills="\n".join(fills),
         sets="\n".join(sets),
@@ -184,7 +185,7 @@ def _show(f: Field, big: str) -> str:
 
 _MAIN = Template("""/* Runs $name. Build it where the files of this folder are:
 
-       cc -o $name main.c $name*.o
+       cc -o $name main.c $name*.o$libraries
 
    ./$name                     runs on zeros and prints the first numbers of each output
    ./$name IN OUT [RUNS]       reads the inputs, one after the other, from the file IN (`-`: zeros), runs so many times

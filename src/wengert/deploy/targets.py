@@ -27,10 +27,10 @@ class Level(NamedTuple):
 
 
 class Platform(NamedTuple):
-    """A target: its name, LLVM's triple, its levels (the best first), and how its objects are made.
+    """A target: its name, LLVM's triple, its levels (the best first), and what its objects are.
 
-    `format` is "elf", "coff", "macho" or "wasm"; `registers` and `width` are of processors that `target_for` has no
-    rule for.
+    `format` is "elf", "coff", "macho" or "wasm", `pointer` the bytes of an address; `libraries` are what a compiler is
+    told to link, for instructions that the processor lacks.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Platform(NamedTuple):
     levels: tuple[Level, ...]
     format: str
     pointer: int = 8
+    libraries: str = ""
 
     def target(self, level: Level) -> Target:
         """Return a level as generators of code see it."""
@@ -89,6 +90,7 @@ PLATFORMS = {
             (Level("neon", "cortex-a9", "+neon,+vfp3,+armv7-a"),),
             "elf",
             4,
+            " -lm",
         ),
         Platform("wasm32", "wasm32-unknown-unknown", (Level("simd128", "generic", "+simd128"),), "wasm", 4),
     )

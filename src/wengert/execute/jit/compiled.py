@@ -23,7 +23,7 @@ from .signature import Call, as_array
 from .tracing import Traced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ..native.run.timeline import NativeTrace
 
@@ -289,14 +289,13 @@ class Lowered:
         self,
         traced: Traced,
         captures: Captures,
-        names: Sequence[str],
         call: Call,
         compile: Callable[[], Compiled],
         look: Callable[[Callable[[], Any]], Any],
     ) -> None:
         self.graph = traced.graph
-        # The trace, what the function found outside, the names of the arguments' leaves, and the call.
-        self.traced, self.captures, self.names, self.call = traced, captures, names, call
+        # What was traced, what the function found outside, and the call.
+        self.traced, self.captures, self.call = traced, captures, call
         self._compile, self._look = compile, look
 
     def compile(self) -> Compiled:

@@ -538,7 +538,7 @@ class Jit(Inspected, Native):
                 self._captures(call, found.guest, found.program.reads)
                 return use()
 
-        return Lowered(traced, found.captures, list(leaf_names(self._fn, call.structure)), call, compile, look)
+        return Lowered(traced, found.captures, call, compile, look)
 
     def _shown(self) -> Path:
         if self._last is None:
