@@ -13,7 +13,7 @@ from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.spec import Spec, spec_of
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ..execute.jit.capture.captured import Captures
 from ..execute.jit.capture.results import output_of
 from ..execute.jit.compiled import Lowered
@@ -250,7 +250,7 @@ def frozen(program: Captured) -> Captured:
     graph = program.graph
 
     def fn(*xs: Any) -> list[Any]:
-        feeds = [Tensor(weights[k]) if k in weights else xs[number[k]] for k in range(len(graph.inputs))]
+        feeds = [wrap(weights[k]) if k in weights else xs[number[k]] for k in range(len(graph.inputs))]
         return list(replay(graph, feeds))
 
     made = trace(fn, tuple(graph.inputs[k].spec for k in left), {})
