@@ -37,6 +37,15 @@ def test_a_model_becomes_a_program(tmp_path: Path, model: Any, capsys: pytest.Ca
     np.testing.assert_allclose(runpy.run_path(f"{folder}/load.py")["Model"]()(x), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_an_input_that_decides_is_given_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs("host")
+    wg.interop.onnx.save(lambda x, k: x * k, (wg.spec(4), wg.spec((), "float32")), tmp_path / "m.onnx")
+    command = ["export", str(tmp_path / "m.onnx"), "--to", str(tmp_path / "out"), "--value", "k=3"]
+    assert main(command) == 0, capsys.readouterr().err
+    program = runpy.run_path(f"{tmp_path}/out/load.py")["Model"]()
+    np.testing.assert_allclose(program(np.arange(4, dtype="f4")), 3.0 * np.arange(4))
+
+
 def test_a_graph_becomes_a_program(tmp_path: Path) -> None:
     needs("host")
     graph = wg.graph(lambda x, y: wg.exp(x) + y)(wg.spec(3), wg.spec(3))
@@ -51,6 +60,7 @@ def test_a_graph_becomes_a_program(tmp_path: Path) -> None:
     [
         (["--to", "out", "--size", "m=2"], "the model has no size 'm'"),
         (["--to", "out", "--size", "n"], "--size n is no size"),
+        (["--to", "out", "--value", "y=1"], "the model has no input 'y'"),
         (["--to", "out", "--target", "vax"], "for the target 'vax'"),
         (["--to", "."], "is not empty"),
         (["a.onnx", "--to", "out"], "without OUT and --to, or with both"),

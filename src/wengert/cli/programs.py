@@ -7,6 +7,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import wengert as wg
 
 from ..core.errors import GraphError, fail
@@ -22,6 +24,13 @@ def add_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--target", default="host", help='the program\'s target (default "host"): see the documentation')
     p.add_argument("--name", help="what the program's functions and files are called (default: the file's name)")
     p.add_argument(
+        "--value",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a number that is always given to an input, which the program then has not",
+    )
+    p.add_argument(
         "--size",
         action="append",
         default=[],
@@ -33,18 +42,20 @@ def add_options(p: argparse.ArgumentParser) -> None:
 def export(args: argparse.Namespace, graph: Graph | None) -> int:
     """Write a model, or the graph that was read, as a program whose weights are constants."""
     name = args.name or identifier(Path(args.file).stem)
-    fn, specs = _of_graph(graph) if graph is not None else _of_model(args.file, _sizes(args.size))
+    sizes, values = _numbers(args.size, "size", "batch=8"), _numbers(args.value, "value", "sr=16000")
+    fn, specs = _of_graph(graph) if graph is not None else _of_model(args.file, sizes, values)
     with wg.no_grad():
         print(wg.export(fn, specs, args.to, target=args.target, name=name, freeze=True))
     return 0
 
 
-def _sizes(given: list[str]) -> dict[str, int]:
+def _numbers(given: list[str], what: str, example: str) -> dict[str, int]:
+    """Return the numbers of an option, by the names before their equals signs."""
     found = {}
     for text in given:
-        name, _, number = text.partition("=")
+        name, _, number = text.rpartition("=")
         if not name or not number.isdecimal():
-            fail(GraphError, f"--size {text} is no size", "Write the name of an open size and a number: batch=8.")
+            fail(GraphError, f"--{what} {text} is no {what}", f"Write a name and a whole number: {example}.")
         found[name] = int(number)
     return found
 
@@ -54,15 +65,18 @@ def _of_graph(graph: Graph) -> tuple[Any, tuple[Any, ...]]:
     return _called(lambda *arrays: graph(*arrays), names), tuple(n.spec for n in graph.inputs)
 
 
-def _of_model(file: str, sizes: dict[str, int]) -> tuple[Any, tuple[Any, ...]]:
+def _of_model(file: str, sizes: dict[str, int], values: dict[str, int]) -> tuple[Any, tuple[Any, ...]]:
     model = onnx.load(file)
-    if model.static_inputs:
+    deciding = next((name for name in model.static_inputs if name not in values), None)
+    if deciding is not None:
         fail(
             GraphError,
-            f"{file} as a program: its input {model.static_inputs[0]} decides shapes or what is done",
-            "Export a function that calls the model with that value: wg.export(lambda x: model(x, 3), spec, folder).",
+            f"{file} as a program: its input {deciding} decides shapes or what is done",
+            f"Say what it is: --value {deciding}=N, or export a function that calls the model with it by wg.export.",
         )
-    made = make(model.inputs, {}, Wanted(sizes=sizes))
+    dtypes = {v.name: v.dtype for v in model.inputs}
+    constants = {name: np.array(n, dtypes.get(name)) for name, n in values.items()}
+    made = make(model.inputs, {}, Wanted(kwargs=constants, sizes=sizes))
     guessed = sorted(made.guessed)
     if guessed:
         fail(
@@ -70,14 +84,14 @@ def _of_model(file: str, sizes: dict[str, int]) -> tuple[Any, tuple[Any, ...]]:
             f"{file} as a program: the size {guessed[0]} is open",
             " ".join(["Say what it is:", *(f"--size {name}=N" for name in guessed)]),
         )
-    given = [v for v in model.inputs if v.name in made.values]
+    given = [v for v in model.inputs if v.name in made.values and v.name not in values]
     other = next((v for v in given if not hasattr(made.values[v.name], "dtype")), None)
     if other is not None:
         fail(GraphError, f"{file} as a program: its input {other.name} is a {other.kind}", "Programs take arrays.")
     outputs = [identifier(v.name) for v in model.outputs]
 
     def run(*arrays: Any) -> dict[str, Any]:
-        found = model.named(**{v.name: array for v, array in zip(given, arrays)})
+        found = model.named(**constants, **{v.name: array for v, array in zip(given, arrays)})
         return dict(zip(outputs, found.values()))
 
     arrays = [made.values[v.name] for v in given]

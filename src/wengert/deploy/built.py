@@ -212,7 +212,7 @@ def _fields(program: Captured, weights: Layout, state: Layout, ready: int) -> tu
     for role, values in (("input", program.inputs), ("output", program.outputs)):
         for value, _ in values:
             name = identifier(value.name, taken)
-            taken.add(name)
+            taken.add(name.lower())
             found.append(Field(name, role, value))
     return tuple(found)
 

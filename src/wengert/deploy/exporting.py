@@ -88,7 +88,7 @@ def export(
     """
     place = folder_path(folder, "wg.export")
     _check_free(place)
-    if name is not None and (not isinstance(name, str) or not name.isascii() or identifier(name) != name):
+    if name is not None and not (isinstance(name, str) and name.isascii() and name.isidentifier()):
         fail(DTypeError, f"wg.export with the name {name!r}, which is none in C", "Give letters, digits and _.")
     platform = host() if target == "host" else named("wasm32" if target in _WEB else target, _WEB)
     program = captured(fn, specs, bool(freeze))

@@ -21,24 +21,21 @@ export
 """
 _C_WORDS = frozenset(_WORDS.split())
 
-# The keys of the generator that all draw from who name no other.
-_GENERATORS = frozenset(cell.key for cell in default_generator.__jit_cells__())
-
 
 def identifier(name: str, taken: Iterable[str] = ()) -> str:
-    """Return a name as an identifier of C, another than those that are `taken`.
+    """Return a name as an identifier of C, another than those that are `taken`, in capitals too.
 
     >>> identifier("layers.0.bias"), identifier("3"), identifier("float"), identifier("x", ["x"])
     ('layers_0_bias', 'x3', 'float_', 'x_2')
     """
     made = re.sub(r"\W|[^\x00-\x7f]", "_", name) or "x"
     made = f"x{made}" if made[0].isdigit() else f"{made}_" if made in _C_WORDS else made
-    return _free(made, set(taken), "_")
+    return _free(made, {name.lower() for name in taken}, "_")
 
 
 def _free(name: str, taken: set[str], mark: str) -> str:
     found, number = name, 1
-    while found in taken:
+    while found.lower() in taken:
         number += 1
         found = f"{name}{mark}{number}"
     return found
@@ -62,7 +59,7 @@ def names_of(cells: Sequence[Cell], captures: Captures, fn: Callable[..., Any]) 
                     holders[id(state)] = f"{name}.{tensors.get(id(p), 'parameter')}"
     found: list[str] = []
     for cell in cells:
-        found.append(_free(_name(cell, captures, tensors, holders), set(found), "."))
+        found.append(_free(_name(cell, captures, tensors, holders), {name.lower() for name in found}, "."))
     return found
 
 
@@ -70,8 +67,9 @@ def _name(cell: Cell, captures: Captures, tensors: dict[int, str], holders: dict
     known = captures.names[cell.key]
     if isinstance(cell, TensorCell):
         return tensors.get(id(cell.tensor), known)
-    if cell.key in _GENERATORS:
-        return "generator"
+    generator = getattr(cell, "generator", None)
+    if generator is not None:
+        return "generator" if generator is default_generator else known
     held = cell.items_held
     if not held:
         return known
