@@ -3,7 +3,8 @@
 Where a result of a compiled function carries gradients on, the run is recorded as one node. Its
 backward pass is another compiled program: it computes what it needs of the forward pass again, and
 is made when it is first asked for, one for each set of results that gradients come from (to a result
-that none comes from, nothing flows; a zero in its place could meet an infinite partial). Where the
+that none comes from, nothing flows; a zero in its place could meet an infinite partial). A pass through
+that node and a few others to leaves is a program as a whole (`transforms/derivatives/whole`). Where the
 backward pass is itself recorded, the program's graph is run on tensors instead, node by node.
 
 A backward pass inside the function frees the graph of what it went through, as it does outside. A result behind that
@@ -23,18 +24,11 @@ from ...core.ops.record import bind
 from ...core.tensor import Tensor
 from ...transforms.derivatives.functional import vjp
 from ...transforms.derivatives.reverse import reachable
+from ...transforms.derivatives.whole import ProgramOp
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import trace
 from .executor import CompileGraph, Executor
 from .signature import as_fed
-
-
-class CompiledOp(Op):
-    """The operation of a compiled program; `graph` computes it node by node."""
-
-    __slots__ = ("graph",)
-
-    graph: Graph
 
 
 class Recorded:
@@ -52,7 +46,7 @@ class Recorded:
             outs = forward.run([as_fed(x) for x in xs])
             return tuple(outs) if count != 1 else outs[0]
 
-        self.op = CompiledOp(
+        self.op = ProgramOp(
             "compiled(*xs)",
             "general",
             run,
@@ -62,7 +56,8 @@ class Recorded:
             doc="A compiled program.",
             listed=False,
         )
-        self.op.graph = graph
+        self.op.graph, self.op.passes = graph, {}
+        self.op.compile = lambda graph: compile_graph(graph, None)
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Run on tensors, and return the outputs, recorded."""
