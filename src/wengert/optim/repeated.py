@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.ops import kernels
+from ..core.state.locks import imported
 from ..core.state.refusals import OF_TRACES
 from ..core.tensor import Tensor
-from ..execute.jit.jit import Jit
-from ..execute.jit.options import Options
 
 # The estimate of NumPy's time for a parameter's step, in the nanoseconds that eager kernels are reckoned in.
 PER_PARAMETER, PER_ELEMENT = 15_000, 4
@@ -24,7 +23,7 @@ PER_PARAMETER, PER_ELEMENT = 15_000, 4
 PROGRAM, PROGRAM_PER_PARAMETER = 10_000_000, 1_000_000
 # The prefix of the modules of this library.
 _PACKAGE = __name__.partition(".")[0] + "."
-# A program that was traced so often does not pay. One more trace might bring a warning, of code that no user has written.
+# A program that was traced so often does not pay. One more trace might warn of code that no user has written.
 _MOST_TRACES = 4
 
 
@@ -39,7 +38,7 @@ class Repeated:
         self.price = PER_PARAMETER * len(params) + PER_ELEMENT * sum(p.size for p in params)
         self.cost = PROGRAM + PROGRAM_PER_PARAMETER * len(params)
         self.spent = 0
-        self.program: Jit | None = None
+        self.program: Any = None
 
     def step(self, optimizer: Any) -> bool:
         """Make a step by the program, if there is one or it pays now; return whether it was made."""
@@ -54,7 +53,8 @@ class Repeated:
         if not kernels.kernels.pays(self.price if program is None else 0, self.spent, self.cost):
             return False
         if program is None:
-            program = self.program = Jit(_step, Options(None, None, None, False, False, "step", engine="native"))
+            jit = imported("..execute.jit.jit", __package__).jit
+            program = self.program = jit(_step, name="step", engine="native")
         try:
             program(optimizer)
         except OF_TRACES:  # nothing has changed

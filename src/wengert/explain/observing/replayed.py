@@ -13,9 +13,9 @@ from ...core.node import Freed, Hooked, Node
 from ...core.ops.op import as_kept
 from ...core.ops.record import OUTPUT, kept_values
 from ...core.tensor import Tensor, wrap
-from ...transforms.derivatives.whole import ProgramOp
 from ...transforms.derivatives.custom_op import CustomOp
 from ...transforms.derivatives.reverse import reachable
+from ...transforms.derivatives.whole import ProgramOp
 from ...transforms.tracing import replay as again
 from .events import Step, observed
 

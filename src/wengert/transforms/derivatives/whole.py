@@ -65,7 +65,7 @@ class ProgramOp(Op):
 
 
 class Whole(NamedTuple):
-    """A compiled pass through a graph: its operations in order, the leaves, and the saved values that it starts from."""
+    """A compiled pass through a graph: its operations in order, its leaves, and the saved values."""
 
     compiled: Pass
     nodes: list[Node]
@@ -86,13 +86,13 @@ def whole(root: Node, pending: dict[Node, int]) -> Whole | None:
     if ordered is None or described is None:
         return None
     key, known_by, arrays = described
-    passes: dict[Any, Pass | None] = programs[0].passes  # type: ignore[attr-defined]
+    passes: dict[Any, Pass | None] = programs[0].passes
     try:
         found = passes[key]
     except KeyError:
         if len(passes) >= _MOST_PASSES:
             return None
-        found = passes[key] = _made(programs[0], *ordered, arrays, known_by)  # type: ignore[arg-type]
+        found = passes[key] = _made(programs[0], *ordered, arrays, known_by)
     except TypeError:  # an attribute has no hash
         return None
     return None if found is None else Whole(found, *ordered, arrays)
@@ -130,8 +130,10 @@ def _described(nodes: list[Node], leaves: list[Node]) -> tuple[tuple[Any, ...], 
     for leaf in leaves:
         numbers[leaf] = len(numbers)
         known_by.append(leaf.spec)
+    count = len(leaves)
     for node in reversed(nodes):  # each after its inputs
-        numbers[node] = numbers[node.inputs[0]] if node.op is ALIAS else len(numbers)
+        count += node.op is not ALIAS
+        numbers[node] = numbers[node.inputs[0]] if node.op is ALIAS else count
     arrays: list[Any] = []
     for node in nodes:
         op = node.op
