@@ -33,6 +33,7 @@ from .extremes import extremes
 from .half import HALF
 from .loop_invariants import scans
 from .picks import PICKS, hits_seen_as
+from .rolled import rolled
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
 from .small_products import SMALL_PRODUCTS
@@ -46,6 +47,7 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
 
     Where it is to be thrifty, nothing is done that keeps values in memory for longer.
     """
+    graph = graph if is_thrifty else rolled(graph)
     graph = scans(rewrite(rewrite(rewrite(graph, HALF), SAFER), _SOFTMAX))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
