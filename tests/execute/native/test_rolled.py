@@ -134,6 +134,19 @@ def test_steps_that_differ_stay_outside() -> None:
     _checked(drifting, _array(3))
 
 
+def test_copies_that_are_used_one_by_one_stay() -> None:
+    def every(x: Any) -> Any:
+        h, out = x, []
+        for _ in range(STEPS):
+            a = wg.sin(h) * x
+            b = wg.cos(a) + h
+            h = a * b - x
+            out += [a, b, h]
+        return out
+
+    assert not _scans(_checked(every, _array(3)))
+
+
 def test_draws_stay_as_they_are() -> None:
     def noisy(x: Any) -> Any:
         h = x

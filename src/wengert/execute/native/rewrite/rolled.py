@@ -38,6 +38,8 @@ from ..fuse.loop_nest import KEPT, cost
 LONG = 8192
 STEPS = 32
 NODES = 4096
+# Of so many nodes of a run one may be used outside by itself.
+_FEW = 8
 # Positions are recognised by so many labels in a row.
 _WINDOW = 12
 # Constants with more elements are nobody's copies.
@@ -62,7 +64,15 @@ def rolled(graph: Graph) -> Graph:
         found = _run(graph.nodes, places, start, period, steps)
         if found is not None:
             runs.append(found)
-    return _Rolling(graph, places, runs).graph() if runs else graph
+    while runs:
+        rolling = _Rolling(graph, places, runs)
+        rolling.look()
+        # Where most of what copies compute is used one by one, a loop has nothing to gain.
+        few = [run for run, used in zip(runs, rolling.used) if used * _FEW < run.steps * run.period]
+        if len(few) == len(runs):
+            return rolling.graph()
+        runs = few
+    return graph
 
 
 def _labels(nodes: Sequence[Node]) -> list[int]:
@@ -289,6 +299,7 @@ class _Rolling:
         self.rows: list[dict[int | _State, int]] = [{} for _ in runs]
         self.last: list[dict[int, int]] = [{} for _ in runs]
         self.wanted: list[set[int]] = [set() for _ in runs]
+        self.used = [0] * len(runs)
         self.again: list[set[int]] = [set() for _ in runs]
         self.made: dict[int, Node] = {}
         # What the scan that is being made computes again: by run, node, first step and direction.
@@ -297,8 +308,7 @@ class _Rolling:
         self.reverse: list[bool] = []
 
     def graph(self) -> Graph:
-        """Return the graph with scans."""
-        self.look()
+        """Return the graph with scans, once it is known what is used of runs."""
         k = at = 0
         while at < len(self.nodes):
             if k < len(self.runs) and at == self.runs[k].start:
@@ -387,6 +397,7 @@ class _Rolling:
     def use(self, at: int) -> None:
         k = int(self.run_of[at])
         if k >= 0:
+            self.used[k] += 1
             run = self.runs[k]
             step, number = divmod(at - run.start, run.period)
             if step == run.steps - 1:
