@@ -11,8 +11,8 @@ import pytest
 import wengert as wg
 from wengert.core.graph.graph import Graph
 from wengert.execute.native import compile as _compile  # noqa: F401 (declares the lowerings)
-from wengert.execute.native.rewrite import rolled as module
-from wengert.execute.native.rewrite.rolled import rolled
+from wengert.execute.native.rewrite.loops import rolled as module
+from wengert.execute.native.rewrite.loops.rolled import rolled
 
 STEPS = 12
 

@@ -31,9 +31,10 @@ from ....passes.simplify import simplify
 from ..plan.lowering import RULES
 from .extremes import extremes
 from .half import HALF
-from .loop_invariants import scans
+from .loops.invariants import scans
+from .loops.rolled import rolled
+from .pairs import paired
 from .picks import PICKS, hits_seen_as
-from .rolled import rolled
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
 from .small_products import SMALL_PRODUCTS
@@ -54,6 +55,7 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
         if opened is graph:
             break
         graph = opened
+    graph = paired(graph)
     graph = cse(rewrite(rewrite(fold(graph, _FOLDED), _UNIFORM), _SIMPLER))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
     graph = graph if is_thrifty else sums_of_products(graph)

@@ -23,16 +23,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.graph.graph import Graph
-from ....core.graph.snapshot import CONSTANT, constant_node, input_node, located
-from ....core.graph.values import array_bytes
-from ....core.node import Node
-from ....core.ops.facets import VIEWS
-from ....core.ops.op import TABLE, Op
-from ....core.ops.record import OUTPUT
-from ....passes.origins import note
-from ....passes.rewrite import build, with_outputs
-from ..fuse.loop_nest import KEPT, cost
+from .....core.graph.graph import Graph
+from .....core.graph.snapshot import CONSTANT, constant_node, input_node, located
+from .....core.graph.values import array_bytes
+from .....core.node import Node
+from .....core.ops.facets import VIEWS
+from .....core.ops.op import TABLE, Op
+from .....core.ops.record import OUTPUT
+from .....passes.origins import note
+from .....passes.rewrite import build, with_outputs
+from ...fuse.loop_nest import KEPT, cost
 
 # Shorter graphs are planned as they are; fewer steps, and runs of fewer nodes, stay unrolled, which is as fast.
 LONG = 8192
