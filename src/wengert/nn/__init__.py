@@ -43,17 +43,7 @@ if TYPE_CHECKING:
     )
     from .layers.attention import MultiHeadAttention, MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
     from .layers.container import ModuleDict, ModuleList, ParameterList, Sequential
-    from .layers.conv import (
-        AdaptiveAvgPool2d,
-        AvgPool1d,
-        AvgPool2d,
-        Conv1d,
-        Conv2d,
-        ConvTranspose1d,
-        ConvTranspose2d,
-        MaxPool1d,
-        MaxPool2d,
-    )
+    from .layers.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
     from .layers.distance import CosineSimilarity, PairwiseDistance
     from .layers.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
     from .layers.linear import Bilinear, Flatten, Identity, Linear, Unflatten
@@ -102,21 +92,49 @@ if TYPE_CHECKING:
         ZeroPad2d,
         ZeroPad3d,
     )
+    from .layers.pool import (
+        AdaptiveAvgPool1d,
+        AdaptiveAvgPool2d,
+        AdaptiveAvgPool3d,
+        AdaptiveMaxPool1d,
+        AdaptiveMaxPool2d,
+        AdaptiveMaxPool3d,
+        AvgPool1d,
+        AvgPool2d,
+        AvgPool3d,
+        FractionalMaxPool2d,
+        FractionalMaxPool3d,
+        LPPool1d,
+        LPPool2d,
+        LPPool3d,
+        MaxPool1d,
+        MaxPool2d,
+        MaxPool3d,
+        MaxUnpool1d,
+        MaxUnpool2d,
+        MaxUnpool3d,
+    )
     from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
     from .layers.sparse import Embedding, EmbeddingBag
 
 # The modules with layers; each is loaded when a layer is asked for that none of those before it has.
 _KINDS = (
     *("linear", "activation", "dropout", "norm", "conv", "container", "loss", "sparse", "recurrent", "attention"),
-    *("pad", "distance"),
+    *("pad", "distance", "pool"),
 )
 
 __all__ = [
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveLogSoftmaxWithLoss",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
@@ -146,6 +164,8 @@ __all__ = [
     "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GELU",
     "GLU",
     "GRU",
@@ -161,6 +181,9 @@ __all__ = [
     "Identity",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LSTM",
     "LSTMCell",
     "LayerNorm",
@@ -174,6 +197,10 @@ __all__ = [
     "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",

@@ -31,17 +31,8 @@ from ..ops.neural.activations import (
 )
 from ..ops.neural.activations import softplus as unbounded_softplus
 from ..ops.neural.attention import scaled_dot_product_attention
-from ..ops.neural.composites import (
-    dropout,
-    linear,
-)
-from ..ops.neural.convolve import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-)
+from ..ops.neural.composites import dropout, linear
+from ..ops.neural.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d
 from ..ops.neural.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -53,21 +44,7 @@ from ..ops.neural.losses import (
     nll_loss,
     smooth_l1_loss,
 )
-from ..ops.neural.normalization import (
-    batch_norm,
-    cosine_similarity,
-    group_norm,
-    layer_norm,
-    normalize,
-    rms_norm,
-)
-from ..ops.neural.pool import (
-    adaptive_avg_pool2d,
-    avg_pool1d,
-    avg_pool2d,
-    max_pool1d,
-    max_pool2d,
-)
+from ..ops.neural.normalization import batch_norm, cosine_similarity, group_norm, layer_norm, normalize, rms_norm
 from ..ops.structure.shapes import as_operand
 from .functions.activations import (
     celu_,
@@ -109,13 +86,52 @@ from .functions.losses import (
     triplet_margin_with_distance_loss,
 )
 from .functions.padding import pad
+from .functions.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from .functions.sparse import embedding, embedding_bag
 
 __all__ = [
+    "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
@@ -140,6 +156,10 @@ __all__ = [
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -161,9 +181,19 @@ __all__ = [
     "linear_cross_entropy",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_margin_loss",

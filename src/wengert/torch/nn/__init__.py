@@ -13,7 +13,6 @@ from .parameter import Buffer, Parameter
 _KINDS = (
     "norm",
     "container",
-    "pooling",
     "vision",
     "convolution",
     "recurrent",

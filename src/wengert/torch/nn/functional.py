@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 _KINDS = (
     "norms",
-    "pooling",
     "vision",
     "convolution",
     "transformer",
