@@ -32,7 +32,7 @@ from ..ops.neural.activations import (
 from ..ops.neural.activations import softplus as unbounded_softplus
 from ..ops.neural.attention import scaled_dot_product_attention
 from ..ops.neural.composites import dropout, linear
-from ..ops.neural.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d
+from ..ops.neural.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ..ops.neural.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -67,6 +67,7 @@ from .functions.activations import (
     threshold,
     threshold_,
 )
+from .functions.convolution import conv_tbc, fold, unfold
 from .functions.distances import pairwise_distance, pdist
 from .functions.dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from .functions.linear import bilinear
@@ -85,6 +86,7 @@ from .functions.losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from .functions.norms import instance_norm, local_response_norm
 from .functions.padding import pad
 from .functions.pooling import (
     adaptive_avg_pool1d,
@@ -141,8 +143,10 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -156,6 +160,7 @@ __all__ = [
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
+    "fold",
     "fractional_max_pool2d",
     "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
@@ -172,6 +177,7 @@ __all__ = [
     "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -179,6 +185,7 @@ __all__ = [
     "leaky_relu_",
     "linear",
     "linear_cross_entropy",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
     "lp_pool1d",
@@ -231,6 +238,7 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
 ]
 
 
