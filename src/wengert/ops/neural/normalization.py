@@ -212,7 +212,7 @@ def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
 
 
 def in_dtype_of(x: Tensor, out: Any) -> Any:
-    """Return a norm of 16-bit numbers in their dtype, which wider parameters do not change; an autocast's in float32."""
+    """Return a norm of 16-bit numbers in their dtype, whatever the parameters have; under an autocast in float32."""
     dtype = x.spec.dtype
     if dtype.itemsize != 2 or out.spec.dtype == dtype:
         return out
