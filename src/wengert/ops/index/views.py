@@ -98,7 +98,7 @@ class FromOwner(NamedTuple):
         """Return, recorded, the view of an abstract tensor; without a gradient unless it is `tracked`."""
         assert self.steps is not None
         with enable_grad() if tracked else no_grad():
-            return _done(self.steps, owner)
+            return done(self.steps, owner)
 
     def of(self, owner: Tensor, value: Tensor) -> Tensor:
         """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
@@ -462,7 +462,7 @@ def _renew(t: Tensor, node: Node | None) -> None:
 def _retaken(view: Tensor, steps: Iterable[Step], whole: Tensor) -> Any:
     """Return a view of its root's new version; gradients go on taking the way that they took."""
     with enable_grad() if _tracked(view) else nullcontext():
-        return _done(steps, whole)
+        return done(steps, whole)
 
 
 def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -488,7 +488,7 @@ def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Te
 def _take(owner: Tensor, whole: Array, part: Array) -> Any:
     """Return, recorded, the view of `owner` that a window gives, by the arrays that both had."""
     steps = _steps(part, whole)
-    return _done(steps, owner)
+    return done(steps, owner)
 
 
 def _put(owner: Tensor, whole: Array, part: Array, value: Tensor) -> Any:
@@ -540,6 +540,12 @@ def _way(x: Tensor, base: Any) -> list[Step] | None:
     return None if s.whole is not None else _walked(x.node, _base_node(s))
 
 
+def way(x: Any) -> tuple[Any, list[Step] | None]:
+    """Return the tensor that a view is taken from and the ops by which; the tensor itself and None where it is none."""
+    s = storage_of(x) if isinstance(x, Tensor) else None
+    return (x, None) if s is None else (root_of(s), _way(x, x._base))
+
+
 def _walked(node: Any, goal: Any) -> list[Step] | None:
     """Return the ops that lead from one node to another, those that take views; None where others do."""
     found: list[Step] = []
@@ -580,7 +586,8 @@ def _is_taken(node: Any, owner: Any) -> bool:
     return True
 
 
-def _done(steps: Iterable[Step], whole: Tensor) -> Any:
+def done(steps: Iterable[Step], whole: Tensor) -> Any:
+    """Return what ops take from a tensor, one after the other."""
     steps = list(steps)
     value: Any = whole
     for op, attrs, output, others in steps:
@@ -599,7 +606,7 @@ def _undone(steps: list[Step], whole: Tensor, value: Any) -> Any:
     """Return the whole's new version, of whose view by these ops the value is `value`."""
     before: list[Any] = [whole]
     for step in steps[:-1]:
-        before.append(_done([step], before[-1]))
+        before.append(done([step], before[-1]))
     for (op, attrs, output, others), source in zip(reversed(steps), reversed(before)):
         value = _undone_one(op, attrs, output, others, source, value)
     return value

@@ -15,6 +15,7 @@ from ...core.tensor import Tensor as Plain
 from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
 from ..namespace import as_torch
+from .levels import refuse
 
 
 class FunctionCtx(Context):
@@ -123,7 +124,16 @@ class Function(PlainFunction):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` on the arguments and record one node for it."""
+        """Run `forward` on the arguments and record one node for it.
+
+        Raises GradientError inside a transform of `torch.func` for a class without `setup_context`.
+        """
+        if cls.setup_context is Function.setup_context:
+            refuse(
+                f"{cls.__name__}, an autograd.Function without setup_context",
+                "To be transformed it must override the setup_context staticmethod: forward(*args) computes, "
+                "setup_context(ctx, inputs, output) saves what backward needs.",
+            )
         return as_torch(super().apply(*args, **kwargs))
 
 
@@ -132,6 +142,15 @@ def _with_setup(cls: type[Function], forward: Callable[..., Any]) -> Callable[..
     def both(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         output = forward(*args, **kwargs)
         cls.setup_context(ctx, args, output)
+        outs = output if isinstance(output, tuple) else (output,)
+        for x in ctx._kept:
+            is_given = isinstance(x, Plain) and any(x is a for a in args) and any(x is o for o in outs)
+            if is_given and not any(x is marked for marked in ctx._dirty):
+                fail(
+                    GradientError,
+                    f"{cls.__name__}: an input that has been returned as it is is saved for backward",
+                    "With setup_context, return and save a view of it, x.view_as(x).",
+                )
         return output
 
     return both
