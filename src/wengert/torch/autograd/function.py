@@ -71,7 +71,7 @@ def _written(
         if dirty or not new.requires_grad:
             given[place] = target
         elif target._array is not None:
-            new._data, new._base = window_of(target), None
+            new._data, new._share = window_of(target), None
             join(new, target)
     return given
 

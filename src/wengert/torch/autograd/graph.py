@@ -181,7 +181,7 @@ def at_edges(inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
                 picked = (n for n in met if n.op is OUTPUT and n.inputs[0] is node and n.attrs["index"] == x.output_nr)
                 node = next(picked, node)
             stands = AtEdge.__new__(AtEdge)
-            stands._data, stands._grad, stands._base = None, None, None
+            stands._data, stands._grad, stands._share = None, None, None
             stands._spec, stands.node = node.spec, node
             x = stands
         found.append(x)

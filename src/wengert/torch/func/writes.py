@@ -65,14 +65,14 @@ def returned(out: Any, places: Sequence[int | None], same: Same, arguments: Any,
             continue
         if steps:
             leaves[i] = vmap(functools.partial(done, steps), axis, place)(x)
-        elif isinstance(x, Plain):
+        else:
             axis, place = axis % x.ndim, place % x.ndim
             leaves[i] = x if axis == place else x.movedim(axis, place)
     return tree.unflatten(structure, leaves)
 
 
 def _version(x: Plain) -> int:
-    base = x._base
+    base = x._share
     return 0 if base is None or type(base) is tuple else base.storage.version
 
 
