@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
@@ -138,8 +139,13 @@ class Function(PlainFunction):
 
 
 def _with_setup(cls: type[Function], forward: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(forward)
+
     @functools.wraps(forward)
     def both(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()  # `setup_context` is given arguments that were left out, too
+        args, kwargs = bound.args, bound.kwargs
         output = forward(*args, **kwargs)
         cls.setup_context(ctx, args, output)
         outs = output if isinstance(output, tuple) else (output,)
