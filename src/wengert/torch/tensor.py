@@ -250,7 +250,7 @@ class Tensor(Plain):
     def __init__(self, *data: Any, device: Any = None) -> None:
         on_cpu(device)
         made = legacy(None, data)
-        self._data, self._spec, self.node, self._base = made._array, made.spec, made.node, None
+        self._data, self._spec, self.node, self._share = made._array, made.spec, made.node, None
 
     # -- what it is
 

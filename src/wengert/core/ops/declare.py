@@ -124,7 +124,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
             forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
         ),
         result=result,
-        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._base = None",
+        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._share = None",
         record=_RECORD.format(
             tracked=" or ".join(f"{p}.node is not None" for p in params),
             nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
