@@ -49,7 +49,7 @@ from .tensor import (
     preserve_format,
     strided,
 )
-from .version import TorchVersion, __version__
+from .version import __version__
 
 # -- dtypes and layouts
 
@@ -306,7 +306,6 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 __all__ = [
     "Generator",
-    "TorchVersion",
     "__version__",
     "are_deterministic_algorithms_enabled",
     "autocast",

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.mode import get_mode
 from ...transforms.derivatives.reverse import running
+from ..absent import names_of
 from ..autograd.grad_mode import is_grad_enabled
 from ..autograd.packing import is_enabled
 from ..dtypes import dtype
@@ -90,3 +91,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import GradientError, fail
+from ..absent import names_of
 from . import amp
 
 _NAMES: dict[str, Any] = {}
@@ -143,3 +144,6 @@ __all__ = sorted({"OutOfMemoryError", "amp", "device", "get_arch_list", "get_rng
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

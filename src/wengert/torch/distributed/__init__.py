@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import GraphError, ShapeError, fail
+from ..absent import names_of
 from ..refusing import refused
 
 
@@ -343,3 +344,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -13,6 +13,7 @@ from ...core.spec import default_float
 from ...core.tensor import Tensor as Plain
 from ...distributions.bijections import matrix_of_tril, tril_of_matrix
 from ...distributions.distribution import off_ends
+from ..absent import names_of
 from ..namespace import as_torch, tensor_of
 
 euler_constant = 0.57721566490153286060
@@ -100,3 +101,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

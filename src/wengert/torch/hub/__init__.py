@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..absent import names_of
 from ..refusing import refused
 
 _NO_DOWNLOADS = (
@@ -35,3 +36,6 @@ __all__ = ["download_url_to_file", "get_dir", "load", "load_state_dict_from_url"
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

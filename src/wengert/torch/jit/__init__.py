@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.mode import get_mode
+from ..absent import names_of
 from ..nn.module import Module
 from ..refusing import refused
 
@@ -141,3 +142,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -33,6 +33,7 @@ from ...core.errors import GradientError, GraphError, fail
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray
 from .._ops import OPERATORS
+from ..absent import names_of
 from ..autograd.function import Function
 from ..namespace import as_torch, tensor_of
 from ..refusing import refused
@@ -174,3 +175,6 @@ __all__ = ["CustomOpDef", "Library", "custom_op", "register_autograd", "register
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

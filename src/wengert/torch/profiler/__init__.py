@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from ..absent import names_of
 from ..autograd.profiler import profile as profile_of_functions
 from ..autograd.profiler import record_function
 from ..refusing import refused
@@ -33,3 +34,6 @@ __all__ = ["ProfilerActivity", "profile", "record_function", "schedule", "tensor
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...core import tree
+from ..absent import names_of
 
 
 def _is_none(x: Any) -> bool:
@@ -35,3 +36,6 @@ def tree_map(fn: Callable[..., Any], tree_: Any, *rest: Any, is_leaf: Callable[[
 
 
 __all__ = ["tree_flatten", "tree_leaves", "tree_map", "tree_unflatten"]
+
+
+__getattr__ = names_of(__name__)
