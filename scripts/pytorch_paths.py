@@ -9,12 +9,17 @@ PyTorch's own, with a mark before those that are not classes or functions of tha
 
 from __future__ import annotations
 
+import collections.abc
 import importlib
+import inspect
 import json
 import types
+import typing
 import warnings
 from pathlib import Path
 from typing import Any
+
+import typing_extensions
 
 FILE = Path(__file__).parent.parent / "src/wengert/torch/absent/names.json"
 # Below `torch`; the packages above each are recorded as well.
@@ -90,12 +95,14 @@ def modules() -> list[str]:
     return sorted(found)
 
 
-def is_own(value: Any) -> bool:
+def is_own(name: str, value: Any) -> bool:
     """Return whether a value is PyTorch's own, rather than what a module of it imports."""
     if isinstance(value, types.ModuleType):
         return value.__name__.split(".")[0] == "torch"
+    if not isinstance(value, type) and not inspect.isroutine(value):  # a constant, or a name for a type
+        return all(getattr(there, name, None) is not value for there in (typing, typing_extensions, collections.abc))
     home = getattr(value, "__module__", None) or getattr(type(value), "__module__", "")
-    return home.split(".")[0] in ("torch", "builtins", "torchgen", "functorch") and not isinstance(value, types.GenericAlias)
+    return home.split(".")[0] in ("torch", "builtins", "torchgen", "functorch")
 
 
 def marked(path: str, name: str, value: Any, above: list[tuple[str, Any]]) -> str:
@@ -132,7 +139,7 @@ def main() -> None:
             value = getattr(space, name)
             if isinstance(value, types.ModuleType) and f"{path}.{name}".strip(".") not in spaces and path:
                 continue
-            if is_own(value):
+            if is_own(name, value):
                 names.append(marked(path, name, value, above))
         record[path] = " ".join(names)
     record["Tensor"] = " ".join(n for n in sorted(dir(torch.Tensor)) if not n.startswith("__"))

@@ -89,12 +89,12 @@ def __getattr__(name: str) -> _Any:
     """Return a submodule, a name that `wengert` shares with PyTorch, or one that nothing stands for."""
     if name in _MODULES or name in _INNER:
         try:
-            return _imported(f".{name}", __name__)
+            return _imported(f".{name}", __package__)
         except ModuleNotFoundError as e:
-            if e.name != f"{__name__}.{name}":
+            if e.name != f"{__package__}.{name}":
                 raise
     if name == "ops":  # and not the operations of Wengert
-        return _imported("._ops", __name__).ops
+        return _imported("._ops", __package__).ops
     if name in _RECORDS and _RECORDS[name].storage is not None:  # its package is imported when it is asked for
         return _by_name(name)
     if name in _SHARED:

@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 Path = str | os.PathLike[str]
+FILE_LIKE = Path | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 _NAMES: dict[Any, Global] = {
     Size: torch_name("torch", "Size"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .absent import names_of
+
 
 class TorchVersion(str):
     """A version that compares by its numbers, also with a plain string or a tuple.
@@ -50,3 +52,6 @@ class TorchVersion(str):
 
 
 __all__ = ["TorchVersion"]
+
+
+__getattr__ = names_of(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .absent import names_of
 from .torch_version import TorchVersion
 
 __version__ = TorchVersion("2.13.0+wengert")
@@ -14,3 +15,6 @@ __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

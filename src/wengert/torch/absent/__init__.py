@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ...core.errors import GraphError, fail
+from ...core.errors import GradientError, GraphError, fail
 from .. import coverage
 
 _PACKAGE = "wengert.torch"
@@ -91,6 +91,17 @@ _REASONS: dict[str, tuple[str, str]] = {
 _TYPES_ALONE = frozenset({"", "_C", "nn", "nn.functional", "cuda", "autograd", "optim"})
 
 
+# What libraries call while they are imported, to tell parts of PyTorch that are not there of functions: decorators that
+# take options, and calls. They are taken, and change nothing.
+_TAKEN = {
+    "onnx.symbolic_helper.parse_args": "options",
+    "utils.data.functional_datapipe": "options",
+    "onnx.register_custom_op_symbolic": "call",
+    "onnx.unregister_custom_op_symbolic": "call",
+    "fx._pytree.register_pytree_flatten_spec": "call",
+}
+
+
 @functools.cache
 def _recorded() -> dict[str, dict[str, str]]:
     """Return PyTorch's names by the module below `torch`, each with its mark: "" for its own, "^", "!"."""
@@ -127,8 +138,9 @@ class Absent(ABCMeta):
         super().__init__(*args)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise GraphError: there is no such thing."""
-        fail(GraphError, f"torch.{cls.path}(): {reason(cls.path)[0]}", reason(cls.path)[1])
+        """Raise GraphError, for devices the RuntimeError that PyTorch raises: there is no such thing."""
+        what, advice = reason(cls.path)
+        fail(GradientError if what == _DEVICE[0] else GraphError, f"torch.{cls.path}(): {what}", advice)
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_") or "path" not in cls.__dict__:
@@ -158,6 +170,16 @@ def _error(path: str) -> type[Exception]:
     return type(name, (RuntimeError,), own)
 
 
+@functools.cache
+def _taken(path: str, how: str) -> Callable[..., Any]:
+    def take(*args: Any, **kwargs: Any) -> Any:
+        return (lambda fn: fn) if how == "options" else None
+
+    take.__name__ = take.__qualname__ = path.rpartition(".")[2]
+    take.__doc__ = f"Take what tells of functions, and change nothing: {reason(path)[0]}."
+    return take
+
+
 def found(path: str, name: str) -> Any:
     """Return what stands for PyTorch's name in its module at `path` where that module here does not define it.
 
@@ -177,6 +199,8 @@ def found(path: str, name: str) -> Any:
             above = above.rpartition(".")[0]
             if name in recorded(above):
                 return getattr(importlib.import_module(f"{_PACKAGE}.{above}".rstrip(".")), name)
+    if inner in _TAKEN:
+        return _taken(inner, _TAKEN[inner])
     return _error(inner) if mark == "!" else absent(inner)
 
 

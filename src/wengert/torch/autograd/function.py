@@ -14,6 +14,7 @@ from ...core.storage import join, window_of
 from ...core.tensor import Tensor as Plain
 from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
+from ..absent import names_of
 from ..namespace import as_torch
 
 
@@ -197,3 +198,6 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

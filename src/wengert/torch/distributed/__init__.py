@@ -40,6 +40,9 @@ class ReduceOp(enum.Enum):
     BXOR = "bxor"
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
 class Backend(str):
     """The name of a library that moves the bytes, in small letters; one process needs none of them."""
 
@@ -73,6 +76,12 @@ class group:
     """The group of all processes, `group.WORLD`: None until there is one."""
 
     WORLD: ProcessGroup | None = None
+
+
+class GroupMember:
+    """What a rank that is not in a group has for it."""
+
+    NON_GROUP_MEMBER = -100
 
 
 class Work:

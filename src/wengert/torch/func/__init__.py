@@ -18,6 +18,7 @@ import wengert as wg
 from ...core import tree
 from ...core.errors import GradientError, GraphError, ShapeError, StateError, fail
 from ...ops.random.generator import default_generator
+from ..absent import names_of
 from ..namespace import as_torch
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -348,3 +349,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..absent import names_of
-from . import checkpoint, cpp_extension, data, model_zoo, tensorboard
+from . import checkpoint, cpp_extension, data, dlpack, hooks, model_zoo, tensorboard
 
-__all__ = ["checkpoint", "cpp_extension", "data", "model_zoo", "tensorboard"]
+__all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "hooks", "model_zoo", "tensorboard"]
 
 
 __getattr__ = names_of(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...absent import names_of
 from ...tensor import lay
 from ..layers.convolution import ConvBase
 from . import parametrizations, parametrize, prune, rnn, stateless
@@ -67,3 +68,6 @@ def _convert(module: Any, format: Any, ndim: int) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)
