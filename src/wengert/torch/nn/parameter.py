@@ -12,6 +12,7 @@ from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import asarray, refuse_cut, wrap
 from ...nn.parameter import Parameter as PlainParameter
 from ...ops.structure.shapes import int_args
+from ..absent import names_of
 from ..tensor import Size, Tensor, dtype_of, on_cpu
 
 
@@ -134,3 +135,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 def is_lazy(tensor: Any) -> bool:
     """Return whether a parameter or buffer has no shape yet."""
     return isinstance(tensor, UninitializedTensorMixin)
+
+
+__getattr__ = names_of(__name__)
