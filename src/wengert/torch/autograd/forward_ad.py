@@ -20,7 +20,9 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDual:
-    """Return the value and the tangent of a tensor, None where it has none."""
+    """Return the value and the tangent of a tensor, None where it has none, and outside of a level."""
+    if open_level() < 0:
+        return UnpackedDual(tensor, None)
     return as_torch(_unpack_dual(tensor))  # type: ignore[no-any-return]
 
 
