@@ -494,9 +494,10 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
         generator: Generator | None = None,
     ) -> Any:
         x = _floating(name, _input(name, input, ndim))
-        for what, entries in (("kernel_size", kernel_size), ("output_size", output_size)):
+        given = {"kernel_size": kernel_size, "output_size": output_size, "output_ratio": output_ratio}
+        for what, entries in given.items():
             if isinstance(entries, (tuple, list)) and len(entries) != ndim:
-                fail(ShapeError, f"{name}: {what}={entries!r}", f"{what} must either be an int or {ndim} of them.")
+                fail(ShapeError, f"{name}: {what}={entries!r}", f"{what} must either be one number or {ndim} of them.")
         kernel, size = int_tuple(kernel_size, ndim, "kernel_size", 1), x.shape[-ndim:]
         if (output_size is None) == (output_ratio is None):
             fail(ShapeError, f"{name}: output_size={output_size!r}, output_ratio={output_ratio!r}", "Give one of them.")
