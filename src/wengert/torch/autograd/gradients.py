@@ -15,6 +15,7 @@ from ...transforms.derivatives.backward import gradients
 from ..namespace import as_torch
 from ..tensor import Tensor
 from .anomaly_mode import check, leaves_of
+from .engine import calling_back
 from .graph import AtEdge, GradientEdge, at_edges
 
 
@@ -78,7 +79,8 @@ def grad(
     wanted = at_edges(inputs, outputs)
     if materialize_grads and any(isinstance(t, AtEdge) for t in wanted):
         fail(GradientError, "grad(materialize_grads=True) of an edge", "A place in the graph has no zeros.")
-    found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
+    with calling_back():
+        found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
     found = tuple(as_torch(g) if isinstance(t, AtEdge) else g for g, t in zip(found, wanted))
     check(found)
     if materialize_grads:
@@ -138,7 +140,8 @@ def backward(
             fail(GradientError, "backward(inputs=[])", "Name at least one tensor, or leave it out for all leaves.")
         inputs = at_edges(inputs, _listed(tensors))
     leaves = leaves_of(_listed(tensors))
-    plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+    with calling_back():
+        plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
     check(leaf.grad for leaf in leaves)
 
 
