@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import pytest
 
+import wengert as wg
 import wengert.torch as torch
 
 
