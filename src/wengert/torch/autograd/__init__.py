@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function
@@ -52,3 +53,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -15,6 +15,7 @@ from ...core.storage import join, window_of
 from ...core.tensor import Tensor as Plain
 from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
+from ..absent import names_of
 from ..namespace import as_torch
 from .levels import refuse
 
@@ -222,3 +223,6 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -19,6 +19,7 @@ from ...core import tree
 from ...core.errors import GradientError, GraphError, ShapeError, StateError, fail
 from ...core.tensor import Tensor as Plain
 from ...ops.random.generator import default_generator
+from ..absent import names_of
 from ..autograd.levels import within
 from ..namespace import as_torch
 from ..nn.module import Module
@@ -390,3 +391,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

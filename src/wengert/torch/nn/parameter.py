@@ -12,6 +12,7 @@ from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import asarray, refuse_cut, wrap
 from ...nn.parameter import Parameter as PlainParameter
 from ...ops.structure.shapes import int_args
+from ..absent import names_of
 from ..tensor import Size, Tensor, dtype_of, on_cpu
 
 
@@ -145,3 +146,6 @@ def refuse_lazy(module: Any, what: str) -> None:
             f"{what} of {type(module).__name__}, modules in which have uninitialized parameters.",
             "They get a shape when it is first called: run a forward pass, on an input like those to come.",
         )
+
+
+__getattr__ = names_of(__name__)
