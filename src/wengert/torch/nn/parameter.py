@@ -137,4 +137,15 @@ def is_lazy(tensor: Any) -> bool:
     return isinstance(tensor, UninitializedTensorMixin)
 
 
+def refuse_lazy(module: Any, what: str) -> None:
+    """Raise GraphError for a module of which a parameter or buffer has no shape yet."""
+    held = [*getattr(module, "parameters", list)(), *getattr(module, "buffers", list)()]
+    if any(map(is_lazy, held)):
+        fail(
+            GraphError,
+            f"{what} of {type(module).__name__}, modules in which have uninitialized parameters.",
+            "They get a shape when it is first called: run a forward pass, on an input like those to come.",
+        )
+
+
 __getattr__ = names_of(__name__)
