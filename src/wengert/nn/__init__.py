@@ -127,7 +127,7 @@ if TYPE_CHECKING:
         MaxUnpool2d,
         MaxUnpool3d,
     )
-    from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+    from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
     from .layers.sparse import Embedding, EmbeddingBag
 
 # The modules with layers; each is loaded when a layer is asked for that none of those before it has.
@@ -241,7 +241,9 @@ __all__ = [
     "PoissonNLLLoss",
     "RMSNorm",
     "RNN",
+    "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
