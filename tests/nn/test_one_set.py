@@ -19,11 +19,10 @@ LAYERS = [
 # Those that are written twice.
 TWICE: set[str] = set()
 TWICE |= {"ModuleDict", "ModuleList", "ParameterList", "Sequential"}
-TWICE |= {"MultiHeadAttention", "MultiheadAttention", "TransformerEncoder", "TransformerEncoderLayer"}
 
 
 FUNCTIONS = nn.functional.__all__
-FUNCTIONS_TWICE = {"normalize", "scaled_dot_product_attention", "one_hot"}
+FUNCTIONS_TWICE = {"normalize", "one_hot"}
 
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name not in TWICE])

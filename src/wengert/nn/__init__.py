@@ -41,7 +41,14 @@ if TYPE_CHECKING:
         Tanhshrink,
         Threshold,
     )
-    from .layers.attention import MultiHeadAttention, MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+    from .layers.attention import (
+        MultiheadAttention,
+        Transformer,
+        TransformerDecoder,
+        TransformerDecoderLayer,
+        TransformerEncoder,
+        TransformerEncoderLayer,
+    )
     from .layers.container import ModuleDict, ModuleList, ParameterList, Sequential
     from .layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Fold, Unfold
     from .layers.distance import CosineSimilarity, PairwiseDistance
@@ -227,7 +234,6 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
-    "MultiHeadAttention",
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
@@ -269,6 +275,9 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",
