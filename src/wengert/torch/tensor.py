@@ -239,7 +239,7 @@ class Tensor(Plain):
         NO_BOOLEANS,
         WRAPPING,
         frozenset({"multiply", "divide", "floor_divide"}),
-        convolutions_promote=False,
+        mixes_dtypes=False,
         losses_broadcast=True,
         keeps_formats=True,
     )

@@ -4,12 +4,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ....nn.layers.attention import NonDynamicallyQuantizableLinear, activation_of
 from ....nn.layers.conv import ConvBase
 from ....nn.layers.loss import Loss, WeightedLoss
 from ....nn.layers.norm import BatchNorm, InstanceNorm, NormBase
 from .. import *
 from .. import __all__
-from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
 from ..module import counterpart
 from . import module
 from .utils import consume_prefix_in_state_dict_if_present  # which binds `utils` to the module of this package
@@ -26,7 +26,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "instancenorm": {"_InstanceNorm": counterpart(InstanceNorm)},
     "fold": {},
     "lazy": {},
-    "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
+    "linear": {"NonDynamicallyQuantizableLinear": counterpart(NonDynamicallyQuantizableLinear)},
     "loss": {"_Loss": counterpart(Loss), "_WeightedLoss": counterpart(WeightedLoss)},
     "normalization": {},
     "padding": {},
