@@ -66,6 +66,11 @@ FAST: dict[str, tuple[str, ...]] = {
     "core/test_mutation": (),
     "core/test_numbers": ("test_states_that_are_functions_of_numbers_take_the_dtype_of_the_equation",),
     "core/test_taken": (),
+    "deploy/test_export": (
+        "test_a_model_in_c_and_by_load[False-6]",
+        "test_indices_out_of_range_are_numbers",
+        "test_what_is_refused_is_named_and_nothing_is_written[a decision]",
+    ),
     "distribute/test_agreement": ("test_what_is_no_mesh_and_no_placement", "test_checksums_see_one_bit_and_the_order"),
     "distribute/test_checkpoints": ("test_all_ranks_write_a_share_of_what_all_have", "test_what_is_refused"),
     "distribute/test_collectives": (),

@@ -17,6 +17,7 @@ from ..core.mode import no_grad
 from ..core.spec import default_float
 from ..core.storage import address, bounds, join, laid_in, placed_alone, share, storage_of, window_of
 from ..core.tensor import of_class, wrap
+from .absent import names_of
 from .tensor import CPU, NOT_SHARED, Tensor, device, dtype_of, on_cpu
 
 # By the identity of the storage inside, the objects that programs have.
@@ -221,3 +222,6 @@ __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

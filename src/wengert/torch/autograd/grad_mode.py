@@ -6,6 +6,7 @@ from contextvars import ContextVar, Token
 from typing import Any
 
 from ...core.mode import GradMode, SetGradEnabled, get_mode
+from ..absent import names_of
 
 _inference: ContextVar[bool] = ContextVar("wengert_torch_inference", default=False)
 
@@ -144,3 +145,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -13,6 +13,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from ..absent import names_of
 from . import composed, constraint_registry, constraints, distribution, families, kl, transforms, utils
 from .constraint_registry import biject_to, transform_to
 from .distribution import Distribution
@@ -92,3 +93,6 @@ __all__ = sorted(
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -193,7 +193,7 @@ def _drawn(fn: Callable[..., Any], scale: float) -> Callable[..., Any]:
         if dtype is None or dtype_of(dtype).kind != "c":
             return fn(shape, dtype=dtype, **given)
         whole = dtype_of(dtype)
-        real, imag = (fn(shape, dtype=real_dtype(whole), **given) * scale for _ in range(2))
+        real, imag = (fn(shape, dtype=real_dtype(whole), **given) * scale for _ in ("real", "imag"))
         return (real + imag * 1j).astype(whole)
 
     draw.__name__ = draw.__qualname__ = fn.__name__
@@ -308,8 +308,8 @@ def arange(
     return finished(wg.arange(start, end, step, dtype=want), requires_grad, device, out=out, layout=layout)
 
 
-@function("range", method=False)
-def range_(
+@function(method=False)
+def range(
     start: Any = 0,
     end: Any = 0,
     step: Any = 1,

@@ -3,6 +3,7 @@
 import sys as _sys
 from types import ModuleType as _ModuleType
 
+from ..absent import names_of
 from . import lr_scheduler, swa_utils
 from .optimizer import Optimizer
 from .rules import (
@@ -53,3 +54,6 @@ for _rule in (Adadelta, Adagrad, Adam, Adamax, AdamW, ASGD, LBFGS, NAdam, RAdam,
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -478,7 +478,7 @@ def _make_of(t: _Text, r: Register, cls: type[Tensor], spec: Spec, node: Node | 
         f"{r}._data = {_output(o)}",
         f"{r}._spec = {t.value(spec)}",
         f"{r}.node = {t.value(node)}",
-        f"{r}._base = None",
+        f"{r}._share = None",
     ]
 
 

@@ -15,6 +15,7 @@ import wengert as wg
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.state.refusals import refuse
 from ....core.tensor import asarray
+from ...absent import names_of
 from ...namespace import tensor_of
 from ...tensor import CPU, Tensor, dtype_of
 
@@ -257,3 +258,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)
