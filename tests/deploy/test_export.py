@@ -277,6 +277,13 @@ def _overwrites(x: Any) -> Any:
     return x
 
 
+NUMBERS = np.random.default_rng(0)
+
+
+def _draws(x: Any) -> Any:
+    return x + float(NUMBERS.normal())
+
+
 REFUSED: dict[str, tuple[Any, Any, str]] = {
     "a decision": (_decides, wg.spec(2), "decides by a tensor's value"),
     "a print": (lambda x: (wg.debug.print("{}", x), x)[1], wg.spec(2), "prints or calls back"),
@@ -285,6 +292,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "a result that is a number": (lambda x: (x, 3), wg.spec(2), r"returns what is no tensor: result.1 = 3"),
     "an open size": (lambda x: x + 1, wg.spec((None, 2)), "for an open size"),
     "a place of Python's": (_keeps, wg.spec(2), "puts objects into places"),
+    "numbers that Python draws": (_draws, wg.spec(2), "draws numbers or changes objects in Python code"),
+    "no spec": (lambda x: wg.exp(x), "abc", "an operand of type str is not a tensor"),
     "gradients that add up": (_accumulates, wg.spec(2), "does another thing the second time: the gradient"),
     "no function": (3, wg.spec(2), "of 3, which is no function"),
     "an unknown target": (mlp(), wg.spec((2, 12)), "for the target 'vax'"),
@@ -366,6 +375,17 @@ def test_weights_are_those_of_the_module_and_may_be_others(tmp_path: Path) -> No
         again.weights[name][...] = p.detach().numpy()
     with wg.no_grad():
         np.testing.assert_array_equal(again(x), wg.jit(other)(wg.tensor(x)).numpy())
+
+
+@pytest.mark.usefixtures("one_level")
+def test_the_same_function_gives_the_same_files(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        wg.manual_seed(0)
+        wg.export(training()[0], (wg.spec((8, 12)), wg.spec(8, "int64")), tmp_path / folder)
+    for file in (tmp_path / "a").iterdir():
+        if file.suffix != ".so":
+            assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+            assert str(tmp_path.parents[-2]).encode() not in file.read_bytes()
 
 
 def test_objects_call_nothing(tmp_path: Path) -> None:

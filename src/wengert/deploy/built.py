@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -162,12 +163,12 @@ def _refuse_python(program: Captured, compiled: Compiled) -> None:
             )
 
 
-def _where(compiled: Compiled, at: int) -> str:
-    """Return the user's line of a step; "" for none."""
+def _where(compiled: Compiled, at: int) -> str | None:
+    """Return the user's line of a step; None for none."""
     nodes = compiled.plan.steps[at].nodes
     found = (n for node in nodes for n in (node, *compiled.ancestors(node)))
     source = next((n.source for n in found if n.source is not None), None)
-    return "" if source is None else f"{source.file}:{source.line}"
+    return None if source is None else f"{source.file}:{source.line}"
 
 
 def _codes(plans: Sequence[_Level]) -> tuple[dict[Step, int], tuple[str, ...]]:
@@ -177,7 +178,8 @@ def _codes(plans: Sequence[_Level]) -> tuple[dict[Step, int], tuple[str, ...]]:
     for plan in plans:
         for at, step in enumerate(plan.plan.steps):
             if isinstance(step.kernel, HostCall):
-                line = _where(plan.compiled, at)
+                # The file's name alone: whoever runs the program knows nothing of this machine's folders.
+                line = os.path.basename(_where(plan.compiled, at) or "")
                 text = _meaning(step) + (f" ({line})" if line else "")
                 codes[step] = numbers.setdefault(text, len(numbers) + 1)
     return codes, tuple(numbers)
