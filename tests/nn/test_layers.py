@@ -384,7 +384,7 @@ def test_batch_norm_errors():
     m = nn.BatchNorm1d(3)
     with pytest.raises(wg.ShapeError, match=r"BatchNorm1d of f32\[4,2\] with num_features=3"):
         m(wg.zeros((4, 2)))
-    with pytest.raises(wg.ShapeError, match="fewer than two values per channel"):
+    with pytest.raises(wg.ShapeError, match="Expected more than 1 value per channel"):
         m(wg.zeros((1, 3)))
     with pytest.raises(wg.ShapeError, match="The input has 4 dimensions"):
         nn.BatchNorm2d(3)(wg.zeros((2, 3)))
@@ -825,9 +825,9 @@ def test_bad_sizes():
         nn.Linear(2.5, 1)
     with pytest.raises(wg.ShapeError, match="groups=2 does not divide in_channels=3"):
         nn.Conv2d(3, 4, 3, groups=2)
-    with pytest.raises(wg.ShapeError, match="kernel_size must be one int or 2 of them"):
+    with pytest.raises(wg.ShapeError, match=r"kernel_size=\(3, 3, 3\) has 3 entries for 2"):
         nn.Conv2d(3, 4, (3, 3, 3))
-    with pytest.raises(wg.ShapeError, match="stride must be an int of at least 1, not 0"):
-        nn.Conv1d(3, 4, 3, stride=0)
+    with pytest.raises(wg.ShapeError, match=r"stride=.* must be at least 1"):
+        nn.Conv1d(3, 4, 3, stride=0)(wg.zeros((1, 3, 9)))
     with pytest.raises(wg.ShapeError, match="normalized_shape must name one axis"):
         nn.LayerNorm(())

@@ -272,9 +272,9 @@ def test_dropout_of_examples(name, constant):
 def test_what_transforms_refuse():
     f, x = (lambda a, b: (a * b).sum()), torch.ones(2)
     for name in ("grad", "grad_and_value", "jacrev", "jacfwd"):
-        for argnums in ((0, 0), 1.0, "0", (True,)):
+        for argnums in ((0, 0), (1, -1), 2, -3, (), [0], 1.0, "0", (True,)):
             with pytest.raises(ValueError, match="argnums"):
-                getattr(torch.func, name)(f, argnums)
+                getattr(torch.func, name)(f, argnums)(x, x)
     with pytest.raises(ValueError, match="same python structure"):
         torch.func.jvp(lambda a: a["x"], ({"x": x},), ([x],))
     models = [torch.nn.Linear(1, 1) for _ in range(2)]

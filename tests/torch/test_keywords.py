@@ -45,7 +45,6 @@ OWN = {
     "distributions.Distribution.expand": {"_instance"},
     "func.debug_unwrap": {"recurse"},
     "func.functionalize": {"remove"},
-    "func.jacfwd": {"randomness"},
     "is_inference": {"input"},
     "linalg.ldl_factor": {"args", "kwargs"},  # refused
     "linalg.svd": {"driver"},
@@ -330,7 +329,9 @@ def test_gradients_alone_or_tangents_alone_are_checked():
             return g * 3
 
     given = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(Wrong.apply, (given,), check_backward_ad=False)
+    assert torch.autograd.gradcheck(Wrong.apply, (given,), check_backward_ad=False, check_forward_ad=True) is True
+    with pytest.raises(RuntimeError, match="one of them"):
+        torch.autograd.gradcheck(Wrong.apply, (given,), check_backward_ad=False)
     assert not torch.autograd.gradcheck(Wrong.apply, (given,), raise_exception=False)
     assert torch.autograd.gradgradcheck(torch.sin, (given,), check_fwd_over_rev=True)
     with pytest.raises(TypeError):

@@ -43,17 +43,7 @@ if TYPE_CHECKING:
     )
     from .layers.attention import MultiHeadAttention, MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
     from .layers.container import ModuleDict, ModuleList, ParameterList, Sequential
-    from .layers.conv import (
-        AdaptiveAvgPool2d,
-        AvgPool1d,
-        AvgPool2d,
-        Conv1d,
-        Conv2d,
-        ConvTranspose1d,
-        ConvTranspose2d,
-        MaxPool1d,
-        MaxPool2d,
-    )
+    from .layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Fold, Unfold
     from .layers.distance import CosineSimilarity, PairwiseDistance
     from .layers.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
     from .layers.linear import Bilinear, Flatten, Identity, Linear, Unflatten
@@ -84,7 +74,20 @@ if TYPE_CHECKING:
         TripletMarginLoss,
         TripletMarginWithDistanceLoss,
     )
-    from .layers.norm import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+    from .layers.norm import (
+        BatchNorm1d,
+        BatchNorm2d,
+        BatchNorm3d,
+        CrossMapLRN2d,
+        GroupNorm,
+        InstanceNorm1d,
+        InstanceNorm2d,
+        InstanceNorm3d,
+        LayerNorm,
+        LocalResponseNorm,
+        RMSNorm,
+        SyncBatchNorm,
+    )
     from .layers.pad import (
         CircularPad1d,
         CircularPad2d,
@@ -102,25 +105,54 @@ if TYPE_CHECKING:
         ZeroPad2d,
         ZeroPad3d,
     )
+    from .layers.pool import (
+        AdaptiveAvgPool1d,
+        AdaptiveAvgPool2d,
+        AdaptiveAvgPool3d,
+        AdaptiveMaxPool1d,
+        AdaptiveMaxPool2d,
+        AdaptiveMaxPool3d,
+        AvgPool1d,
+        AvgPool2d,
+        AvgPool3d,
+        FractionalMaxPool2d,
+        FractionalMaxPool3d,
+        LPPool1d,
+        LPPool2d,
+        LPPool3d,
+        MaxPool1d,
+        MaxPool2d,
+        MaxPool3d,
+        MaxUnpool1d,
+        MaxUnpool2d,
+        MaxUnpool3d,
+    )
     from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
     from .layers.sparse import Embedding, EmbeddingBag
 
 # The modules with layers; each is loaded when a layer is asked for that none of those before it has.
 _KINDS = (
     *("linear", "activation", "dropout", "norm", "conv", "container", "loss", "sparse", "recurrent", "attention"),
-    *("pad", "distance"),
+    *("pad", "distance", "pool"),
 )
 
 __all__ = [
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveLogSoftmaxWithLoss",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
+    "BatchNorm3d",
     "Bilinear",
     "CELU",
     "CTCLoss",
@@ -132,11 +164,14 @@ __all__ = [
     "ConstantPad3d",
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -146,6 +181,9 @@ __all__ = [
     "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GELU",
     "GLU",
     "GRU",
@@ -159,8 +197,14 @@ __all__ = [
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LSTM",
     "LSTMCell",
     "LayerNorm",
@@ -168,12 +212,17 @@ __all__ = [
     "Linear",
     "LinearCrossEntropyLoss",
     "LinearCrossEntropyOptions",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
     "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -214,6 +263,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -222,6 +272,7 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Unfold",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",

@@ -24,7 +24,7 @@ from ..core.standins import DataView
 from ..core.storage import address, bounds, laid_as, leave, lend, placed_alone, storage_of, window_of
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
-from ..ops.index.formats import array_of, in_order
+from ..ops.index.formats import array_of, in_order, lying
 from ..ops.index.memory import is_same
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
@@ -234,7 +234,15 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}), True, True)
+    meaning = Meaning(
+        ON_BOOLEANS,
+        NO_BOOLEANS,
+        WRAPPING,
+        frozenset({"multiply", "divide", "floor_divide"}),
+        convolutions_promote=False,
+        losses_broadcast=True,
+        keeps_formats=True,
+    )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)
@@ -242,7 +250,7 @@ class Tensor(Plain):
     def __init__(self, *data: Any, device: Any = None) -> None:
         on_cpu(device)
         made = legacy(None, data)
-        self._data, self._spec, self.node, self._base = made._array, made.spec, made.node, None
+        self._data, self._spec, self.node, self._share = made._array, made.spec, made.node, None
 
     # -- what it is
 
@@ -514,20 +522,7 @@ class Tensor(Plain):
 def formatted(x: Any, format: Any) -> Tensor:
     """Return the tensor itself where its elements lie as a memory format says, else a copy in which they do."""
     axes = axes_in_memory(format, x.ndim)
-    array = array_of(x)
-    if axes is None or array is None or array.transpose(axes).flags.c_contiguous:
-        return x  # type: ignore[no-any-return]
-    out: Any = x.clone()
-    if out._array is not None:
-        out._data = in_order(out._array, axes)
-        return out  # type: ignore[no-any-return]
-    # In a trace a reshape is what lies in row-major order whatever it is made of.
-    turned = out.permute(*axes)
-    laid = METHODS["reshape"](turned, tuple(turned.shape))
-    leave(laid)
-    out = laid.permute(*(axes.index(i) for i in range(x.ndim)))
-    leave(out)
-    return out  # type: ignore[no-any-return]
+    return x if axes is None else lying(x, axes)  # type: ignore[no-any-return]
 
 
 def lay(x: Tensor, format: Any) -> None:

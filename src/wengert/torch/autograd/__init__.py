@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .checking import GradcheckError, gradcheck, gradgradcheck
 from .function import Function
 from .grad_mode import (
     enable_grad,
@@ -20,6 +19,7 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .gradients import backward, grad
 from .variable import Variable
 

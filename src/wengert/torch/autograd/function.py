@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from ...core.tensor import Tensor as Plain
 from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
 from ..namespace import as_torch
+from .levels import refuse
 
 
 class FunctionCtx(Context):
@@ -70,7 +72,7 @@ def _written(
         if dirty or not new.requires_grad:
             given[place] = target
         elif target._array is not None:
-            new._data, new._base = window_of(target), None
+            new._data, new._share = window_of(target), None
             join(new, target)
     return given
 
@@ -123,15 +125,38 @@ class Function(PlainFunction):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` on the arguments and record one node for it."""
+        """Run `forward` on the arguments and record one node for it.
+
+        Raises GradientError inside a transform of `torch.func` for a class without `setup_context`.
+        """
+        if cls.setup_context is Function.setup_context:
+            refuse(
+                f"{cls.__name__}, an autograd.Function without setup_context",
+                "To be transformed it must override the setup_context staticmethod: forward(*args) computes, "
+                "setup_context(ctx, inputs, output) saves what backward needs.",
+            )
         return as_torch(super().apply(*args, **kwargs))
 
 
 def _with_setup(cls: type[Function], forward: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(forward)
+
     @functools.wraps(forward)
     def both(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()  # `setup_context` is given arguments that were left out, too
+        args, kwargs = bound.args, bound.kwargs
         output = forward(*args, **kwargs)
         cls.setup_context(ctx, args, output)
+        outs = output if isinstance(output, tuple) else (output,)
+        for x in ctx._kept:
+            is_given = isinstance(x, Plain) and any(x is a for a in args) and any(x is o for o in outs)
+            if is_given and not any(x is marked for marked in ctx._dirty):
+                fail(
+                    GradientError,
+                    f"{cls.__name__}: an input that has been returned as it is is saved for backward",
+                    "With setup_context, return and save a view of it, x.view_as(x).",
+                )
         return output
 
     return both

@@ -5,11 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..namespace import function
+
 _KINDS = (
-    "norms",
-    "pooling",
     "vision",
-    "convolution",
     "transformer",
 )
 
@@ -27,6 +26,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
 
 
 _FUNCTIONS["one_hot"] = one_hot
+_FUNCTIONS["normalize"] = function(method=False, top=False, out=True)(_plain.normalize)
 globals().update(_FUNCTIONS)
 
 if TYPE_CHECKING:

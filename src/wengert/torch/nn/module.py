@@ -451,7 +451,7 @@ class Module(plain.Module):
         for name, target in held:
             key = prefix + name
             if key not in state_dict:
-                if strict:
+                if strict and name not in self._may_lack:
                     missing_keys.append(key)
                 continue
             value: Any = tensor_of(state_dict[key])

@@ -19,12 +19,12 @@ def _hold(x: Tensor, data: Any, what: str) -> None:
     """Give a new tensor the memory of another one, so that a write to either reaches both; other data is copied."""
     given = data.detach() if isinstance(data, PlainTensor) else data
     if isinstance(given, Tensor) and (window := window_of(given)) is not None and not overlaps_itself(window):
-        x._data, x._spec, x.node, x._base = window, given.spec, None, None
+        x._data, x._spec, x.node, x._share = window, given.spec, None, None
         join(x, given, keeps_gradients=False)
         return
     made = asarray([] if given is None else given, copy=True)
     held = made._value(what) if made._array is None else made._array
-    x._data, x._spec, x.node, x._base = held, made.spec, None, None
+    x._data, x._spec, x.node, x._share = held, made.spec, None, None
 
 
 class Parameter(Tensor, PlainParameter):
@@ -75,7 +75,7 @@ class UninitializedTensorMixin:
         on_cpu(device)
         x: Any = self
         made = Tensor(0) if dtype is None else Tensor(0).to(dtype_of(dtype))
-        x._data, x._spec, x.node, x._base = made._array, made.spec, None, None
+        x._data, x._spec, x.node, x._share = made._array, made.spec, None, None
         if requires_grad:
             x.requires_grad_()
 
@@ -95,7 +95,7 @@ class UninitializedTensorMixin:
         tracked = x.requires_grad
         x.requires_grad_(False)
         made = wrap(np.zeros(int_args((shape,)), x.spec.dtype if dtype is None else dtype_of(dtype)))
-        x._data, x._spec, x._base = made._array, made.spec, None
+        x._data, x._spec, x._share = made._array, made.spec, None
         x.__class__ = Parameter if isinstance(self, Parameter) else Tensor
         if tracked:
             x.requires_grad_()

@@ -14,6 +14,7 @@ from ....core.errors import GraphError, ShapeError, fail
 from ....core.tensor import asarray
 from ....nn.layers import dropout as plain_dropout
 from ....nn.layers import linear as plain_linear
+from ....nn.layers import norm as plain_norm
 from ...namespace import tensor_of
 from ...tensor import Tensor, dtype_of, on_cpu, where
 from .. import functional as F
@@ -22,7 +23,6 @@ from ..kinds.transformer import multi_head_attention_forward
 from ..module import Module, counterpart
 from ..parameter import Parameter
 from .container import ModuleList
-from .norm import LayerNorm
 
 __all__ = [
     "MultiHeadAttention",
@@ -39,6 +39,7 @@ Activation = str | Callable[[Any], Any]
 
 Dropout: Any = counterpart(plain_dropout.Dropout)
 Linear: Any = counterpart(plain_linear.Linear)
+LayerNorm: Any = counterpart(plain_norm.LayerNorm)
 
 
 class NonDynamicallyQuantizableLinear(Linear):  # type: ignore[misc]

@@ -4,11 +4,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ....nn.layers.conv import ConvBase
 from ....nn.layers.loss import Loss, WeightedLoss
+from ....nn.layers.norm import BatchNorm, InstanceNorm, NormBase
 from .. import *
 from .. import __all__
-from ..layers.convolution import ConvBase
-from ..layers.norm import BatchNorm, InstanceNorm, NormBase
 from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
 from ..module import counterpart
 from . import module
@@ -17,13 +17,13 @@ from .utils import consume_prefix_in_state_dict_if_present  # which binds `utils
 # The paths of PyTorch's modules, each with the bases that are asked for by `isinstance` under PyTorch's names.
 _PATHS: dict[str, dict[str, Any]] = {
     "activation": {},
-    "batchnorm": {"_NormBase": NormBase, "_BatchNorm": BatchNorm},
+    "batchnorm": {"_NormBase": counterpart(NormBase), "_BatchNorm": counterpart(BatchNorm)},
     "container": {},
-    "conv": {"_ConvNd": ConvBase},
+    "conv": {"_ConvNd": counterpart(ConvBase)},
     "distance": {},
     "dropout": {},
     "flatten": {},
-    "instancenorm": {"_InstanceNorm": InstanceNorm},
+    "instancenorm": {"_InstanceNorm": counterpart(InstanceNorm)},
     "fold": {},
     "lazy": {},
     "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
