@@ -211,6 +211,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "picks": (lambda x, i: (x[i], F.embedding(i, x)), (normal(6, 3), np.array([[0, 5], [2, 2]]))),
     "images": (lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2), (normal(2, 3, 8, 8), normal(4, 3, 3, 3))),
     "nothing read": (lambda x, y: y + 1, (normal(3), normal(2))),
+    "complex numbers": (lambda x: (wg.exp(1j * x), (x * 2j).mT), (normal(3, 4),)),
     "brain floats": (lambda x: (x.astype(wg.bfloat16) * 2).astype(wg.float32), (normal(9),)),
 }
 

@@ -17,9 +17,11 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert as wg
-from exported import needs, run
+from exported import build, needs, run
 from wengert import nn
 from wengert.deploy import targets
+from wengert.deploy.captured import captured
+from wengert.execute.native.compile import Compiled
 from wengert.nn import functional as F
 
 # The first has addresses of 32 bits.
@@ -194,3 +196,24 @@ def test_a_page_runs_by_itself(tmp_path: Path) -> None:
     assert f'<div class="best"><b>{best}</b>' in shown
     assert '<p id="trouble" role="alert"></p>' in shown
     assert "nothing is sent anywhere" in done.stdout
+
+
+@pytest.mark.parametrize(("cpu", "level"), [("Nehalem", "baseline"), ("Haswell", "avx2")])
+def test_the_best_level_that_a_processor_has_is_chosen(tmp_path: Path, cpu: str, level: str) -> None:
+    """Emulated processors have no instructions beyond their level: those of a better one would end the program."""
+    needs("host")
+    if shutil.which("qemu-x86_64") is None or targets.host().name != "x86_64-linux":
+        pytest.skip("qemu-x86_64 is not installed, or there is no need of it")
+    model, x = nn.Linear(12, 40), np.random.default_rng(0).normal(size=(7, 12)).astype("f4")
+    made = wg.export(model, wg.spec((7, 12)), tmp_path / "m", name="linear")
+    captures = captured(model, wg.spec((7, 12)), False)
+    feeds = {w.input: w.value for w in captures.weights} | {k: x for _, k in captures.inputs if k is not None}
+    known = {one.name: one for one in targets.host().levels}
+    plan = Compiled(captures.graph, None, targets.host().target(known[level]))
+    (wanted,) = plan.run([feeds[i] for i in range(len(feeds))])
+    build(made, "-static")
+    (tmp_path / "m" / "in.bin").write_bytes(x.tobytes())
+    command = ["qemu-x86_64", "-cpu", cpu, "./linear.exe", "in.bin", "out.bin"]
+    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "m" / "out.bin", "f4").reshape(7, 40), wanted)
