@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -230,6 +231,49 @@ def test_programs(tmp_path: Path, which: str) -> None:
         for value, wanted in zip(some, expected, strict=True):
             assert value.dtype == wanted.dtype
             np.testing.assert_array_equal(value, wanted)
+
+
+@pytest.mark.usefixtures("one_level")
+def test_a_text_is_continued_in_caches(tmp_path: Path) -> None:
+    """A step of a language model: rows of weights by number, a cache written at a place, a mask, the best word."""
+    needs("host")
+    words, keys = nn.Embedding(20, 8), wg.tensor(np.zeros((6, 8), "f4"))
+    mix = nn.Linear(8, 8)
+
+    def step(word: Any, place: Any) -> Any:
+        x = words(word)
+        keys[place] = mix(x)
+        scores = wg.where(wg.arange(6) <= place, keys @ x, -1e9)
+        return wg.argmax((F.softmax(scores, -1) @ keys) @ words.weight.mT)
+
+    with wg.no_grad():
+        made = wg.export(step, (wg.spec((), "int64"), wg.spec((), "int64")), tmp_path / "m")
+        model, compiled = loaded(made), wg.jit(step)
+        assert [*model.state] == ["keys"]
+        ours = theirs = np.array(3)
+        for place in range(6):
+            ours = model(ours, np.array(place))
+            theirs = compiled(wg.tensor(theirs), wg.tensor(place)).numpy()
+            assert ours == theirs
+    np.testing.assert_array_equal(model.state["keys"], keys.numpy())
+    before = model.state["keys"].copy()
+    for wrong in ((0, 6), (20, 0)):
+        with pytest.raises(Exception, match=r"an index is out of range"):
+            model(*map(np.array, wrong))
+        np.testing.assert_array_equal(model.state["keys"], before)
+
+
+@pytest.mark.usefixtures("one_level")
+def test_the_programs_of_the_documentation_are_c(tmp_path: Path) -> None:
+    needs("host")
+    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+    (code,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    wg.export(model, wg.spec((1, 64)), tmp_path / "m", name="digits")
+    (tmp_path / "m" / "page.c").write_text(code)
+    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-c", "page.c"]
+    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("one_level")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.errors import GraphError, fail
+from ..core.ops.op import find_op
 from ..execute.native.codegen.kernel import Kernel
 from ..execute.native.compile import Compiled
 from ..execute.native.plan.plan import Buffer, Exchange, HostCall, Plan, Step, rounded
@@ -198,7 +199,9 @@ def _meaning(step: Step) -> str:
         classes = attrs.get("classes", attrs.get("num_classes"))
         if classes is not None:
             return f"{attrs.get('of', name)}: a class is none of the {classes}"
-        return f"{name}: a value that it does not take"
+        op = find_op(name)
+        what = "an index" if op is not None and "bound" in op.facets else "a value"
+        return f"{attrs.get('of', name)}: {what} is out of range"
     return f"{rest[0]}: a matrix that it has no native code for (a singular one, or one that is not finite)"
 
 
