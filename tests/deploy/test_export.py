@@ -433,6 +433,43 @@ def test_the_same_function_gives_the_same_files(tmp_path: Path) -> None:
             assert str(tmp_path.parents[-2]).encode() not in file.read_bytes()
 
 
+_BOTH = """
+#include <stdio.h>
+#include "one.h"
+#include "six.h"
+static _Alignas(64) unsigned char weights[ONE_WEIGHTS_BYTES], memory[ONE_BYTES + SIX_BYTES];
+int main(void) {
+    static float x[SIX_X_SIZE], a[ONE_RESULT_SIZE], b[SIX_RESULT_SIZE];
+    one_call one = {.weights = weights, .memory = memory, .x = x, .result = a};
+    six_call six = {.weights = weights, .memory = memory, .x = x, .result = b};
+    if (fread(weights, 1, sizeof weights, stdin) != sizeof weights) return 1;
+    if (fread(x, 4, SIX_X_SIZE, stdin) != SIX_X_SIZE) return 1;
+    if (one_run(&one) || six_run(&six)) return 2;
+    return fwrite(a, 4, ONE_RESULT_SIZE, stdout) + fwrite(b, 4, SIX_RESULT_SIZE, stdout) != 35;
+}
+"""
+
+
+def test_several_sizes_in_one_program_share_weights(tmp_path: Path) -> None:
+    needs("host")
+    model, x = mlp(), normal(6, 12)
+    for rows, name in ((1, "one"), (6, "six")):
+        made = wg.export(model, wg.spec((rows, 12)), tmp_path / name, name=name)
+        for file in made.files:
+            (tmp_path / file).write_bytes((tmp_path / name / file).read_bytes())
+    assert len({(tmp_path / name / "weights.safetensors").read_bytes() for name in ("one", "six")}) == 1
+    (tmp_path / "both.c").write_text(_BOTH)
+    objects = [p.name for p in tmp_path.glob("*.o")]
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-o", "both", "both.c", *objects], cwd=tmp_path, check=True)
+    file = (tmp_path / "weights.safetensors").read_bytes()
+    data = file[8 + int.from_bytes(file[:8], "little") :]
+    done = subprocess.run(["./both"], cwd=tmp_path, input=data + x.tobytes(), capture_output=True, check=True)
+    found = np.frombuffer(done.stdout, "f4").reshape(7, 5)
+    with wg.no_grad():
+        np.testing.assert_array_equal(found[:1], wg.jit(model)(wg.tensor(x[:1])).numpy())
+        np.testing.assert_array_equal(found[1:], wg.jit(model)(wg.tensor(x)).numpy())
+
+
 def test_objects_call_nothing(tmp_path: Path) -> None:
     needs("host")
     made = wg.export(lambda x: F.softmax(x, 1), wg.spec((8, 12)), tmp_path / "m", target="x86_64-linux", name="m")

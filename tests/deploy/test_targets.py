@@ -5,7 +5,9 @@ What is needed for that (compilers and emulators of the targets, Node, Chromium)
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -97,6 +99,37 @@ def test_objects_for_macos_are_made(tmp_path: Path, target: str) -> None:
 
 
 # -- WebAssembly
+
+
+def test_pages_and_modules_hold_all_that_they_need(tmp_path: Path) -> None:
+    """No browser is needed to see that nothing is loaded from elsewhere, and that a module imports nothing."""
+    weights = wg.tensor(np.arange(512, dtype="f4").reshape(8, 64))
+    fn = lambda image: weights @ image.reshape(64)
+    page = wg.export(fn, np.ones((8, 8), "f4"), tmp_path / "page", target="web", name="web")
+    text = (tmp_path / "page" / "web.html").read_text()
+    assert page.files == {"web.html": len(text.encode())}
+    files = json.loads(re.search(r"^const FILES = (.*);$", text, re.MULTILINE)[1])  # type: ignore[index]
+    examples = json.loads(re.search(r"^const EXAMPLES = (.*);$", text, re.MULTILINE)[1])  # type: ignore[index]
+    assert np.frombuffer(base64.b64decode(examples["image"]), "f4").tolist() == [1.0] * 64
+    assert not re.search(r"https?:|import\b[^.]*from", text)
+    wg.export(fn, wg.spec((8, 8)), tmp_path / "js", target="js", name="web")
+    module = (tmp_path / "js" / "web.wasm").read_bytes()
+    assert module == base64.b64decode(files["wasm"])
+    assert (tmp_path / "js" / "weights.safetensors").read_bytes() == base64.b64decode(files["weights"])
+    kinds, at = [], 8
+    while at < len(module):
+        kinds.append(module[at])
+        size = shift = 0
+        while True:
+            at += 1
+            size |= (module[at] & 127) << shift
+            shift += 7
+            if module[at] < 128:
+                break
+        at += 1 + size
+    assert (at, module[:8]) == (len(module), b"\0asm\1\0\0\0")
+    # Types, functions, memory, globals, exports, the number of pieces of data, code, data; and no imports.
+    assert kinds in ([1, 3, 5, 6, 7, 12, 10, 11], [1, 3, 5, 6, 7, 10, 11])
 
 
 RUN = """
