@@ -388,6 +388,13 @@ def test_an_error_of_llvm_ends_another_process(tmp_path: Path, monkeypatch: pyte
     assert [*tmp_path.iterdir()] == []
 
 
+def test_without_llvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "llvm", lambda: None)
+    with pytest.raises(wg.GraphError, match="makes native code: llvmlite"):
+        wg.export(_overwrites_nothing, wg.spec(2), tmp_path / "m")
+    assert [*tmp_path.iterdir()] == []
+
+
 # -- files
 
 
