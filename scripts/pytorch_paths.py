@@ -23,67 +23,7 @@ import typing_extensions
 
 FILE = Path(__file__).parent.parent / "src/wengert/torch/absent/names.json"
 # Below `torch`; the packages above each are recorded as well.
-PATHS = """
-__config__ _C _custom_ops _dynamo _dynamo.config _dynamo.eval_frame _dynamo.exc _dynamo.utils
-_dynamo._trace_wrapped_higher_order_op _higher_order_ops.associative_scan _higher_order_ops.flex_attention
-_inductor.config _inductor.cpu_vec_isa _inductor.exc _inductor.runtime.cache_dir_utils _inductor.utils _jit_internal
-_library _library.custom_ops _prims_common _subclasses.fake_tensor _tensor _tensor_str _utils
-_utils_internal _vmap_internals _ops _logging
-accelerator amp.autocast_mode amp.grad_scaler ao.nn.quantized ao.nn.intrinsic ao.quantization
-ao.quantization.fuse_modules ao.quantization.fx._decomposed ao.quantization.quantize_fx
-autograd.anomaly_mode autograd.forward_ad autograd.function autograd.functional autograd.grad_mode autograd.gradcheck
-autograd.graph autograd.profiler autograd.profiler_legacy autograd.profiler_util autograd.variable
-backends.cpu backends.cuda backends.cudnn backends.mha backends.mkl backends.mkldnn backends.mps backends.opt_einsum
-backends.quantized backends.xnnpack
-compiler cpu cpu.amp cuda cuda.amp cuda.amp.autocast_mode cuda.amp.grad_scaler cuda.comm cuda.graphs cuda.memory
-cuda.nccl cuda.nvtx cuda.profiler cuda.random cuda.sparse cuda.streams
-distributed distributed._composable.fsdp distributed._composable.replicate distributed._functional_collectives
-distributed._shard.sharded_tensor distributed._tensor distributed._tensor.experimental
-distributed.algorithms._checkpoint.checkpoint_wrapper distributed.algorithms.ddp_comm_hooks.default_hooks
-distributed.algorithms.ddp_comm_hooks.post_localSGD_hook distributed.algorithms.ddp_comm_hooks.powerSGD_hook
-distributed.algorithms.join distributed.algorithms.model_averaging.averagers
-distributed.checkpoint distributed.checkpoint._consolidate_hf_safetensors distributed.checkpoint.default_planner
-distributed.checkpoint.filesystem distributed.checkpoint.format_utils distributed.checkpoint.hf_storage
-distributed.checkpoint.metadata distributed.checkpoint.optimizer distributed.checkpoint.planner
-distributed.checkpoint.planner_helpers distributed.checkpoint.state_dict distributed.checkpoint.state_dict_loader
-distributed.checkpoint.state_dict_saver distributed.checkpoint.stateful distributed.checkpoint.utils
-distributed.constants distributed.device_mesh distributed.distributed_c10d distributed.elastic.agent.server.api
-distributed.elastic.multiprocessing.errors distributed.elastic.utils.logging distributed.fsdp
-distributed.fsdp._fully_shard distributed.fsdp.api distributed.fsdp.fully_sharded_data_parallel
-distributed.fsdp._common_utils distributed.fsdp._traversal_utils distributed.fsdp.sharded_grad_scaler
-distributed.fsdp.wrap distributed.launch distributed.launcher.api distributed.nn distributed.nn.functional
-distributed.optim distributed.pipelining distributed.rendezvous distributed.rpc distributed.run distributed.tensor
-distributed.tensor._utils distributed.tensor.experimental distributed.tensor.experimental._attention
-distributed.tensor.parallel distributed.tensor.placement_types distributed.utils
-distributions distributions.constraint_registry distributions.constraints distributions.distribution
-distributions.kl distributions.transforms distributions.utils
-export export._trace export._unlift export.decomp_utils export.dynamic_shapes export.exported_program
-fft func functional futures
-fx fx._pytree fx._symbolic_trace fx.experimental.proxy_tensor fx.experimental.symbolic_shapes fx.graph fx.graph_module
-fx.immutable_collections fx.interpreter fx.node fx.operator_schemas fx.passes.infra.pass_base
-fx.passes.shape_prop fx.proxy fx.traceback
-hub jit jit._recursive jit._script jit._trace jit.annotations jit.frontend library linalg masked mps mtia
-multiprocessing multiprocessing.reductions multiprocessing.spawn nested
-nn nn.attention nn.attention.bias nn.attention.flex_attention nn.common_types nn.functional nn.grad nn.init nn.intrinsic
-nn.modules nn.modules.module nn.modules.utils nn.parallel nn.parallel.comm nn.parallel.data_parallel
-nn.parallel.distributed nn.parallel.parallel_apply nn.parallel.replicate nn.parallel.scatter_gather nn.parameter
-nn.quantized nn.quantized.dynamic nn.utils nn.utils.clip_grad nn.utils.fusion nn.utils.init
-nn.utils.memory_format nn.utils.parametrizations nn.utils.parametrize nn.utils.prune nn.utils.rnn
-nn.utils.spectral_norm nn.utils.stateless nn.utils.weight_norm
-numa.binding onnx onnx._internal.exporter._core onnx.operators onnx.symbolic_helper onnx.symbolic_opset9
-onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.utils optim optim.lr_scheduler optim.optimizer optim.swa_utils overrides
-package profiler profiler.profiler quantization quasirandom random return_types serialization signal signal.windows
-sparse special storage testing torch_version types
-utils utils._contextlib utils._device utils._foreach_utils utils._mode_utils utils._python_dispatch utils._pytree
-utils._sympy.numbers utils._sympy.value_ranges utils._typing_utils utils.backend_registration utils.benchmark
-utils.bundled_inputs utils.checkpoint utils.collect_env utils.cpp_extension utils.data utils.data._utils
-utils.data._utils.collate utils.data._utils.fetch utils.data._utils.pin_memory utils.data._utils.worker
-utils.data.dataloader utils.data.datapipes utils.data.datapipes.iter
-utils.data.datapipes.iter.combinatorics utils.data.datapipes.datapipe utils.data.dataset utils.data.distributed
-utils.data.graph utils.data.graph_settings utils.data.sampler utils.deterministic utils.dlpack utils.flop_counter
-utils.hooks utils.mobile_optimizer utils.model_zoo utils.serialization utils.tensorboard utils.tensorboard.summary
-utils.tensorboard.writer utils.weak version xpu
-""".split()
+PATHS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split()
 
 
 def modules() -> list[str]:

@@ -108,6 +108,10 @@ NOT_SHARED = (
     "where compiled functions use all cores."
 )
 strided, sparse_coo = layout("torch.strided"), layout("torch.sparse_coo")
+# Layouts that programs ask for, and that no tensor has.
+sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = map(
+    layout, ("torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc", "torch.jagged")
+)
 
 
 class Elements(int):

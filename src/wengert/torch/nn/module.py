@@ -103,6 +103,9 @@ class Module(plain.Module):
     _non_persistent_buffers_set = property(lambda self: self._transient)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if "_parameters" not in self.__dict__:  # in the `__new__` of a class above this one
+            object.__setattr__(self, name, value)
+            return
         if isinstance(value, (PlainTensor, plain.Module)):
             if isinstance(value, Buffer) and name not in self.__dict__["_buffers"]:
                 self.register_buffer(name, value, value.persistent)
