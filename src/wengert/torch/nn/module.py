@@ -118,6 +118,12 @@ class Module(plain.Module):
             value = hooks.everywhere.registered(self, registry, name, value)
         super()._register(registry, name, adopted(value))
 
+    def __getattr__(self, name: str) -> Any:
+        # Python comes here for what there is not; libraries call it with the names of parameters and modules too.
+        if name in self.__dict__:
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def _get_name(self) -> str:
         return type(self).__name__
 

@@ -114,9 +114,7 @@ class ModuleDict(Module, plain.ModuleDict):
     """
 
     def __init__(self, modules: Any = None) -> None:
-        super().__init__()
-        if modules is not None:
-            self.update(modules)
+        plain.ModuleDict.__init__(self, () if modules is None else modules)
 
     def update(self, modules: Any) -> None:
         """Add or replace modules, those of a mapping, of another `ModuleDict` or of pairs."""
