@@ -143,6 +143,10 @@ class UntypedStorage:
         """Return the storage itself."""
         return self
 
+    def untyped(self) -> UntypedStorage:
+        """Return the storage itself."""
+        return self
+
     def clone(self) -> UntypedStorage:
         """Return a storage with a copy of the elements."""
         return _over(type(self), self.elements.clone())  # type: ignore[no-any-return]

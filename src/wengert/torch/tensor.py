@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
+from ..core.mode import get_mode
 from ..core.node import AfterAccumulation, RemovableHandle
 from ..core.ops.declare import METHODS
 from ..core.ops.op import Meaning
@@ -504,10 +505,12 @@ class Tensor(Plain):
     def numpy(self, *, force: bool = False) -> Array:
         """Return a NumPy array that shares the tensor's memory: a write to either is seen by both.
 
-        With `force=True` also of a tensor that requires gradients. Raises GradientError for one that requires
-        gradients otherwise, GraphError for an abstract tensor.
+        With `force=True`, or where nothing is recorded, also of a tensor that requires gradients. Raises GradientError
+        for one that requires gradients otherwise, GraphError for an abstract tensor.
         """
-        shown = super().numpy() if not (force and self.requires_grad) else self.detach().numpy()
+        shown = (
+            super().numpy() if not (self.requires_grad and (force or not get_mode().grad)) else self.detach().numpy()
+        )
         return lend(self) if type(window_of(self)) is np.ndarray and not self.is_weak else shown
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
