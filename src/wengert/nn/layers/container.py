@@ -197,7 +197,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
         super().__init__()
-        self.update(modules)
+        if modules != ():  # a subclass may have an `update` for which it is not ready yet
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
         if key not in self._modules:

@@ -103,6 +103,9 @@ class Module(plain.Module):
     _non_persistent_buffers_set = property(lambda self: self._transient)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if "_parameters" not in self.__dict__:  # in the `__new__` of a class above this one
+            object.__setattr__(self, name, value)
+            return
         if isinstance(value, (PlainTensor, plain.Module)):
             if isinstance(value, Buffer) and name not in self.__dict__["_buffers"]:
                 self.register_buffer(name, value, value.persistent)
@@ -114,6 +117,12 @@ class Module(plain.Module):
         if hooks.everywhere.registration[registry]:
             value = hooks.everywhere.registered(self, registry, name, value)
         super()._register(registry, name, adopted(value))
+
+    def __getattr__(self, name: str) -> Any:
+        # Python comes here for what there is not; libraries call it with the names of parameters and modules too.
+        if name in self.__dict__:
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _get_name(self) -> str:
         return type(self).__name__

@@ -122,6 +122,10 @@ class ModuleDict(Module, plain.ModuleDict):
     def __init__(self, modules: Any = None) -> None:
         plain.ModuleDict.__init__(self, () if modules is None else modules)
 
+    def update(self, modules: Any) -> None:
+        """Add or replace modules, those of a mapping, of another `ModuleDict` or of pairs."""
+        super().update(modules.items() if isinstance(modules, plain.ModuleDict) else modules)
+
     def __getitem__(self, key: str) -> Any:
         return Registry(self, "_modules")[key]
 
