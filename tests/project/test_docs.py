@@ -48,8 +48,11 @@ NEEDS = {
     "wengert.interop.sklearn": "sklearn",
     "accelerators.md": "jax",
     "c-callers.md": "scipy",
+    "deployer.md": "onnx",
     "onnx.md": "onnx",
+    "scientist.md": "scipy",
     "scikit-learn.md": "sklearn",
+    "scipy.md": "scipy",
 }
 
 

@@ -12,6 +12,7 @@ import wengert as wg
 
 from ...core.errors import GradientError, fail
 from ...core.tensor import Tensor as Plain
+from ..absent import names_of
 from .gradients import grad as gradients_of
 from .levels import refuse
 
@@ -212,3 +213,6 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -23,6 +23,7 @@ from ...core.ops.record import OUTPUT
 from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import of_class, wrap
 from ...transforms.derivatives.reverse import reachable, running
+from ..absent import names_of
 from ..functions.versions import increment_version
 from ..tensor import Tensor
 from .packing import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
@@ -243,3 +244,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -19,6 +19,7 @@ from ...core import tree
 from ...core.errors import GradientError, GraphError, ShapeError, StateError, fail
 from ...core.tensor import Tensor as Plain
 from ...ops.random.generator import default_generator
+from ..absent import names_of
 from ..autograd.levels import within
 from ..namespace import as_torch
 from ..nn.module import Module
@@ -166,8 +167,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     out, pull, *aux = wg.vjp(giving_tensors(func, "vjp", has_aux), *primals, has_aux=has_aux)
 
-    def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        return pull(cotangents[0] if len(cotangents) == 1 else tuple(cotangents))
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        return pull(cotangents)
 
     return out, vjp_fn, *aux
 
@@ -390,3 +391,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

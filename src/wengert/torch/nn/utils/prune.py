@@ -11,6 +11,7 @@ from typing import Any
 import wengert as wg
 
 from ....core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ...absent import names_of
 from ...functions.indexing import positions
 from ...namespace import as_torch, tensor_of
 from ..parameter import Parameter
@@ -473,3 +474,6 @@ def is_pruned(module: Any) -> bool:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)
