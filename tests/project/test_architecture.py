@@ -28,6 +28,7 @@ LAYERS = {
     "data": 4,
     "train": 4,
     "storage": 4,
+    "deploy": 4,
     "interop": 4,
     "distribute": 4,
     "distributions": 4,

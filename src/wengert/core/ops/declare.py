@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
@@ -123,7 +124,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
             forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
         ),
         result=result,
-        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._base = None",
+        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._share = None",
         record=_RECORD.format(
             tracked=" or ".join(f"{p}.node is not None" for p in params),
             nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
@@ -167,10 +168,29 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "WengertError": WengertError,
         "__name__": __name__,
     }
-    exec(compiled(source), namespace)
-    front: Callable[..., Tensor] = namespace["front"]
-    front.__name__ = op.name
+    if observed:
+        exec(compiled(source), namespace)
+        made: Callable[..., Tensor] = namespace["front"]
+        made.__name__ = op.name
+        return made
+    # Most programs use few ops: the text is compiled in the first call, which goes by the general path.
+    code = compiled(_FIRST.format(params=", ".join(params))).co_consts[0]
+
+    def compile_front() -> None:
+        own = dict(namespace)
+        exec(compiled(source), own)
+        front.__code__ = own["front"].__code__
+
+    namespace["compile_front"] = compile_front
+    front = FunctionType(code, namespace, op.name)
     return front
+
+
+_FIRST = """
+def front({params}, /):
+    compile_front()
+    return (general if not detours else detoured_front)(op, ({params},))
+"""
 
 
 def _entries(nodes: list[str], values: list[str]) -> list[str]:

@@ -56,7 +56,7 @@ def operand(x: Any, name: str) -> Tensor:
 def inexact_operand(x: Any, name: str) -> Tensor:
     """Return a floating or complex tensor; integers become the default float."""
     t = as_operand(x)
-    return t if category(t.dtype) >= 2 else casted(t, float32)
+    return t if category(t.spec.dtype) >= 2 else casted(t, float32)
 
 
 def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
