@@ -248,7 +248,7 @@ def _run(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: 
 
 
 def _first(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: int, steps: int) -> int | None:
-    """Return the node of a period at which steps have to begin for none to use more than the step before; None for none."""
+    """Return the node of a period at which steps begin that use nothing older than the step before; None for none."""
     begin = start + steps // 2 * period
     old: list[tuple[int, int]] = []  # nodes, by how much what they use is more than a period away
     for number in range(period):
