@@ -12,7 +12,6 @@ from .parameter import Buffer, Parameter
 
 _KINDS = (
     "container",
-    "vision",
     "lazy",
 )
 
