@@ -25,12 +25,12 @@ from ..core.dtypes import RECORDS as _RECORDS
 from ..core.ops.declare import HOMES as _HOMES
 from ..core.ops.declare import PUBLIC as _PUBLIC
 from ..core.state.locks import imported as _imported
+from . import absent as _absent
 from . import functions as _functions
 from . import indices as _indices
 from . import serialization as _serialization
 from . import sparse as _sparse
 from .compat import NAMES as _NAMES
-from .coverage import reason as _reason
 from .dtypes import by_name as _by_name
 from .namespace import FUNCTIONS as _FUNCTIONS
 from .tensor import Size, Tensor, device
@@ -79,32 +79,35 @@ _MODULES = frozenset(
 
 
 # Modules that programs name and that no list of names shows.
-_INNER = frozenset({"_C", "_ops", "_utils", "functorch"})
+_INNER = frozenset({"_C", "_functorch", "_ops", "_utils", "functorch"})
+# What `wengert` has as PyTorch means it.
+_SHARED = frozenset(_wengert.__all__) & _absent.recorded("").keys()
+_absent.install()
 
 
 def __getattr__(name: str) -> _Any:
-    """Return a submodule, or a name that `wengert` has and this module does not define."""
+    """Return a submodule, a name that `wengert` shares with PyTorch, or one that nothing stands for."""
     if name in _MODULES or name in _INNER:
         try:
-            return _imported(f".{name}", __name__)
+            return _imported(f".{name}", __package__)
         except ModuleNotFoundError as e:
-            if e.name != f"{__name__}.{name}":
+            if e.name != f"{__package__}.{name}":
                 raise
     if name == "ops":  # and not the operations of Wengert
-        return _imported("._ops", __name__).ops
+        return _imported("._ops", __package__).ops
     if name in _RECORDS and _RECORDS[name].storage is not None:  # its package is imported when it is asked for
         return _by_name(name)
-    if name in _wengert.__all__:
+    if name in _SHARED:
         return getattr(_wengert, name)
-    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):  # torch.relu_(x)
+    if name.endswith("_") and name in _absent.recorded("") and hasattr(Tensor, name):  # torch.relu_(x)
         return getattr(Tensor, name)
-    why = _reason(name) or "'wengert' has no such name either"
-    raise AttributeError(f"module 'wengert.torch' has no attribute {name!r}: {why}")
+    return _absent.found("", name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_OWN = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _ModuleType)}
-__all__ = sorted(_OWN | set(_wengert.__all__) | _MODULES)
+_OWN = {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _ModuleType)}
+_OWN -= {"annotations"}
+__all__ = sorted(_OWN | _SHARED | _MODULES)

@@ -85,6 +85,7 @@ from .. import custom_jvp as custom_jvp
 from .. import custom_vjp as custom_vjp
 from .. import data as data
 from .. import debug as debug
+from .. import deploy as deploy
 from .. import distribute as distribute
 from .. import e as e
 from .. import elimination_cost as elimination_cost
@@ -92,6 +93,7 @@ from .. import engine as engine
 from .. import expand_dims as expand_dims
 from .. import explain as explain
 from .. import explore as explore
+from .. import export as export
 from .. import fori_loop as fori_loop
 from .. import function as function
 from .. import gauss_newton_product as gauss_newton_product

@@ -15,6 +15,7 @@ import wengert as wg
 
 from ..core.arrays import PRINTING
 from ..core.errors import DTypeError, fail
+from ..core.mode import get_mode
 from ..core.spec import default_float
 from ..core.tensor import Tensor as Plain
 from . import dtypes
@@ -43,18 +44,24 @@ from .tensor import (
     contiguous_format,
     device,
     dtype_of,
+    jagged,
     layout,
     memory_format,
     on_cpu,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
-from .version import TorchVersion, __version__
+from .version import __version__
 
 # -- dtypes and layouts
 
 # PyTorch's names beside those that every dtype has.
 DTYPES: dict[str, Any] = {
+    **dtypes.NAMED,
     **{d.name: d for d in dtypes.DTYPES.values()},
     "float": dtypes.by_name("float32"),
     "double": dtypes.by_name("float64"),
@@ -132,6 +139,80 @@ def _assert(condition: Any, message: str) -> None:
     """Raise AssertionError with a message unless the condition holds; a name that traced programs call."""
     if not condition:
         raise AssertionError(message)
+
+
+def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """Raise RuntimeError with a message, that a function gives, unless a number or flag is true."""
+    _checked(RuntimeError, cond, message)
+
+
+def _check_index(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """Raise IndexError with a message, that a function gives, unless a number or flag is true."""
+    _checked(IndexError, cond, message)
+
+
+def _check_value(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """Raise ValueError with a message, that a function gives, unless a number or flag is true."""
+    _checked(ValueError, cond, message)
+
+
+def _check_type(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """Raise TypeError with a message, that a function gives, unless a number or flag is true."""
+    _checked(TypeError, cond, message)
+
+
+def _check_is_size(i: Any, message: Callable[[], str] | None = None, *, max: Any = None) -> None:
+    """Raise RuntimeError unless a number may be a size."""
+    _checked(RuntimeError, i >= 0 and (max is None or i <= max), message)
+
+
+def _checked(kind: type[Exception], cond: Any, message: Callable[[], str] | None) -> None:
+    if not cond:
+        raise kind("Expected cond to be True, but got False" if message is None else message())
+
+
+def _assert_async(condition: Any, message: str = "") -> None:
+    """Raise RuntimeError unless a tensor's only element is not 0; in a traced function the value is not looked at."""
+    if not get_mode().tracing and not condition:
+        raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
+# -- numbers that may be sizes: what stands for one that is not known computes as a number does
+
+
+def sym_int(a: Any) -> Any:
+    """Return a number without its fraction, as `int` does."""
+    return int(a)
+
+
+def sym_float(a: Any) -> Any:
+    """Return a number as a floating one."""
+    return float(a)
+
+
+def sym_not(a: Any) -> Any:
+    """Return whether something is false."""
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """Return the greater of two numbers."""
+    return max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """Return the lesser of two numbers."""
+    return min(a, b)
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """Return one of two numbers, by a flag."""
+    return t if b else f
+
+
+def sym_sum(args: Any) -> Any:
+    """Return the sum of numbers."""
+    return sum(args)
 
 
 # -- defaults
@@ -306,7 +387,6 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 __all__ = [
     "Generator",
-    "TorchVersion",
     "__version__",
     "are_deterministic_algorithms_enabled",
     "autocast",
@@ -338,6 +418,7 @@ __all__ = [
     "UntypedStorage",
     "is_storage",
     "is_warn_always_enabled",
+    "jagged",
     "layout",
     "manual_seed",
     "memory_format",
@@ -354,8 +435,19 @@ __all__ = [
     "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sum",
     "set_rng_state",
     "set_warn_always",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
     "typename",
     "use_deterministic_algorithms",
@@ -363,7 +455,8 @@ __all__ = [
 ]
 
 # All that the top level has of this module; `torch.float` and the like would hide Python's own names here.
-NAMES: dict[str, Any] = {"_assert": _assert, **DTYPES, **{name: globals()[name] for name in __all__}}
+_INNER = (_assert, _assert_async, _check, _check_index, _check_is_size, _check_type, _check_value)
+NAMES: dict[str, Any] = {**{fn.__name__: fn for fn in _INNER}, **DTYPES, **{name: globals()[name] for name in __all__}}
 NAMES.update({fn.__name__: fn for fn in _AUTOCAST})
 
 

@@ -11,10 +11,14 @@ import importlib.abc
 import importlib.util
 import multiprocessing.spawn
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, DistributionFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from .version import __version__
 
 # PyTorch's packages, and what stands for them here.
 _PACKAGES = {"torch": "wengert.torch", "functorch": "wengert.torch.functorch"}
@@ -25,7 +29,17 @@ def _ours(name: str) -> str:
     return f"{_PACKAGES[package]}{dot}{below}"
 
 
-class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _AsTorch(Distribution):
+    """The metadata of the package `torch`."""
+
+    def read_text(self, filename: str) -> str | None:
+        return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return Path(__file__).parent / path
+
+
+class Renamed(DistributionFinder, importlib.abc.Loader):
     """A finder of `torch`, `functorch` and the modules below them, which are those of `wengert.torch`."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
@@ -42,12 +56,23 @@ class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 return None
         return importlib.util.spec_from_loader(fullname, self, is_package=True)
 
+    def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
+        """Return what packages ask of PyTorch's metadata by `importlib.metadata`: its version."""
+        return [_AsTorch()] if context is None or context.name in (None, "torch") else []
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module of `wengert.torch` itself, under which both names are one object."""
         return importlib.import_module(_ours(spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: the module was executed under its own name."""
+        """Give the modules below one that are loaded their other names; the module was executed under its own.
+
+        An import of such a name would set an attribute of the package: `torch.autograd.gradcheck` is a function of it.
+        """
+        for name, below in list(sys.modules.items()):
+            for package, ours in _PACKAGES.items():
+                if name.startswith(f"{ours}."):
+                    sys.modules.setdefault(package + name[len(ours) :], below)
 
 
 class _ForChildren:
@@ -64,6 +89,7 @@ def rename() -> None:
     if any(isinstance(finder, Renamed) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, Renamed())
+    sys.modules["wengert.torch"].__name__ = "torch"  # which libraries compare
     prepare: Callable[[str], dict[str, Any]] = multiprocessing.spawn.get_preparation_data
 
     def prepared(name: str) -> dict[str, Any]:

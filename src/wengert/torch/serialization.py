@@ -24,6 +24,7 @@ from ..storage.files import Array, Staged
 from ..storage.pickles import Callee, Machine, Value
 from ..storage.torch_files import DTypeName, Makers, load_torch
 from ..storage.torch_writer import Global, dump, torch_name
+from .absent import names_of
 from .dtypes import DTYPES, dtype_named
 from .namespace import function
 from .nn.parameter import Parameter
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 Path = str | os.PathLike[str]
+FILE_LIKE = Path | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 _NAMES: dict[Any, Global] = {
     Size: torch_name("torch", "Size"),
@@ -265,3 +268,6 @@ class safe_globals:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -17,6 +17,7 @@ from ..core.mode import no_grad
 from ..core.spec import default_float
 from ..core.storage import address, bounds, join, laid_in, placed_alone, share, storage_of, window_of
 from ..core.tensor import of_class, wrap
+from .absent import names_of
 from .tensor import CPU, NOT_SHARED, Tensor, device, dtype_of, on_cpu
 
 # By the identity of the storage inside, the objects that programs have.
@@ -66,6 +67,17 @@ class UntypedStorage:
     def _dtype(self, dtype: Any) -> Any:
         return np.dtype(np.uint8)
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> Any:
+        """Return a storage with the first bytes of a file, which are read as they are needed; writes stay here.
+
+        Raises WriteError for `shared`: a file is not written to by a tensor.
+        """
+        if shared:
+            fail(WriteError, "a storage that writes to its file", "Leave shared=True out, and write the file yourself.")
+        read = np.memmap(filename, np.uint8, "c", shape=(nbytes,)) if nbytes else np.zeros(0, np.uint8)
+        return _over(cls, of_class(Tensor, wrap(read.view(np.ndarray))))
+
     @property
     def device(self) -> device:
         """The device, always the processor."""
@@ -99,8 +111,9 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        found = window_of(self.elements)[index]
-        return found.item() if isinstance(found, np.generic) else found.tolist()
+        if isinstance(index, slice):
+            return _over(UntypedStorage, self.elements[index])
+        return window_of(self.elements)[index].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, int) and not -self.size() <= index < self.size():
@@ -127,6 +140,10 @@ class UntypedStorage:
         return False
 
     def cpu(self) -> UntypedStorage:
+        """Return the storage itself."""
+        return self
+
+    def untyped(self) -> UntypedStorage:
         """Return the storage itself."""
         return self
 
@@ -175,6 +192,10 @@ class TypedStorage(UntypedStorage):
         """The tensor's dtype."""
         return self.elements.dtype
 
+    def __getitem__(self, index: Any) -> Any:
+        found = window_of(self.elements)[index]
+        return found.item() if isinstance(found, np.generic) else found.tolist()
+
     def untyped(self) -> UntypedStorage:
         """Return the same as bytes."""
         return _untyped(self.elements)
@@ -221,3 +242,6 @@ __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

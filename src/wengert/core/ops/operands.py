@@ -514,7 +514,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         out = new(Tensor)
         out._data = data if type(data) is ndarray else np.asarray(data)
         out._spec = spec
-        out.node = out._base = None
+        out.node = out._share = None
     node = x.node
     if node is None or not (node.requires_grad and op.differentiable):
         return out

@@ -7,6 +7,7 @@ from typing import Any
 
 import wengert as wg
 
+from ..absent import names_of
 from ..namespace import as_torch
 
 
@@ -25,3 +26,6 @@ def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ..
 
 
 __all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+
+
+__getattr__ = names_of(__name__)

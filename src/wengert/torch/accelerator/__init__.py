@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import cuda
+from ..absent import names_of
 
 
 def is_available() -> bool:
@@ -81,3 +82,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

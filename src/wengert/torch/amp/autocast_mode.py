@@ -15,6 +15,7 @@ from ...core.mode import Mode, ModeBlock, get_mode, set_mode
 from ...core.ops.autocast import Detour, is_half, lower_precision
 from ...core.spec import as_dtype, category, float16
 from ...core.tensor import Tensor
+from ..absent import names_of
 from ..dtypes import dtype_named
 
 # What `set_autocast_dtype` has set for the processor, in this thread.
@@ -229,3 +230,6 @@ NAMES = (
     get_autocast_gpu_dtype, get_autocast_cpu_dtype, set_autocast_dtype, set_autocast_cpu_dtype,
     is_autocast_cache_enabled, clear_autocast_cache,
 )  # fmt: skip
+
+
+__getattr__ = names_of(__name__)

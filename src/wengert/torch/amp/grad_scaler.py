@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ...optim import grad_scaler as plain
+from ..absent import names_of
 
 
 class GradScaler(plain.GradScaler):
@@ -35,3 +36,6 @@ class GradScaler(plain.GradScaler):
             warnings.warn("GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             enabled = False
         super().__init__(init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+__getattr__ = names_of(__name__)

@@ -6,6 +6,7 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from ...core.errors import GraphError, fail
+from ..absent import names_of
 
 
 class record_function(ContextDecorator):
@@ -44,3 +45,6 @@ __all__ = ["profile", "record_function"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

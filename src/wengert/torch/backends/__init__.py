@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from . import cpu, cuda, cudnn, mkl, mkldnn, mps, nnpack, openmp, opt_einsum
 from .flags import settings
 
@@ -25,3 +26,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

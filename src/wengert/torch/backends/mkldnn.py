@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from .flags import NOT_THERE, answer, flags_of
 
 enabled = False
@@ -14,3 +15,6 @@ __all__ = ["enabled", "flags", "is_available", "verbose"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

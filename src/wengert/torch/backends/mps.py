@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from .flags import NOT_THERE, answer
 
 is_available = answer(False, NOT_THERE)
@@ -13,3 +14,6 @@ __all__ = ["is_available", "is_built", "is_macos_or_newer"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -13,6 +13,7 @@ import wengert as wg
 
 from ...core.mode import get_mode
 from ...core.state.refusals import OF_TRACES
+from ..absent import names_of
 from ..nn.module import Module
 
 # As many as PyTorch's compiler makes of one function (`torch._dynamo.config.recompile_limit`).
@@ -204,3 +205,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

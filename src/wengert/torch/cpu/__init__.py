@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..absent import names_of
 from . import amp
 
 
@@ -53,3 +54,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

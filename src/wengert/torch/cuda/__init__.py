@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import GradientError, fail
+from ..absent import names_of, recorded
 from . import amp
 
-_NAMES: dict[str, Any] = {}
+_ASKED: dict[str, Any] = {}
 
 
 def _always(value: Any, names: str) -> None:
@@ -26,7 +27,7 @@ def _always(value: Any, names: str) -> None:
         ask.__name__ = ask.__qualname__ = name
         shown = "Do nothing: there is no GPU." if value is None else f"Return {value!r}: there is no GPU."
         ask.__doc__ = shown
-        _NAMES[name] = ask
+        _ASKED[name] = ask
 
 
 _always(False, "is_available is_initialized is_bf16_supported is_tf32_supported is_current_stream_capturing")
@@ -42,6 +43,11 @@ _always(
 )
 
 
+def asked(module: str) -> dict[str, Any]:
+    """Return those of the functions that ask, seed or free which PyTorch has in another device's module too."""
+    return {name: _ASKED[name] for name in _ASKED.keys() & recorded(module.rpartition(".")[2]).keys()}
+
+
 def _refused(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         fail(
@@ -55,11 +61,8 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
+_NAMES: dict[str, Any] = dict(_ASKED)
 for _name in (
-    "CUDAGraph",
-    "Event",
-    "ExternalStream",
-    "Stream",
     "current_blas_handle",
     "current_device",
     "current_stream",
@@ -143,3 +146,6 @@ __all__ = sorted({"OutOfMemoryError", "amp", "device", "get_arch_list", "get_rng
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

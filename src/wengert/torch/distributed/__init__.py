@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import GraphError, ShapeError, fail
+from ..absent import names_of
 from ..refusing import refused
 
 
@@ -37,6 +38,9 @@ class ReduceOp(enum.Enum):
     BAND = "band"
     BOR = "bor"
     BXOR = "bxor"
+
+
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
 class Backend(str):
@@ -72,6 +76,12 @@ class group:
     """The group of all processes, `group.WORLD`: None until there is one."""
 
     WORLD: ProcessGroup | None = None
+
+
+class GroupMember:
+    """What a rank that is not in a group has for it."""
+
+    NON_GROUP_MEMBER = -100
 
 
 class Work:
@@ -343,3 +353,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -13,6 +13,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from ..absent import names_of
 from . import composed, constraint_registry, constraints, distribution, families, kl, transforms, utils
 from .constraint_registry import biject_to, transform_to
 from .distribution import Distribution
@@ -76,7 +77,7 @@ def _module(name: str, names: tuple[str, ...]) -> ModuleType:
     path = f"{__name__}.{name}"
     made = ModuleType(path, f"`{', '.join(names)}` under PyTorch's path.")
     made.__spec__ = ModuleSpec(path, None)
-    made.__dict__.update({n: _ALL[n] for n in names}, __all__=list(names))
+    made.__dict__.update({n: _ALL[n] for n in names}, __all__=list(names), __getattr__=names_of(path))
     sys.modules[path] = made
     return made
 
@@ -92,3 +93,6 @@ __all__ = sorted(
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -20,6 +20,7 @@ from ...core.tensor import Tensor as Plain
 from ...distributions import constraints
 from ...distributions.distribution import AbsentError, sum_last
 from ...distributions.distribution import Distribution as PlainDistribution
+from ..absent import names_of
 from ..namespace import as_torch, tensor_of
 from ..tensor import Size, Tensor
 
@@ -324,3 +325,6 @@ __all__ = ["Distribution", "ExponentialFamily"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

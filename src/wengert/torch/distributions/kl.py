@@ -9,6 +9,7 @@ import wengert as wg
 from ... import distributions as plain
 from ...distributions import register_kl
 from ...distributions.distribution import sum_last
+from ..absent import names_of
 from ..namespace import as_torch
 from .distribution import ExponentialFamily
 
@@ -48,3 +49,6 @@ __all__ = ["kl_divergence", "register_kl"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

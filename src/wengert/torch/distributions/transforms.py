@@ -22,6 +22,7 @@ from ...distributions import (
     Transform,
     identity_transform,
 )
+from ..absent import names_of
 
 __all__ = [
     "AbsTransform",
@@ -49,3 +50,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

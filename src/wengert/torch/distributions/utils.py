@@ -13,9 +13,20 @@ from ...core.spec import default_float
 from ...core.tensor import Tensor as Plain
 from ...distributions.bijections import matrix_of_tril, tril_of_matrix
 from ...distributions.distribution import off_ends
-from ..namespace import as_torch, tensor_of
+from ..absent import names_of
+from ..namespace import FUNCTIONS, as_torch, tensor_of
 
 euler_constant = 0.57721566490153286060
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """Return draws of the standard normal distribution."""
+    return FUNCTIONS["randn"](tuple(shape), dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Any, dim: int) -> Any:
+    """Return the sums over the last `dim` axes; for 0 the value itself."""
+    return value if dim == 0 else value.reshape(*value.shape[:-dim], -1).sum(-1)
 
 
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
@@ -100,3 +111,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -14,6 +14,7 @@ import wengert as wg
 
 from ...core.errors import DTypeError, fail
 from ...core.spec import show
+from ..absent import names_of
 from ..namespace import as_torch, function
 from ..tensor import Tensor, dtype_of, on_cpu
 
@@ -125,3 +126,6 @@ __all__ = sorted(FFT)
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -25,6 +25,7 @@ from ...ops.index.formats import in_order
 from ...ops.random.generator import Examples
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, as_torch, check_out, fill_out, function, method, tensor_of
+from ..storage import UntypedStorage
 from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, legacy, strided, where
 
 
@@ -95,8 +96,9 @@ def tensor(
 
 @function("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
+    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change; a storage as bytes."""
     want = wanted(dtype)
+    data = data.elements if isinstance(data, UntypedStorage) else data
     if isinstance(data, Plain):
         out = data if want is None or data.dtype == want else data.astype(want)
         out = out.clone() if copy else tensor_of(out)
@@ -193,7 +195,7 @@ def _drawn(fn: Callable[..., Any], scale: float) -> Callable[..., Any]:
         if dtype is None or dtype_of(dtype).kind != "c":
             return fn(shape, dtype=dtype, **given)
         whole = dtype_of(dtype)
-        real, imag = (fn(shape, dtype=real_dtype(whole), **given) * scale for _ in range(2))
+        real, imag = (fn(shape, dtype=real_dtype(whole), **given) * scale for _ in ("real", "imag"))
         return (real + imag * 1j).astype(whole)
 
     draw.__name__ = draw.__qualname__ = fn.__name__
@@ -308,8 +310,8 @@ def arange(
     return finished(wg.arange(start, end, step, dtype=want), requires_grad, device, out=out, layout=layout)
 
 
-@function("range", method=False)
-def range_(
+@function(method=False)
+def range(
     start: Any = 0,
     end: Any = 0,
     step: Any = 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..absent import names_of
 from ..refusing import refused
 
 _NO_GRAPHS = (
@@ -25,3 +26,6 @@ __all__ = ["replace_pattern", "symbolic_trace", "wrap"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -13,15 +13,18 @@ tensor(3.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ...core.mode import get_mode
+from ..absent import names_of
 from ..nn.module import Module
+from ..nn.parameter import refuse_lazy
 from ..refusing import refused
 
 
 def script(obj: Any, optimize: Any = None, **options: Any) -> Any:
-    """Return the function or module: its Python is what runs."""
+    """Return the function or module: its Python is what runs. Raises GraphError for one without shapes yet."""
+    refuse_lazy(obj, "torch.jit.script")
     return obj
 
 
@@ -110,8 +113,12 @@ _FILES = (
     "Keep the module's class in Python, and its state with torch.save(model.state_dict(), path).",
 )
 save, load = (refused(f"torch.jit.{name}", *_FILES) for name in ("save", "load"))
-ScriptModule = Module
-Final = Any
+_script_if_tracing = script_if_tracing
+
+
+class ScriptModule(Module):
+    """A module that its class declares for TorchScript: it is an ordinary one. What `script` gives is none."""
+
 
 __all__ = [
     "Final",
@@ -141,3 +148,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -32,7 +32,8 @@ from ...core import tree
 from ...core.errors import GradientError, GraphError, fail
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray
-from .._ops import OPERATORS
+from .._ops import OPERATORS, Unmade, unmade
+from ..absent import names_of
 from ..autograd.function import Function
 from ..namespace import as_torch, tensor_of
 from ..refusing import refused
@@ -47,12 +48,20 @@ class CustomOpDef:
         self._signature = inspect.signature(fn)
         self._fake: Callable[..., Any] | None = None
         self._function: type[Function] | None = None
+        self._is_composite = False
+
+    @property
+    def default(self) -> CustomOpDef:
+        """The operator itself, as its only overload."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the operator. Raises GradientError where a gradient is asked for and none is registered."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.args
+        if self._is_composite:
+            return self._fn(*given)
         if not self._mutates and any(isinstance(a, Plain) and a.requires_grad for a in tree.flatten(given)[0]):
             return self._derived().apply(*given)
         with wg.no_grad():
@@ -107,8 +116,12 @@ class CustomOpDef:
         if fn is None:
             return functools.partial(self.register_kernel, device_types)
         if device_types is None or "cpu" in ([device_types] if isinstance(device_types, str) else device_types):
-            self._fn = fn
+            self.implement(fn)
         return fn
+
+    def implement(self, fn: Callable[..., Any], composite: bool = False) -> None:
+        """Have another function; a composite one is made of functions that have derivatives."""
+        self._fn, self._signature, self._is_composite = fn, inspect.signature(fn), composite
 
 
 def custom_op(
@@ -163,14 +176,104 @@ def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None 
     return _found(op).register_kernel(device_types, func) if func else _found(op).register_kernel(device_types)
 
 
-Library = refused(
-    "torch.library.Library",
-    "operators are not declared by a schema",
-    "Write @torch.library.custom_op(name, mutates_args=()).",
-)
+def _name_of(op: Any) -> str:
+    return op._name if isinstance(op, CustomOpDef) else op.name if isinstance(op, Unmade) else str(op)
 
-__all__ = ["CustomOpDef", "Library", "custom_op", "register_autograd", "register_fake", "register_kernel"]
+
+class Library:
+    """Operators of a namespace that are declared by schemas, and functions for them.
+
+    >>> import wengert.torch as torch
+    >>> mine = torch.library.Library("docs", "DEF")
+    >>> mine.define("twice(Tensor x) -> Tensor")
+    'docs::twice'
+    >>> mine.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
+    >>> torch.ops.docs.twice(torch.tensor(3.0))
+    tensor(6.)
+
+    Parameters
+    ----------
+    ns: the namespace. kind: "DEF", "FRAGMENT" or "IMPL".
+    dispatch_key: for what :meth:`impl` gives functions, unless told otherwise.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Declare an operator by the name that a schema begins with, and return "namespace::name".
+
+        Raises GraphError where it is called before a function for the processor is there.
+        """
+        return _declared(f"{self.ns}::{schema.partition('(')[0].partition('.')[0].strip()}")
+
+    def impl(
+        self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False
+    ) -> None:
+        """Give an operator a function: for the processor, for shapes alone ("Meta"), or one made of other functions.
+
+        Those for other devices, for autocast and for tracing are not used.
+        """
+        name = _name_of(op_name)
+        name = name if "::" in name else f"{self.ns}::{name}"
+        key = dispatch_key or self.dispatch_key
+        made = _found(_declared(name))
+        if key == "Meta":
+            made.register_fake(fn)
+        elif key in ("", "CPU", "CompositeExplicitAutograd"):
+            made.implement(fn)
+        elif key in ("CompositeImplicitAutograd", "Autograd", "AutogradCPU"):
+            made.implement(fn, composite=True)
+
+    def _destroy(self) -> None:
+        for name in [n for n in OPERATORS if n.startswith(f"{self.ns}::")]:
+            del OPERATORS[name]
+
+
+def _declared(name: str) -> str:
+    if name not in OPERATORS:
+        OPERATORS[name] = CustomOpDef(name, unmade(name), ())
+    return name
+
+
+def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
+    """Declare an operator, "namespace::name", by a schema; see :class:`Library`."""
+    _declared(qualname)
+
+
+def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+    """Give a declared operator a function for devices, "cpu" or "default"; without one, a decorator."""
+    if func is None:
+        return functools.partial(_implemented, qualname, types)
+    return _implemented(qualname, types, func)
+
+
+def _implemented(qualname: str, types: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+    named = {t.lower() for t in ([types] if isinstance(types, str) else types)}
+    if named & {"cpu", "default", "compositeexplicitautograd"}:
+        _found(qualname).implement(func)
+    elif named & {"compositeimplicitautograd", "autograd"}:
+        _found(qualname).implement(func, composite=True)
+    return func
+
+
+impl_abstract = register_fake
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "impl",
+    "impl_abstract",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+]
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...linalg import LinAlgError
+from ..absent import names_of
 from .functions import LINALG
 
 globals().update(LINALG)
@@ -25,3 +26,6 @@ __all__ = sorted({"LinAlgError", *LINALG})
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

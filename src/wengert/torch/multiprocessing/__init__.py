@@ -11,6 +11,8 @@ from collections.abc import Callable
 from multiprocessing.connection import wait
 from typing import Any
 
+from ..absent import names_of
+
 globals().update({name: getattr(_processes, name) for name in _processes.__all__})
 
 
@@ -112,3 +114,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

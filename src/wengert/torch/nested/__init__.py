@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from ..refusing import refused
 
 _ADVICE = "Pad them, nn.utils.rnn.pad_sequence(rows, batch_first=True), with a mask, or pack them, pack_sequence(rows)."
@@ -15,3 +16,6 @@ __all__ = ["as_nested_tensor", "narrow", "nested_tensor", "to_padded_tensor"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

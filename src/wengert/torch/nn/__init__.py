@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ... import nn as _plain
+from ..absent import names_of
 from . import functional, init, utils
 from .module import COUNTERPARTS, Module, counterpart
 from .parameter import Buffer, Parameter
@@ -47,3 +48,6 @@ import_module(".modules", __package__)
 import_module(".parallel", __package__)
 import_module(".attention", __package__)
 functional.grad = import_module(".grad", __package__)
+
+
+__getattr__ = names_of(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from ..refusing import refused
 
 _NO_FILES = (
@@ -22,3 +23,6 @@ __all__ = ["dynamo_export", "export", "is_in_onnx_export"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

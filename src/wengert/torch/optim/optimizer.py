@@ -26,6 +26,7 @@ from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class, wrap
 from ...optim import optimizer as plain
 from ...optim.cells import OptionCell, Options
+from ..absent import names_of
 from ..tensor import Tensor
 
 Group = dict[str, Any]
@@ -594,3 +595,6 @@ def _cast(value: Any, p: Plain, key: Any, scalars: tuple[str, ...]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(v, p, key, scalars) for v in value)
     return value
+
+
+__getattr__ = names_of(__name__)

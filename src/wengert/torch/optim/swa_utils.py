@@ -15,6 +15,7 @@ from ...core.spec import category
 from ...core.tensor import asarray
 from ...nn.layers.norm import BatchNorm
 from ...optim.lr_scheduler.schedule import LRScheduler, State, check_optimizer, per_group
+from ..absent import names_of
 from ..nn.module import Module
 from ..tensor import on_cpu
 
@@ -229,3 +230,6 @@ class SWALR(LRScheduler):
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -14,6 +14,7 @@ import numpy as np
 from ...core.tensor import asarray, of_class
 from ...ops.random.generator import Generator as PlainGenerator
 from ...ops.random.generator import default_generator
+from ..absent import names_of
 from ..tensor import CPU, Tensor, on_cpu
 from ..tensor import device as device_class
 
@@ -125,3 +126,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -18,6 +18,7 @@ from ...core.errors import ShapeError, fail
 from ...core.spec import category
 from ...core.tensor import Tensor as Plain
 from ...ops.structure.shapes import int_args
+from ..absent import names_of
 from ..namespace import FUNCTIONS, tensor_of
 from ..tensor import Tensor, dtype_of
 
@@ -213,3 +214,6 @@ __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..absent import names_of
 from ..tensor import Size, Tensor, device
 
 Number: TypeAlias = bool | int | float
@@ -22,3 +23,6 @@ _size: TypeAlias = Size | list[int] | tuple[int, ...]
 _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
 
 __all__ = ["BoolLikeType", "Device", "FileLike", "FloatLikeType", "IntLikeType", "Number"]
+
+
+__getattr__ = names_of(__name__)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from . import checkpoint, cpp_extension, data, model_zoo, tensorboard
+from ..absent import names_of
+from . import checkpoint, cpp_extension, data, dlpack, hooks, model_zoo, tensorboard
 
-__all__ = ["checkpoint", "cpp_extension", "data", "model_zoo", "tensorboard"]
+__all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "hooks", "model_zoo", "tensorboard"]
+
+
+__getattr__ = names_of(__name__)

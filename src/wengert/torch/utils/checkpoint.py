@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...transforms.checkpoint.checkpoint import checkpoint as plain_checkpoint
+from ..absent import names_of
 
 __all__ = [
     "checkpoint",
@@ -102,3 +103,6 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Do nothing: what is computed again is the recorded graph, which cannot be another one."""
     yield
+
+
+__getattr__ = names_of(__name__)

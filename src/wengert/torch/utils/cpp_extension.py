@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import names_of
 from ..refusing import refused
 
 _NOTHING_BUILT = (
@@ -15,3 +16,6 @@ load, load_inline, CppExtension, CUDAExtension, BuildExtension = (
 )
 
 __all__ = ["CUDA_HOME", "BuildExtension", "CUDAExtension", "CppExtension", "load", "load_inline"]
+
+
+__getattr__ = names_of(__name__)

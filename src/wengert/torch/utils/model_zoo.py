@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ..hub import load_state_dict_from_url
+from ..absent import names_of
+from ..hub import load_state_dict_from_url, tqdm
 
 load_url = load_state_dict_from_url
 
 __all__ = ["load_state_dict_from_url", "load_url"]
+
+
+__getattr__ = names_of(__name__)

@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 from ...interop.tensorboard import SummaryWriter as PlainWriter
+from ..absent import names_of
 
 __all__ = ["SummaryWriter"]
 
@@ -84,3 +85,6 @@ class SummaryWriter(PlainWriter):
         """Add the graph that a model computes for an input, or a tuple of them."""
         inputs = input_to_model if isinstance(input_to_model, (tuple, list)) else (input_to_model,)
         super().add_graph(model, *inputs)
+
+
+__getattr__ = names_of(__name__)

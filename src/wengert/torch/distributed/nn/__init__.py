@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...absent import names_of
 from .. import ReduceOp, global_group, of_one
 
 
@@ -73,3 +74,6 @@ __all__ = [
     "reduce_scatter",
     "scatter",
 ]
+
+
+__getattr__ = names_of(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.errors import GraphError, fail
+from ...absent import names_of
 from ...optim import Optimizer
 
 
@@ -20,3 +21,6 @@ class ZeroRedundancyOptimizer(Optimizer):
 
 
 __all__ = ["ZeroRedundancyOptimizer"]
+
+
+__getattr__ = names_of(__name__)

@@ -7,6 +7,8 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
+from ...absent import names_of
+
 
 class SDPBackend(enum.Enum):
     """The names of PyTorch's kernels."""
@@ -30,3 +32,6 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

@@ -9,8 +9,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ...absent import names_of
 from ..hooks import Keyed, RemovableHandle, add, everywhere, keyed
+from ..module import IncompatibleKeys as _IncompatibleKeys
 from ..module import Module, follow_everywhere, hook_everywhere
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 def register_module_forward_pre_hook(hook: Any) -> RemovableHandle:
@@ -102,3 +106,6 @@ for _name, _found in {
 }.items():
     setattr(_WithHooks, _name, _held(_found))
 sys.modules[__name__].__class__ = _WithHooks
+
+
+__getattr__ = names_of(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...absent import names_of
+
 
 def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function that repeats what is no sequence `n` times."""
@@ -35,3 +37,6 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
         # A dict's own entries have names without the dot, the whole the empty one.
         if name and (name == prefix.removesuffix(".") or name.startswith(prefix)):
             metadata[name[len(prefix) :]] = metadata.pop(name)  # type: ignore[index, union-attr]
+
+
+__getattr__ = names_of(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...absent import names_of
 from ..layers.container import DataParallel
 from . import data_parallel, distributed
 from .distributed import DistributedDataParallel
@@ -11,3 +12,6 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "distribu
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

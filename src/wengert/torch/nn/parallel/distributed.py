@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from ...absent import names_of
 from ...distributed import global_group
 from ..module import Module
 
@@ -53,3 +54,6 @@ class DistributedDataParallel(Module):
 
 
 __all__ = ["DistributedDataParallel"]
+
+
+__getattr__ = names_of(__name__)

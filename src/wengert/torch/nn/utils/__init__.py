@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....nn.layers.conv import ConvBase
+from ...absent import names_of
 from ...tensor import lay
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
@@ -67,3 +68,6 @@ def _convert(module: Any, format: Any, ndim: int) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

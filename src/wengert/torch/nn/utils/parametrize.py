@@ -13,6 +13,7 @@ from typing import Any
 import wengert as wg
 
 from ....core.errors import DTypeError, GraphError, ShapeError, StateError, fail
+from ...absent import names_of
 from ..layers.container import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Parameter
@@ -302,3 +303,6 @@ def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tenso
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

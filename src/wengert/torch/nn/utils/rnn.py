@@ -10,6 +10,7 @@ from ....nn.utils.rnn import (
     unpack_sequence,
     unpad_sequence,
 )
+from ...absent import names_of
 
 __all__ = [
     "PackedSequence",
@@ -25,3 +26,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = names_of(__name__)

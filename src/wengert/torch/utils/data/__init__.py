@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...absent import names_of
 from . import chance, collate, dataloader, dataset, distributed, sampler
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader
@@ -48,3 +49,6 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+
+__getattr__ = names_of(__name__)

@@ -11,6 +11,7 @@ from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from ....core.errors import DataError, DTypeError, StateError, fail
+from ...absent import names_of
 from . import chance
 from .collate import default_collate, default_convert
 from .crew import Crew, WorkerError
@@ -426,3 +427,6 @@ class _Pass:
         crew, self._crew = self._crew, None
         if crew is not None and not self._loader.persistent_workers:
             crew.close()
+
+
+__getattr__ = names_of(__name__)

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ....core.errors import RangeError, ShapeError, fail
 from ....data.rows import rows_of
+from ...absent import names_of
 from . import chance
 
 T_co = TypeVar("T_co", covariant=True)
@@ -249,3 +250,6 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = 
     order = chance.permutation(count, generator)
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes)]
+
+
+__getattr__ = names_of(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sized
 
 from ....core.errors import ShapeError, fail
+from ...absent import names_of
 from . import chance
 from .sampler import Sampler
 
@@ -60,3 +61,6 @@ class DistributedSampler(Sampler[int]):
     def set_epoch(self, epoch: int) -> None:
         """Have the next pass in the order of this epoch."""
         self.epoch = epoch
+
+
+__getattr__ = names_of(__name__)

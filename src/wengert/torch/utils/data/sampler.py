@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ....core.errors import DTypeError, ShapeError, fail
+from ...absent import names_of
 from ...functions.creation import as_tensor
 from . import chance
 
@@ -159,3 +160,6 @@ class BatchSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         count = len(self.sampler)  # type: ignore[arg-type]
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+__getattr__ = names_of(__name__)
