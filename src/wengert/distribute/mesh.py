@@ -164,7 +164,7 @@ class Transport:
         raise NotImplementedError
 
     def exchanges(self, mesh: Mesh) -> Exchanges | None:
-        """Return the exchanges that move a program's collectives on a mesh while other steps run; None if there are none.
+        """Return the exchanges that move collectives on a mesh while other steps run; None if there are none.
 
         All ranks ask for it at the same time.
         """

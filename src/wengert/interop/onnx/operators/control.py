@@ -165,7 +165,7 @@ def _while(body: Call, count: Any, condition: Any, states: Sequence[Any], rows: 
 
 
 def _counted(body: Call, turns: int, states: Sequence[Any], asks: bool) -> Any:
-    """Return the results of a loop of `turns` turns. If it `asks` after a turn whether to continue, it must continue."""
+    """Return the results of a loop of `turns` turns. If it `asks` whether to continue, the answer must be yes."""
     kept = len(states)
 
     def turn(state: Any, i: Any) -> Any:
