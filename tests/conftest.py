@@ -58,6 +58,7 @@ SETTINGS = kernels.kernels, wg.get_num_threads(), wg.get_default_dtype()
 # on one core, and calls functions of every module (project/test_fast.py).
 FAST: dict[str, tuple[str, ...]] = {
     "cli/test_launch": (),
+    "cli/test_programs": ("test_a_graph_becomes_a_program",),
     "cli/test_weights": (),
     "core/test_array_subclasses": (),
     "core/test_deprecation": (),
@@ -71,6 +72,7 @@ FAST: dict[str, tuple[str, ...]] = {
         "test_indices_out_of_range_are_numbers",
         "test_what_is_refused_is_named_and_nothing_is_written[a decision]",
     ),
+    "deploy/test_targets": ("test_pages_and_modules_hold_all_that_they_need",),
     "distribute/test_agreement": ("test_what_is_no_mesh_and_no_placement", "test_checksums_see_one_bit_and_the_order"),
     "distribute/test_checkpoints": ("test_all_ranks_write_a_share_of_what_all_have", "test_what_is_refused"),
     "distribute/test_collectives": (),

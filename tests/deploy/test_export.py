@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -211,6 +212,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "picks": (lambda x, i: (x[i], F.embedding(i, x)), (normal(6, 3), np.array([[0, 5], [2, 2]]))),
     "images": (lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2), (normal(2, 3, 8, 8), normal(4, 3, 3, 3))),
     "nothing read": (lambda x, y: y + 1, (normal(3), normal(2))),
+    "complex numbers": (lambda x: (wg.exp(1j * x), (x * 2j).mT), (normal(3, 4),)),
     "brain floats": (lambda x: (x.astype(wg.bfloat16) * 2).astype(wg.float32), (normal(9),)),
 }
 
@@ -229,6 +231,49 @@ def test_programs(tmp_path: Path, which: str) -> None:
         for value, wanted in zip(some, expected, strict=True):
             assert value.dtype == wanted.dtype
             np.testing.assert_array_equal(value, wanted)
+
+
+@pytest.mark.usefixtures("one_level")
+def test_a_text_is_continued_in_caches(tmp_path: Path) -> None:
+    """A step of a language model: rows of weights by number, a cache written at a place, a mask, the best word."""
+    needs("host")
+    words, keys = nn.Embedding(20, 8), wg.tensor(np.zeros((6, 8), "f4"))
+    mix = nn.Linear(8, 8)
+
+    def step(word: Any, place: Any) -> Any:
+        x = words(word)
+        keys[place] = mix(x)
+        scores = wg.where(wg.arange(6) <= place, keys @ x, -1e9)
+        return wg.argmax((F.softmax(scores, -1) @ keys) @ words.weight.mT)
+
+    with wg.no_grad():
+        made = wg.export(step, (wg.spec((), "int64"), wg.spec((), "int64")), tmp_path / "m")
+        model, compiled = loaded(made), wg.jit(step)
+        assert [*model.state] == ["keys"]
+        ours = theirs = np.array(3)
+        for place in range(6):
+            ours = model(ours, np.array(place))
+            theirs = compiled(wg.tensor(theirs), wg.tensor(place)).numpy()
+            assert ours == theirs
+    np.testing.assert_array_equal(model.state["keys"], keys.numpy())
+    before = model.state["keys"].copy()
+    for wrong in ((0, 6), (20, 0)):
+        with pytest.raises(Exception, match=r"an index is out of range"):
+            model(*map(np.array, wrong))
+        np.testing.assert_array_equal(model.state["keys"], before)
+
+
+@pytest.mark.usefixtures("one_level")
+def test_the_programs_of_the_documentation_are_c(tmp_path: Path) -> None:
+    needs("host")
+    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+    (code,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    wg.export(model, wg.spec((1, 64)), tmp_path / "m", name="digits")
+    (tmp_path / "m" / "page.c").write_text(code)
+    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-c", "page.c"]
+    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("one_level")
@@ -277,6 +322,13 @@ def _overwrites(x: Any) -> Any:
     return x
 
 
+NUMBERS = np.random.default_rng(0)
+
+
+def _draws(x: Any) -> Any:
+    return x + float(NUMBERS.normal())
+
+
 REFUSED: dict[str, tuple[Any, Any, str]] = {
     "a decision": (_decides, wg.spec(2), "decides by a tensor's value"),
     "a print": (lambda x: (wg.debug.print("{}", x), x)[1], wg.spec(2), "prints or calls back"),
@@ -285,6 +337,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "a result that is a number": (lambda x: (x, 3), wg.spec(2), r"returns what is no tensor: result.1 = 3"),
     "an open size": (lambda x: x + 1, wg.spec((None, 2)), "for an open size"),
     "a place of Python's": (_keeps, wg.spec(2), "puts objects into places"),
+    "numbers that Python draws": (_draws, wg.spec(2), "draws numbers or changes objects in Python code"),
+    "no spec": (lambda x: wg.exp(x), "abc", "an operand of type str is not a tensor"),
     "gradients that add up": (_accumulates, wg.spec(2), "does another thing the second time: the gradient"),
     "no function": (3, wg.spec(2), "of 3, which is no function"),
     "an unknown target": (mlp(), wg.spec((2, 12)), "for the target 'vax'"),
@@ -334,6 +388,13 @@ def test_an_error_of_llvm_ends_another_process(tmp_path: Path, monkeypatch: pyte
     assert [*tmp_path.iterdir()] == []
 
 
+def test_without_llvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "llvm", lambda: None)
+    with pytest.raises(wg.GraphError, match="makes native code: llvmlite"):
+        wg.export(_overwrites_nothing, wg.spec(2), tmp_path / "m")
+    assert [*tmp_path.iterdir()] == []
+
+
 # -- files
 
 
@@ -366,6 +427,54 @@ def test_weights_are_those_of_the_module_and_may_be_others(tmp_path: Path) -> No
         again.weights[name][...] = p.detach().numpy()
     with wg.no_grad():
         np.testing.assert_array_equal(again(x), wg.jit(other)(wg.tensor(x)).numpy())
+
+
+@pytest.mark.usefixtures("one_level")
+def test_the_same_function_gives_the_same_files(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        wg.manual_seed(0)
+        wg.export(training()[0], (wg.spec((8, 12)), wg.spec(8, "int64")), tmp_path / folder)
+    for file in (tmp_path / "a").iterdir():
+        if file.suffix != ".so":
+            assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+            assert str(tmp_path.parents[-2]).encode() not in file.read_bytes()
+
+
+_BOTH = """
+#include <stdio.h>
+#include "one.h"
+#include "six.h"
+static _Alignas(64) unsigned char weights[ONE_WEIGHTS_BYTES], memory[ONE_BYTES + SIX_BYTES];
+int main(void) {
+    static float x[SIX_X_SIZE], a[ONE_RESULT_SIZE], b[SIX_RESULT_SIZE];
+    one_call one = {.weights = weights, .memory = memory, .x = x, .result = a};
+    six_call six = {.weights = weights, .memory = memory, .x = x, .result = b};
+    if (fread(weights, 1, sizeof weights, stdin) != sizeof weights) return 1;
+    if (fread(x, 4, SIX_X_SIZE, stdin) != SIX_X_SIZE) return 1;
+    if (one_run(&one) || six_run(&six)) return 2;
+    return fwrite(a, 4, ONE_RESULT_SIZE, stdout) + fwrite(b, 4, SIX_RESULT_SIZE, stdout) != 35;
+}
+"""
+
+
+def test_several_sizes_in_one_program_share_weights(tmp_path: Path) -> None:
+    needs("host")
+    model, x = mlp(), normal(6, 12)
+    for rows, name in ((1, "one"), (6, "six")):
+        made = wg.export(model, wg.spec((rows, 12)), tmp_path / name, name=name)
+        for file in made.files:
+            (tmp_path / file).write_bytes((tmp_path / name / file).read_bytes())
+    assert len({(tmp_path / name / "weights.safetensors").read_bytes() for name in ("one", "six")}) == 1
+    (tmp_path / "both.c").write_text(_BOTH)
+    objects = [p.name for p in tmp_path.glob("*.o")]
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-o", "both", "both.c", *objects], cwd=tmp_path, check=True)
+    file = (tmp_path / "weights.safetensors").read_bytes()
+    data = file[8 + int.from_bytes(file[:8], "little") :]
+    done = subprocess.run(["./both"], cwd=tmp_path, input=data + x.tobytes(), capture_output=True, check=True)
+    found = np.frombuffer(done.stdout, "f4").reshape(7, 5)
+    with wg.no_grad():
+        np.testing.assert_array_equal(found[:1], wg.jit(model)(wg.tensor(x[:1])).numpy())
+        np.testing.assert_array_equal(found[1:], wg.jit(model)(wg.tensor(x)).numpy())
 
 
 def test_objects_call_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from wengert.deploy.captured import captured
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled
 
-COUNT, USUAL = 60, 4
+COUNT, USUAL = 60, 2
 
 
 def exported(seed: int, folder: Path, target: str) -> tuple[Any, Any, Any]:

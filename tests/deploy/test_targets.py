@@ -5,7 +5,9 @@ What is needed for that (compilers and emulators of the targets, Node, Chromium)
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,9 +19,11 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert as wg
-from exported import needs, run
+from exported import build, needs, run
 from wengert import nn
 from wengert.deploy import targets
+from wengert.deploy.captured import captured
+from wengert.execute.native.compile import Compiled
 from wengert.nn import functional as F
 
 # The first has addresses of 32 bits.
@@ -95,6 +99,37 @@ def test_objects_for_macos_are_made(tmp_path: Path, target: str) -> None:
 
 
 # -- WebAssembly
+
+
+def test_pages_and_modules_hold_all_that_they_need(tmp_path: Path) -> None:
+    """No browser is needed to see that nothing is loaded from elsewhere, and that a module imports nothing."""
+    weights = wg.tensor(np.arange(512, dtype="f4").reshape(8, 64))
+    fn = lambda image: weights @ image.reshape(64)
+    page = wg.export(fn, np.ones((8, 8), "f4"), tmp_path / "page", target="web", name="web")
+    text = (tmp_path / "page" / "web.html").read_text()
+    assert page.files == {"web.html": len(text.encode())}
+    files = json.loads(re.search(r"^const FILES = (.*);$", text, re.MULTILINE)[1])  # type: ignore[index]
+    examples = json.loads(re.search(r"^const EXAMPLES = (.*);$", text, re.MULTILINE)[1])  # type: ignore[index]
+    assert np.frombuffer(base64.b64decode(examples["image"]), "f4").tolist() == [1.0] * 64
+    assert not re.search(r"https?:|import\b[^.]*from", text)
+    wg.export(fn, wg.spec((8, 8)), tmp_path / "js", target="js", name="web")
+    module = (tmp_path / "js" / "web.wasm").read_bytes()
+    assert module == base64.b64decode(files["wasm"])
+    assert (tmp_path / "js" / "weights.safetensors").read_bytes() == base64.b64decode(files["weights"])
+    kinds, at = [], 8
+    while at < len(module):
+        kinds.append(module[at])
+        size = shift = 0
+        while True:
+            at += 1
+            size |= (module[at] & 127) << shift
+            shift += 7
+            if module[at] < 128:
+                break
+        at += 1 + size
+    assert (at, module[:8]) == (len(module), b"\0asm\1\0\0\0")
+    # Types, functions, memory, globals, exports, the number of pieces of data, code, data; and no imports.
+    assert kinds in ([1, 3, 5, 6, 7, 12, 10, 11], [1, 3, 5, 6, 7, 10, 11])
 
 
 RUN = """
@@ -194,3 +229,24 @@ def test_a_page_runs_by_itself(tmp_path: Path) -> None:
     assert f'<div class="best"><b>{best}</b>' in shown
     assert '<p id="trouble" role="alert"></p>' in shown
     assert "nothing is sent anywhere" in done.stdout
+
+
+@pytest.mark.parametrize(("cpu", "level"), [("Nehalem", "baseline"), ("Haswell", "avx2")])
+def test_the_best_level_that_a_processor_has_is_chosen(tmp_path: Path, cpu: str, level: str) -> None:
+    """Emulated processors have no instructions beyond their level: those of a better one would end the program."""
+    needs("host")
+    if shutil.which("qemu-x86_64") is None or targets.host().name != "x86_64-linux":
+        pytest.skip("qemu-x86_64 is not installed, or there is no need of it")
+    model, x = nn.Linear(12, 40), np.random.default_rng(0).normal(size=(7, 12)).astype("f4")
+    made = wg.export(model, wg.spec((7, 12)), tmp_path / "m", name="linear")
+    captures = captured(model, wg.spec((7, 12)), False)
+    feeds = {w.input: w.value for w in captures.weights} | {k: x for _, k in captures.inputs if k is not None}
+    known = {one.name: one for one in targets.host().levels}
+    plan = Compiled(captures.graph, None, targets.host().target(known[level]))
+    (wanted,) = plan.run([feeds[i] for i in range(len(feeds))])
+    build(made, "-static")
+    (tmp_path / "m" / "in.bin").write_bytes(x.tobytes())
+    command = ["qemu-x86_64", "-cpu", cpu, "./linear.exe", "in.bin", "out.bin"]
+    done = subprocess.run(command, cwd=tmp_path / "m", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "m" / "out.bin", "f4").reshape(7, 40), wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,8 @@ def run(
     (folder / "in.bin").write_bytes(b"".join(np.ascontiguousarray(x).tobytes() for x in inputs))
     runner = TOOLS[made.target][1] if made.target in TOOLS else []
     command = [*runner, str(program), "in.bin", "out.bin", str(runs)]
-    environment = {**os.environ, "WINEDEBUG": "-all"}
+    prefix = os.path.join(tempfile.gettempdir(), "wengert-tests-wine")  # made by the first run, in seconds
+    environment = {**os.environ, "WINEDEBUG": "-all", "WINEPREFIX": prefix}
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=120, env=environment, check=False
     )

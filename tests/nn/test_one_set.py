@@ -17,13 +17,12 @@ LAYERS = [
     if inspect.isclass(getattr(nn, name)) and issubclass(getattr(nn, name), nn.Module) and name != "Module"
 ]
 # Those that are written twice.
-TWICE = {"LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"}
+TWICE: set[str] = set()
 TWICE |= {"ModuleDict", "ModuleList", "ParameterList", "Sequential"}
-TWICE |= {"MultiHeadAttention", "MultiheadAttention", "TransformerEncoder", "TransformerEncoderLayer"}
 
 
 FUNCTIONS = nn.functional.__all__
-FUNCTIONS_TWICE = {"normalize", "scaled_dot_product_attention", "one_hot"}
+FUNCTIONS_TWICE = {"normalize", "one_hot"}
 
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name not in TWICE])
@@ -66,3 +65,25 @@ def test_root_mean_square_of_complex_numbers() -> None:
     x = wg.tensor([3.0 + 4.0j, 1.0j])
     square = (x * x).mean()
     assert wg.allclose(nn.functional.rms_norm(x, 2, eps=0.0), x / square**0.5)
+
+
+def test_packed_sequences_are_those_of_both_namespaces() -> None:
+    rnn = nn.utils.rnn
+    assert torch.nn.utils.rnn.PackedSequence is rnn.PackedSequence
+    x = wg.rand((2, 3, 4))
+    layer = nn.LSTM(4, 5, proj_size=2, batch_first=True)
+    packed, (h, _) = layer(rnn.pack_padded_sequence(x, [3, 2], batch_first=True))
+    padded, lengths = rnn.pad_packed_sequence(packed, batch_first=True)
+    first, (last, _) = layer(x[1:, :2])
+    assert lengths.tolist() == [3, 2]
+    assert wg.allclose(padded[1, :2], first[0])
+    assert wg.allclose(h[0, 1], last[0, 0])
+
+
+def test_layers_of_pytorchs_namespace_take_sequences_of_open_lengths() -> None:
+    layer = torch.nn.GRU(2, 3)
+    x = wg.placeholder(("t", 1, 2), name="x")
+    run = wg.function([x], layer(x)[0])
+    for n in (3, 5):
+        given = torch.randn(n, 1, 2)
+        assert wg.allclose(run(given), layer(given)[0], atol=1e-6)

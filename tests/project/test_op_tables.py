@@ -26,6 +26,7 @@ TABLES = {
     "execute/native/rewrite/canonical.py: _RULES": "a rewrite of one op, and of its transpose",
     "execute/native/rewrite/canonical.py: _MOVED": "the two views that this rewrite knows how to move",
     "execute/native/rewrite/views.py: VIEWS": "a rewrite of one op, and of its transpose",
+    "execute/native/rewrite/pairs.py: _ALIKE": "ops that treat both parts of complex numbers alike, in this rewrite",
     "execute/native/rewrite/loops/invariants.py: _LOOPS": "loops that this rewrite knows how to write anew",
     "transforms/derivatives/squares.py: POWERS": "the three ops that an even power may be written with",
     "explorer/findings/programs.py: _LOGARITHMS": "advice on pairs of ops: knowledge of neither alone",

@@ -575,3 +575,74 @@ def test_a_recorded_pass_leaves_the_gradient_of_before_as_it_is(recorded: bool) 
     assert x.grad.tolist() == [2.0, 2.0]
     assert before.tolist() == ([1.0, 1.0] if recorded else [2.0, 2.0])
     assert (before is x.grad) is not recorded
+
+
+def test_a_result_that_is_returned_twice_is_one_tensor():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x * 2
+            return out, out
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * 2
+
+    x = leaf(3)
+    a, b = Twice.apply(x)
+    assert a is b
+    same(slopes(a + b, x), [[4.0] * 3])
+    assert torch.autograd.gradcheck(lambda v: sum(Twice.apply(v)), (x,))
+
+
+def test_two_rules_for_one_gradient_are_refused():
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+        @staticmethod
+        def vjp(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
+        Both.apply(leaf(3))
+
+
+def test_tangents_that_are_refused():
+    ad, x = torch.autograd.forward_ad, torch.ones(2)
+    with ad.dual_level():
+        with pytest.raises(TypeError, match="floating point or complex"):
+            ad.make_dual(x, torch.ones(2, dtype=torch.int64))
+        with pytest.raises(RuntimeError, match="at the same level"):
+            ad.make_dual(x, ad.make_dual(x, x))
+        assert ad.unpack_dual(ad.make_dual(x, x * 2)).tangent.tolist() == [2.0, 2.0]
+
+
+def test_gradients_that_are_none_become_zeros_that_are_differentiated():
+    x, a = torch.tensor(0.5, requires_grad=True), torch.tensor(1.0, requires_grad=True)
+    first = torch.autograd.grad(x * a, x, create_graph=True)
+    second = torch.autograd.grad(first, x, create_graph=True, materialize_grads=True)
+    third = torch.autograd.grad(second, x, materialize_grads=True)
+    assert [g.item() for g in (*first, *second, *third)] == [1.0, 0.0, 0.0]
+    del x.grad
+    assert x.grad is None
+
+
+def test_gradients_at_and_of_places_in_the_graph():
+    edge_of = torch.autograd.graph.get_gradient_edge
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    middle = x.sin().cos().sum()
+    out, edge = middle.exp().sin(), edge_of(middle)
+    (at,) = torch.autograd.grad(out, (edge,), retain_graph=True)
+    (found,) = torch.autograd.grad(edge, (x,), grad_outputs=(at,), retain_graph=True)
+    same([found.detach()], [torch.autograd.grad(out, x, retain_graph=True)[0].detach()])
+    other = (torch.ones(2, requires_grad=True) * 2).sum()
+    (at, zeros) = torch.autograd.grad(out, (edge, other), allow_unused=True, materialize_grads=True, retain_graph=True)
+    assert zeros.item() == 0.0
+    with pytest.raises(RuntimeError, match="of an edge"):
+        torch.autograd.grad(out, (x, edge_of(other)), allow_unused=True, materialize_grads=True)

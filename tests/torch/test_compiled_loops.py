@@ -7,6 +7,7 @@ step on. All that it returns has to be the same.
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -446,3 +447,36 @@ def test_users_rules_stay_python() -> None:
         (w * w).backward()
         opt.step()
     assert ran == [1, 2, 3]
+
+
+def test_an_optimizer_with_a_program_is_copied_and_saved() -> None:
+    wg.set_eager_kernels(True)
+    net = _net()
+    opt = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def step(net: Any, opt: Any, k: int) -> None:
+        opt.zero_grad()
+        _loss(net, k).backward()
+        opt.step()
+
+    for k in range(3):
+        step(net, opt, k)
+    assert opt._repeated.program is not None
+    other, same = copy.deepcopy((net, opt)), pickle.loads(pickle.dumps((net, opt)))
+    for trained in ((net, opt), other, same):
+        step(*trained, 3)
+    for a, b, c in zip(_state(net), _state(other[0]), _state(same[0]), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(a.numpy(), c.numpy())
+
+
+def test_steps_are_eager_where_kernels_are_off_or_somebody_looks_on() -> None:
+    wg.set_eager_kernels(True)
+    w = torch.ones(2, requires_grad=True)
+    opt = torch.optim.SGD([w], lr=0.1)
+    for on in (True, False, True):
+        wg.set_eager_kernels(on)
+        w.grad = torch.ones(2)
+        opt.step()
+    assert opt._repeated.program.history.count == 1
+    np.testing.assert_allclose(w.detach().numpy(), 0.7, rtol=1e-6)

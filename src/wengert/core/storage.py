@@ -41,18 +41,20 @@ class Storage:
 
     `members` has weak references to the tensors, the first of which is that to the root. Beyond `limit` of them those
     that are gone are forgotten. `whole` is the array in which
-    all of them lie, None in a trace; `memory` is what keeps it where nobody else can have it, else None. `node` is
-    what computed the root's value when a view was last taken of it or written. `read` counts the bytes that were copied
-    for readers since the last write. `given` has weak references to the arrays outside that share the memory. It is
-    True where these are not known, and None where there are none. `version` counts the writes.
+    all of them lie, None in a trace; `memory` is what keeps it where nobody else can have it, else None. `home` is the
+    array that was made for this storage (not set before): others have values of it, and none has it for memory. `node`
+    is what computed the root's value when a view was last taken of it or written. `read` counts the bytes that were
+    copied for readers since the last write. `given` has weak references to the arrays outside that share the memory. It
+    is True where these are not known, and None where there are none. `version` counts the writes.
     """
 
-    __slots__ = ("members", "limit", "whole", "memory", "node", "read", "given", "version")
+    __slots__ = ("members", "limit", "whole", "memory", "home", "node", "read", "given", "version")
 
     members: list[weakref.ref[Any]]
     limit: int
     whole: Any
     memory: Any
+    home: Any
     node: Any
     read: int
     given: Any
@@ -378,7 +380,12 @@ def own(s: Storage) -> None:
         else:
             laid.append((t, np.ndarray(window.shape, window.dtype, flat, address(window) - start, window.strides)))
     put, drop = object.__setattr__, object.__delattr__
-    calls: list[Call] = [(put, s, "whole", fresh), (put, s, "memory", flat), (put, s, "read", 0)]
+    calls: list[Call] = [
+        (put, s, "whole", fresh),
+        (put, s, "memory", flat),
+        (put, s, "read", 0),
+        (put, s, "home", fresh),
+    ]
     for t, window in laid:
         calls += [(put, t, "_window", window), (put, t, "_data", None), (drop, t, "_data")]
     at_once(calls)()
@@ -407,15 +414,15 @@ def alone(x: Any) -> Array:
 
 
 def placed_alone(x: Any) -> Array:
-    """Return the array of a tensor with a value, in memory that only what shares it with the tensor has.
+    """Return the array of a tensor with a value, in memory that no other tensor has but what shares it with this one.
 
     It stays there until it is written to after the value was read.
     """
     base = share(x)
     s: Storage = base if type(base) is Storage else base.storage
-    if s.memory is None:
+    if s.memory is None and getattr(s, "home", None) is not s.whole:
         own(s)
-    window: Array = x._window
+    window: Array = x._data if x._window is None else x._window
     return window
 
 

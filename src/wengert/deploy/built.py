@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.errors import GraphError, fail
+from ..core.ops.op import find_op
 from ..execute.native.codegen.kernel import Kernel
 from ..execute.native.compile import Compiled
 from ..execute.native.plan.plan import Buffer, Exchange, HostCall, Plan, Step, rounded
@@ -162,12 +164,12 @@ def _refuse_python(program: Captured, compiled: Compiled) -> None:
             )
 
 
-def _where(compiled: Compiled, at: int) -> str:
-    """Return the user's line of a step; "" for none."""
+def _where(compiled: Compiled, at: int) -> str | None:
+    """Return the user's line of a step; None for none."""
     nodes = compiled.plan.steps[at].nodes
     found = (n for node in nodes for n in (node, *compiled.ancestors(node)))
     source = next((n.source for n in found if n.source is not None), None)
-    return "" if source is None else f"{source.file}:{source.line}"
+    return None if source is None else f"{source.file}:{source.line}"
 
 
 def _codes(plans: Sequence[_Level]) -> tuple[dict[Step, int], tuple[str, ...]]:
@@ -177,7 +179,8 @@ def _codes(plans: Sequence[_Level]) -> tuple[dict[Step, int], tuple[str, ...]]:
     for plan in plans:
         for at, step in enumerate(plan.plan.steps):
             if isinstance(step.kernel, HostCall):
-                line = _where(plan.compiled, at)
+                # The file's name alone: whoever runs the program knows nothing of this machine's folders.
+                line = os.path.basename(_where(plan.compiled, at) or "")
                 text = _meaning(step) + (f" ({line})" if line else "")
                 codes[step] = numbers.setdefault(text, len(numbers) + 1)
     return codes, tuple(numbers)
@@ -196,7 +199,9 @@ def _meaning(step: Step) -> str:
         classes = attrs.get("classes", attrs.get("num_classes"))
         if classes is not None:
             return f"{attrs.get('of', name)}: a class is none of the {classes}"
-        return f"{name}: a value that it does not take"
+        op = find_op(name)
+        what = "an index" if op is not None and "bound" in op.facets else "a value"
+        return f"{attrs.get('of', name)}: {what} is out of range"
     return f"{rest[0]}: a matrix that it has no native code for (a singular one, or one that is not finite)"
 
 

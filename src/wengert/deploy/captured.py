@@ -141,12 +141,13 @@ def _captured(lowered: Lowered, fn: Callable[..., Any], freeze: bool) -> Capture
             value, called = captures.cells[i].get(), names[i]
         kept.append(Kept(called, np.array(as_array(value), order="C"), k, output))
         if output is not None:
-            _check_kept(name, called, traced.graph.inputs[k], traced.graph.outputs[output])
+            _check_kept(name, called, traced.graph.inputs[k].spec, traced.graph.outputs[output])
     read = {(kind, i) for kind, i in traced.sources}
     for w in traced.cell_writes:
         if ("cell", w.number) not in read:
             # It is overwritten and never read: it is state all the same, for whoever saves it.
             cell = captures.cells[w.number]
+            _check_kept(name, names[w.number], cell.spec, traced.graph.outputs[w.output])
             kept.append(Kept(names[w.number], np.array(as_array(cell.get()), order="C"), -1, w.output))
     state = [x for x in kept if x.output is not None]
     weights = [x for x in kept if x.output is None]
@@ -176,11 +177,11 @@ def _spec_at(leaf: Any) -> Spec:
     return spec_of(value.shape, value.dtype)
 
 
-def _check_kept(name: str, called: str, before: Node, after: Node) -> None:
-    if before.spec != after.spec:
+def _check_kept(name: str, called: str, before: Spec, after: Node) -> None:
+    if before != after.spec:
         fail(
             GraphError,
-            f"wg.export of {name}, which gives {called} another shape or dtype: {before.spec} becomes {after.spec}",
+            f"wg.export of {name}, which gives {called} another shape or dtype: {before} becomes {after.spec}",
             "State has one shape and one dtype. Keep it in that, or return the new value.",
             _where(after),
         )
@@ -226,6 +227,12 @@ def _refusals(traced: Traced, captures: Captures) -> Iterator[tuple[bool, str, s
     yield bool(place), f"puts objects into places of Python's ({place})", None, "Return them, or keep tensors outside."
     flags = bool(traced.flag_writes)
     yield flags, "lets a tensor begin or cease to collect gradients", None, "Do that outside of the function."
+    yield (
+        not traced.is_repeatable,
+        "draws numbers or changes objects in Python code",
+        None,
+        "Draw by wg.random, keep what changes in tensors, or pass it as an argument.",
+    )
     left = {w.number: w.output is not None for w in traced.cell_grads}
     for (kind, i), there in traced.grads_read:
         if kind == "cell gradient" and left.get(i, there) is not there:

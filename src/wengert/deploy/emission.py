@@ -28,11 +28,15 @@ class Job(NamedTuple):
     keep: tuple[str, ...]
 
 
-def objects(jobs: Sequence[Job]) -> list[bytes]:
-    """Return the objects, by a process for each processor. Raises GraphError where LLVM refuses one."""
+def check_llvm() -> None:
+    """Raise GraphError where there is no LLVM."""
     if machine.llvm() is None:
         lack, _, mend = machine.lack().partition("\n")
         fail(GraphError, f"wg.export makes native code: {lack}", mend)
+
+
+def objects(jobs: Sequence[Job]) -> list[bytes]:
+    """Return the objects, by a process for each processor. Raises GraphError where LLVM refuses one."""
     with ThreadPoolExecutor(max(1, min(len(jobs), os.cpu_count() or 1))) as threads:
         return list(threads.map(_object, jobs))
 

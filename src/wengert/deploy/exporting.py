@@ -17,6 +17,7 @@ from ..version import __version__
 from . import sources, web
 from .built import Built, built
 from .captured import captured
+from .emission import check_llvm
 from .naming import identifier
 from .targets import host, named
 
@@ -86,6 +87,7 @@ def export(
     ...     sorted(made.files)
     ['linear.h', 'linear.o', 'load.py', 'main.c', 'manifest.json', 'weights.safetensors']
     """
+    check_llvm()
     place = folder_path(folder, "wg.export")
     _check_free(place)
     if name is not None and not (isinstance(name, str) and name.isascii() and name.isidentifier()):

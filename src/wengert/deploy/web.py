@@ -44,10 +44,13 @@ def page(built: Built, examples: Mapping[str, Any]) -> str:
         for role, layout in (("weights", built.weights), ("state", built.state))
         if layout.nbytes
     }
-    # A module inside a page has nobody who imports it.
+    # A module inside a page has nobody who imports it, and loads nothing.
     lines = script(built).splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("async function bytesOf"))
-    text = "\n".join(line.removeprefix("export ") for line in lines[:start])
+    first, last = (
+        next(i for i, line in enumerate(lines) if line.startswith(start))
+        for start in ("export const INTERFACE", "async function bytesOf")
+    )
+    text = "\n".join(line.removeprefix("export ") for line in lines[first:last])
     named = {f.name: examples[f.value.name] for f in built.fields if f.value and f.value.name in examples}
     return Template((_TEMPLATES / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(built.name),

@@ -112,7 +112,7 @@ class VonMises(Distribution):
     support = constraints.real
 
     def __init__(self, loc: Any, concentration: Any) -> None:
-        self.loc, self.concentration = self._parameters(loc=loc, concentration=concentration)
+        self.loc, self.concentration = self._operands(loc=loc, concentration=concentration)
         self._check(self.concentration > 0.0, "concentration must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:

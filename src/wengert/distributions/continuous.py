@@ -38,7 +38,7 @@ class Normal(Distribution):
     has_rsample = True
 
     def __init__(self, loc: Any, scale: Any) -> None:
-        self.loc, self.scale = self._parameters(loc=loc, scale=scale)
+        self.loc, self.scale = self._operands(loc=loc, scale=scale)
         self._check(self.scale > 0.0, "scale must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
@@ -91,7 +91,7 @@ class LogNormal(Distribution):
     has_rsample = True
 
     def __init__(self, loc: Any, scale: Any) -> None:
-        self.loc, self.scale = self._parameters(loc=loc, scale=scale)
+        self.loc, self.scale = self._operands(loc=loc, scale=scale)
         self._check(self.scale > 0.0, "scale must be positive")
         self._normal = Normal(self.loc, self.scale)
 
@@ -141,7 +141,7 @@ class HalfNormal(ByQuantile):
     support = constraints.nonnegative
 
     def __init__(self, scale: Any) -> None:
-        (self.scale,) = self._parameters(scale=scale)
+        (self.scale,) = self._operands(scale=scale)
         self._check(self.scale > 0.0, "scale must be positive")
 
     def log_prob(self, value: Any) -> Tensor:
@@ -192,7 +192,7 @@ class Uniform(ByQuantile):
         return constraints.interval(self.low, self.high)
 
     def __init__(self, low: Any, high: Any) -> None:
-        self.low, self.high = self._parameters(low=low, high=high)
+        self.low, self.high = self._operands(low=low, high=high)
         self._check(self.low < self.high, "low must be less than high")
 
     def log_prob(self, value: Any) -> Tensor:
@@ -234,7 +234,7 @@ class Exponential(ByQuantile):
     support = constraints.nonnegative
 
     def __init__(self, rate: Any) -> None:
-        (self.rate,) = self._parameters(rate=rate)
+        (self.rate,) = self._operands(rate=rate)
         self._check(self.rate > 0.0, "rate must be positive")
 
     def log_prob(self, value: Any) -> Tensor:
@@ -272,7 +272,7 @@ class _LocationScale(ByQuantile):
     scale: Tensor
 
     def __init__(self, loc: Any, scale: Any) -> None:
-        self.loc, self.scale = self._parameters(loc=loc, scale=scale)
+        self.loc, self.scale = self._operands(loc=loc, scale=scale)
         self._check(self.scale > 0.0, "scale must be positive")
 
     def _standard(self, value: Any) -> Tensor:
@@ -416,7 +416,7 @@ class Weibull(ByQuantile):
     support = constraints.positive
 
     def __init__(self, scale: Any, concentration: Any) -> None:
-        self.scale, self.concentration = self._parameters(scale=scale, concentration=concentration)
+        self.scale, self.concentration = self._operands(scale=scale, concentration=concentration)
         self._check((self.scale > 0.0) & (self.concentration > 0.0), "scale and concentration must be positive")
 
     def log_prob(self, value: Any) -> Tensor:
@@ -469,7 +469,7 @@ class HalfCauchy(ByQuantile):
     support = constraints.nonnegative
 
     def __init__(self, scale: Any) -> None:
-        (self.scale,) = self._parameters(scale=scale)
+        (self.scale,) = self._operands(scale=scale)
         self._check(self.scale > 0.0, "scale must be positive")
 
     def log_prob(self, value: Any) -> Tensor:
@@ -511,7 +511,7 @@ class Pareto(ByQuantile):
     arg_constraints: ClassVar[Any] = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale: Any, alpha: Any) -> None:
-        self.scale, self.alpha = self._parameters(scale=scale, alpha=alpha)
+        self.scale, self.alpha = self._operands(scale=scale, alpha=alpha)
         self._check((self.scale > 0.0) & (self.alpha > 0.0), "scale and alpha must be positive")
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -571,7 +571,7 @@ class GeneralizedPareto(ByQuantile):
     }
 
     def __init__(self, loc: Any, scale: Any, concentration: Any) -> None:
-        self.loc, self.scale, self.concentration = self._parameters(loc=loc, scale=scale, concentration=concentration)
+        self.loc, self.scale, self.concentration = self._operands(loc=loc, scale=scale, concentration=concentration)
         self._check(self.scale > 0.0, "scale must be positive")
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -645,7 +645,7 @@ class Kumaraswamy(ByQuantile):
     support = constraints.unit_interval
 
     def __init__(self, concentration1: Any, concentration0: Any) -> None:
-        self.concentration1, self.concentration0 = self._parameters(
+        self.concentration1, self.concentration0 = self._operands(
             concentration1=concentration1, concentration0=concentration0
         )
         self._check((self.concentration1 > 0.0) & (self.concentration0 > 0.0), "both concentrations must be positive")

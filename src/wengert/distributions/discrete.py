@@ -47,7 +47,7 @@ class Trials(Distribution):
 
     def _success(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
         _one_of(type(self).__name__, probs, logits)
-        given, *rest = self._parameters(
+        given, *rest = self._operands(
             success=probs if logits is None else logits, **{f"other{i}": o for i, o in enumerate(others)}
         )
         self._given_probs, self._given_logits = (given, None) if logits is None else (None, given)
@@ -269,7 +269,7 @@ class Poisson(Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(self, rate: Any) -> None:
-        (self.rate,) = self._parameters(rate=rate)
+        (self.rate,) = self._operands(rate=rate)
         self._check(self.rate >= 0.0, "rate must not be negative")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:

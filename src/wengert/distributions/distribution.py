@@ -182,7 +182,7 @@ class Distribution:
 
     # -- helpers of subclasses
 
-    def _parameters(self, **given: Any) -> tuple[Tensor, ...]:
+    def _operands(self, **given: Any) -> tuple[Tensor, ...]:
         """Return the parameters as tensors of one floating dtype and, broadcast, of the batch's shape.
 
         Python numbers alone stay numbers, in Python's precision; what is drawn has the default dtype then.

@@ -39,7 +39,7 @@ class Gamma(Distribution):
     has_rsample = True
 
     def __init__(self, concentration: Any, rate: Any) -> None:
-        self.concentration, self.rate = self._parameters(concentration=concentration, rate=rate)
+        self.concentration, self.rate = self._operands(concentration=concentration, rate=rate)
         self._check((self.concentration > 0.0) & (self.rate > 0.0), "concentration and rate must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
@@ -107,7 +107,7 @@ class Beta(Distribution):
     has_rsample = True
 
     def __init__(self, concentration1: Any, concentration0: Any) -> None:
-        self.concentration1, self.concentration0 = self._parameters(
+        self.concentration1, self.concentration0 = self._operands(
             concentration1=concentration1, concentration0=concentration0
         )
         self._check((self.concentration1 > 0.0) & (self.concentration0 > 0.0), "both concentrations must be positive")
@@ -234,7 +234,7 @@ class StudentT(Distribution):
     has_rsample = True
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> None:
-        self.df, self.loc, self.scale = self._parameters(df=df, loc=loc, scale=scale)
+        self.df, self.loc, self.scale = self._operands(df=df, loc=loc, scale=scale)
         self._check((self.df > 0.0) & (self.scale > 0.0), "df and scale must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
@@ -305,7 +305,7 @@ class InverseGamma(Distribution):
     support = constraints.positive
 
     def __init__(self, concentration: Any, rate: Any) -> None:
-        self.concentration, self.rate = self._parameters(concentration=concentration, rate=rate)
+        self.concentration, self.rate = self._operands(concentration=concentration, rate=rate)
         self._check((self.concentration > 0.0) & (self.rate > 0.0), "concentration and rate must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
@@ -358,7 +358,7 @@ class FisherSnedecor(Distribution):
     support = constraints.positive
 
     def __init__(self, df1: Any, df2: Any) -> None:
-        self.df1, self.df2 = self._parameters(df1=df1, df2=df2)
+        self.df1, self.df2 = self._operands(df1=df1, df2=df2)
         self._check((self.df1 > 0.0) & (self.df2 > 0.0), "df1 and df2 must be positive")
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:

@@ -268,7 +268,7 @@ class LKJCholesky(Distribution):
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 2:
             fail(ShapeError, f"LKJCholesky: dim={dim!r}", "Expected dim to be an integer greater than or equal to 2.")
         self.dim = dim
-        (self.concentration,) = self._parameters(concentration=concentration)
+        (self.concentration,) = self._operands(concentration=concentration)
         self._check(self.concentration > 0.0, "concentration must be positive")
         self.event_shape = (dim, dim)
 

@@ -41,7 +41,14 @@ if TYPE_CHECKING:
         Tanhshrink,
         Threshold,
     )
-    from .layers.attention import MultiHeadAttention, MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+    from .layers.attention import (
+        MultiheadAttention,
+        Transformer,
+        TransformerDecoder,
+        TransformerDecoderLayer,
+        TransformerEncoder,
+        TransformerEncoderLayer,
+    )
     from .layers.container import ModuleDict, ModuleList, ParameterList, Sequential
     from .layers.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Fold, Unfold
     from .layers.distance import CosineSimilarity, PairwiseDistance
@@ -127,7 +134,7 @@ if TYPE_CHECKING:
         MaxUnpool2d,
         MaxUnpool3d,
     )
-    from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+    from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
     from .layers.sparse import Embedding, EmbeddingBag
 
 # The modules with layers; each is loaded when a layer is asked for that none of those before it has.
@@ -227,7 +234,6 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
-    "MultiHeadAttention",
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
@@ -241,7 +247,9 @@ __all__ = [
     "PoissonNLLLoss",
     "RMSNorm",
     "RNN",
+    "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -267,6 +275,9 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",

@@ -67,6 +67,7 @@ from .functions.activations import (
     threshold,
     threshold_,
 )
+from .functions.attention import multi_head_attention_forward
 from .functions.convolution import conv_tbc, fold, unfold
 from .functions.distances import pairwise_distance, pdist
 from .functions.dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
@@ -203,6 +204,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

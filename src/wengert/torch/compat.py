@@ -44,10 +44,15 @@ from .tensor import (
     contiguous_format,
     device,
     dtype_of,
+    jagged,
     layout,
     memory_format,
     on_cpu,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from .version import __version__
@@ -56,6 +61,7 @@ from .version import __version__
 
 # PyTorch's names beside those that every dtype has.
 DTYPES: dict[str, Any] = {
+    **dtypes.NAMED,
     **{d.name: d for d in dtypes.DTYPES.values()},
     "float": dtypes.by_name("float32"),
     "double": dtypes.by_name("float64"),
@@ -412,6 +418,7 @@ __all__ = [
     "UntypedStorage",
     "is_storage",
     "is_warn_always_enabled",
+    "jagged",
     "layout",
     "manual_seed",
     "memory_format",
@@ -437,6 +444,10 @@ __all__ = [
     "sym_sum",
     "set_rng_state",
     "set_warn_always",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
     "typename",
     "use_deterministic_algorithms",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import NATIVE, DType, record_of
+from ..core.errors import DTypeError, fail
 from ..core.spec import as_dtype, complex_dtype, real_dtype
 
 
@@ -48,7 +49,7 @@ class dtype:
         return self if self.is_complex else dtype_named(complex_dtype(self.dtype))
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is dtype or other is None:
+        if isinstance(other, dtype) or other is None:
             return self is other
         return bool(self.dtype == other)
 
@@ -96,3 +97,37 @@ def dtype_named(plain: Any) -> dtype:
 def by_name(name: str) -> dtype:
     """Return a dtype by its name, such as "float32"."""
     return dtype_named(as_dtype(name))
+
+
+class NamedDType(dtype):
+    """A dtype that programs name, and that no tensor has here: as a tensor's it raises DTypeError."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = dtype.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dtype":
+            fail(DTypeError, f"torch.{self.name}: the dtype does not exist here", "Use one of 16 bits or more.")
+        raise AttributeError(f"{self!r} has no attribute {name!r}")
+
+
+def _named(name: str, itemsize: int) -> NamedDType:
+    self: NamedDType = object.__new__(NamedDType)
+    kind = "c" if name.startswith("complex") else "f" if name.startswith("float") else "u" if "u" in name[:2] else "i"
+    self.name, self.kind, self.itemsize = name, kind, itemsize
+    self.is_complex, self.is_floating_point, self.is_signed = kind == "c", kind == "f", kind != "u"
+    self._hash = hash(name)
+    return self
+
+
+_BYTES = {"complex32": 4, "qint32": 4, "bits16": 2}
+_NAMES = (
+    "complex32 float8_e8m0fnu float4_e2m1fn_x2 qint8 qint32 quint8 quint4x2 quint2x4 bits8 bits16 bits1x8 bits2x4 "
+    "bits4x2 int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7"
+)
+NAMED = {name: _named(name, _BYTES.get(name, 1)) for name in _NAMES.split()}
+NAMED["chalf"] = NAMED["complex32"]

@@ -67,6 +67,17 @@ class UntypedStorage:
     def _dtype(self, dtype: Any) -> Any:
         return np.dtype(np.uint8)
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> Any:
+        """Return a storage with the first bytes of a file, which are read as they are needed; writes stay here.
+
+        Raises WriteError for `shared`: a file is not written to by a tensor.
+        """
+        if shared:
+            fail(WriteError, "a storage that writes to its file", "Leave shared=True out, and write the file yourself.")
+        read = np.memmap(filename, np.uint8, "c", shape=(nbytes,)) if nbytes else np.zeros(0, np.uint8)
+        return _over(cls, of_class(Tensor, wrap(read.view(np.ndarray))))
+
     @property
     def device(self) -> device:
         """The device, always the processor."""
@@ -100,8 +111,9 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        found = window_of(self.elements)[index]
-        return found.item() if isinstance(found, np.generic) else found.tolist()
+        if isinstance(index, slice):
+            return _over(UntypedStorage, self.elements[index])
+        return window_of(self.elements)[index].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, int) and not -self.size() <= index < self.size():
@@ -128,6 +140,10 @@ class UntypedStorage:
         return False
 
     def cpu(self) -> UntypedStorage:
+        """Return the storage itself."""
+        return self
+
+    def untyped(self) -> UntypedStorage:
         """Return the storage itself."""
         return self
 
@@ -175,6 +191,10 @@ class TypedStorage(UntypedStorage):
     def dtype(self) -> Any:
         """The tensor's dtype."""
         return self.elements.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        found = window_of(self.elements)[index]
+        return found.item() if isinstance(found, np.generic) else found.tolist()
 
     def untyped(self) -> UntypedStorage:
         """Return the same as bytes."""

@@ -7,6 +7,7 @@ and compiled code know no difference. Only what its methods *mean* is PyTorch's:
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -16,12 +17,24 @@ import numpy as np
 
 from ..core.elsewhere import device_name, names_device, place_of
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WriteError, fail
+from ..core.mode import get_mode
 from ..core.node import AfterAccumulation, RemovableHandle
 from ..core.ops.declare import METHODS
 from ..core.ops.op import Meaning
 from ..core.spec import Spec, as_dtype, complex128, default_float, float64, int64
 from ..core.standins import DataView
-from ..core.storage import address, bounds, laid_as, leave, lend, placed_alone, storage_of, window_of
+from ..core.storage import (
+    address,
+    bounds,
+    join,
+    laid_as,
+    leave,
+    lend,
+    overlaps_itself,
+    placed_alone,
+    storage_of,
+    window_of,
+)
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
 from ..ops.index.formats import array_of, in_order, lying
@@ -108,6 +121,10 @@ NOT_SHARED = (
     "where compiled functions use all cores."
 )
 strided, sparse_coo = layout("torch.strided"), layout("torch.sparse_coo")
+# Layouts that programs ask for, and that no tensor has.
+sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = map(
+    layout, ("torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc", "torch.jagged")
+)
 
 
 class Elements(int):
@@ -160,6 +177,31 @@ class device(str):
 
 CPU = device("cpu")
 _SIZES: dict[Spec, Size] = {}
+
+
+class Attribute:
+    """An attribute that libraries give tensors. It stands beside them, and tensors without it have no room for it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        self._held: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+    def __get__(self, x: Any, owner: Any = None) -> Any:
+        if x is None:
+            return self
+        found = self._held.get(id(x))
+        if found is None:
+            raise AttributeError(f"{type(x).__name__!r} object has no attribute {self._name!r}")
+        return found[1]
+
+    def __set__(self, x: Any, value: Any) -> None:
+        key = id(x)
+        self._held[key] = weakref.ref(x, lambda _: self._held.pop(key, None)), value
+
+    def __delete__(self, x: Any) -> None:
+        del self._held[id(x)]
+
+
 # The names that PyTorch's types have in `x.type()` and the constructors called after them.
 TYPES: dict[str, str] = {
     "FloatTensor": "float32",
@@ -239,7 +281,7 @@ class Tensor(Plain):
         NO_BOOLEANS,
         WRAPPING,
         frozenset({"multiply", "divide", "floor_divide"}),
-        convolutions_promote=False,
+        mixes_dtypes=False,
         losses_broadcast=True,
         keeps_formats=True,
     )
@@ -247,7 +289,11 @@ class Tensor(Plain):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)
 
-    def __init__(self, *data: Any, device: Any = None) -> None:
+    def __init__(self, *data: Any, device: Any = None, **options: Any) -> None:
+        if is_made(self):
+            return
+        if options:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {next(iter(options))!r}")
         on_cpu(device)
         made = legacy(None, data)
         self._data, self._spec, self.node, self._share = made._array, made.spec, made.node, None
@@ -467,10 +513,12 @@ class Tensor(Plain):
     def numpy(self, *, force: bool = False) -> Array:
         """Return a NumPy array that shares the tensor's memory: a write to either is seen by both.
 
-        With `force=True` also of a tensor that requires gradients. Raises GradientError for one that requires
-        gradients otherwise, GraphError for an abstract tensor.
+        With `force=True`, or where nothing is recorded, also of a tensor that requires gradients. Raises GradientError
+        for one that requires gradients otherwise, GraphError for an abstract tensor.
         """
-        shown = super().numpy() if not (force and self.requires_grad) else self.detach().numpy()
+        shown = (
+            super().numpy() if not (self.requires_grad and (force or not get_mode().grad)) else self.detach().numpy()
+        )
         return lend(self) if type(window_of(self)) is np.ndarray and not self.is_weak else shown
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -484,6 +532,23 @@ class Tensor(Plain):
         if len(data) == 1 and isinstance(data[0], Tensor):
             return data[0].view_as(data[0])  # type: ignore[return-value]
         return of_class(Tensor, legacy(self.dtype, data))  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
+        """Return a tensor of a class of a program's own, below this one, in the memory of another tensor."""
+        made: Any = new(cls)
+        hold(made, data, "a tensor")
+        return made.requires_grad_() if require_grad else made
+
+    def as_subclass(self, cls: Any) -> Any:
+        """Return the tensor, in its memory and with its history, as one of a class below this one.
+
+        What is computed from it is an ordinary tensor.
+        """
+        made = self._make_subclass(cls, self)
+        if self.requires_grad:
+            made.node = self.view_as(self).node  # type: ignore[attr-defined]
+        return made
 
     # -- gradients
 
@@ -532,6 +597,23 @@ def lay(x: Tensor, format: Any) -> None:
         x.data = data.contiguous(memory_format=format)
 
 
+def is_made(x: Any) -> bool:
+    """Return whether a class of a program's own has made a tensor in its `__new__`, as one of PyTorch's is made."""
+    return type(x).__new__ is not Tensor.__new__
+
+
+def hold(x: Tensor, data: Any, what: str) -> None:
+    """Give a new tensor the memory of another one, so that a write to either reaches both; other data is copied."""
+    given = data.detach() if isinstance(data, Plain) else data
+    if isinstance(given, Tensor) and (window := window_of(given)) is not None and not overlaps_itself(window):
+        x._data, x._spec, x.node, x._share = window, given.spec, None, None
+        join(x, given, keeps_gradients=False)
+        return
+    made = asarray([] if given is None else given, copy=True)
+    held = made._value(what) if made._array is None else made._array
+    x._data, x._spec, x.node, x._share = held, made.spec, None, None
+
+
 def _told(hook: Any, gradient: Plain) -> Any:
     """Call a hook with a gradient of PyTorch's meaning: derivative rules compute with Wengert's own tensors."""
     return hook(of_class(Tensor, gradient))
@@ -571,3 +653,8 @@ def legacy(dtype: Any, data: tuple[Any, ...]) -> Plain:
 
 
 Tensor.result_class = Tensor
+# Those of Pyro.
+for _name in ("unconstrained", "_pyro_dims", "_pyro_backward", "_pyro_dct_dim", "_pyro_custom_init"):
+    _attribute = Attribute()
+    _attribute.__set_name__(Tensor, _name)
+    setattr(Tensor, _name, _attribute)

@@ -427,7 +427,7 @@ def _operand(op: Op, a: Any) -> Tensor:
 
 def _refuse_complex(op: Op, operands: Sequence[Any]) -> None:
     for a in operands:
-        if isinstance(a, Tensor) and a.dtype.kind == "c":
+        if isinstance(a, Tensor) and a.spec.dtype.kind == "c":
             fail(
                 DTypeError,
                 f"{op.name} takes real numbers, not {describe(operands)}",
@@ -570,19 +570,20 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
             _refuse_complex(op, args)
         mode = get_mode()
         tensors = [a for a in args if isinstance(a, Tensor)]
-        if any(type(a) is WeakTensor for a in tensors):
+        if WeakTensor in map(type, tensors):
             return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
         if blocks and (taken := take_op(op, args, attrs)) is not LEFT:
             return taken
-        if any(a._array is None for a in tensors):
-            if (
-                op.joint is not None
-                or any(f.differentiable for f in op.facts)
-                or not any(a.requires_grad for a in tensors)
-            ):
+        values, is_abstract, is_tracked = [], False, False
+        for a in tensors:
+            values.append(value := a._array)
+            node = a.node
+            is_abstract = is_abstract or value is None
+            is_tracked = is_tracked or (node is not None and node.requires_grad)
+        if is_abstract:
+            if op.joint is not None or not is_tracked or any(f.differentiable for f in op.facts):
                 return bind(op, args, attrs)
-        elif (plain := not mode.grad or not any(a.requires_grad for a in tensors)) or fused:
-            values = [a._array for a in tensors]
+        elif (plain := not (mode.grad and is_tracked)) or fused:
             # An observer is to see what is computed by NumPy, as it is in a replay.
             by_kernel = fit and len(values) == len(args) and not observers
             found = kernels.kernels.forward(op, values, attrs) if by_kernel else None

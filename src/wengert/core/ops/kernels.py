@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ..node import Node
 
-# The estimate of NumPy's time for a composite, in nanoseconds: for each call, and for each element.
-PER_CALL, PER_ELEMENT = 5_000, 4
+# The estimate of NumPy's time for a composite of some ten functions, in nanoseconds: for each call, and each element.
+PER_CALL, PER_ELEMENT = 20_000, 4
 # The cost of loading LLVM and compiling the first kernels, in the same nanoseconds.
 START = 400_000_000
 

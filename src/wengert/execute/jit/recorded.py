@@ -81,7 +81,7 @@ class Recorded:
         if len(data) != 1:
             return [pick(node, i, d) for i, d in enumerate(data)]
         out = wrap(data[0], self._specs[0])
-        out.node = node
+        out.node = node if self._specs[0].inexact else None
         return [out]
 
     def _node(self, inputs: Sequence[Tensor], values: Sequence[Any]) -> Node:

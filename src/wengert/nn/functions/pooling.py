@@ -75,12 +75,21 @@ def _named(fn: Function, name: str, doc: str, options: str = "") -> Function:
     return fn
 
 
-def _input(name: str, input: Any, ndim: int) -> Tensor:
+def _input(name: str, input: Any, ndim: int, channels: bool = True) -> Tensor:
+    """Return the input of a pool as a tensor; where `channels`, it has some, as its places have."""
     x = asarray(input)
     if x.ndim not in (ndim + 1, ndim + 2):
         fail(ShapeError, f"{name} of a tensor of shape {tuple(x.shape)}", f"It takes {_LAYOUTS[ndim]}.")
     if x.dtype.kind == "c":
         fail(DTypeError, f"{name} of complex numbers, {x.spec}", "Take wg.abs, wg.real or wg.imag first.")
+    if channels and x.shape[-ndim - 1] == 0:
+        fail(ShapeError, f"{name} of a tensor of shape {tuple(x.shape)}", "Only the batch may be empty.")
+    return x
+
+
+def _floating(name: str, x: Tensor) -> Tensor:
+    if category(x.spec.dtype) != 2:
+        fail(DTypeError, f"{name} of {x.spec}: not implemented for such numbers", "Take floating ones: x.float().")
     return x
 
 
@@ -341,10 +350,8 @@ def _adaptive_avg_pools(ndim: int) -> Function:
     name = f"adaptive_avg_pool{ndim}d"
 
     def pool(input: Any, output_size: Any) -> Any:
-        x = _input(name, input, ndim)
+        x = _floating(name, _input(name, input, ndim, channels=False))
         out = _wanted(name, x, output_size, ndim)
-        if category(x.spec.dtype) != 2:
-            fail(DTypeError, f"{name} of {x.spec}", "Take the mean of floating numbers: x.float().")
         wide: Any = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         if all(m == 1 for m in out):
             means = wide.mean(axis=tuple(range(-ndim, 0)), keepdims=True)
@@ -397,7 +404,7 @@ def _adaptive_max_pools(ndim: int) -> tuple[Function, Function]:
     name = f"adaptive_max_pool{ndim}d"
 
     def with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        x = _input(name, input, ndim)
+        x = _floating(name, _input(name, input, ndim))
         out = _wanted(name, x, output_size, ndim)
         even = _even(x, out)
         if even is not None:
@@ -465,8 +472,8 @@ adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pools(3)
 def _starts(samples: Any, size: int, out: int, kernel: int) -> Any:
     """Return where `out` windows start, (..., out), by one number from 0 to 1 for each row of them."""
     rows = wg.expand_dims(samples, -1)
-    if out == 1:
-        return wg.zeros_like(rows).astype(np.int64) + (size - kernel)
+    if out < 2:
+        return wg.zeros_like(rows).astype(np.int64)[..., :out] + (size - kernel)
     step = (size - kernel) / (out - 1)
     i = asarray(np.arange(out - 1).astype(samples.dtype))
     starts = wg.floor((rows + i) * step) - wg.floor(rows * step)
@@ -486,14 +493,18 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
         _random_samples: Any = None,
         generator: Generator | None = None,
     ) -> Any:
-        x = _input(name, input, ndim)
+        x = _floating(name, _input(name, input, ndim))
+        given = {"kernel_size": kernel_size, "output_size": output_size, "output_ratio": output_ratio}
+        for what, entries in given.items():
+            if isinstance(entries, (tuple, list)) and len(entries) != ndim:
+                fail(ShapeError, f"{name}: {what}={entries!r}", f"{what} must either be one number or {ndim} of them.")
         kernel, size = int_tuple(kernel_size, ndim, "kernel_size", 1), x.shape[-ndim:]
         if (output_size is None) == (output_ratio is None):
             fail(ShapeError, f"{name}: output_size={output_size!r}, output_ratio={output_ratio!r}", "Give one of them.")
         if output_size is None:
             ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * ndim
             output_size = tuple(int(n * r) for n, r in zip(size, ratios))
-        out = int_tuple(output_size, ndim, "output_size", 1)
+        out = int_tuple(output_size, ndim, "output_size", 0)
         if any(m + k - 1 > n for n, m, k in zip(size, out, kernel)):
             fail(ShapeError, f"{name}: output_size={out} with kernel_size={kernel} of an input of shape {x.shape}")
         lead = (1, *x.shape[:1])[-2:] if x.ndim == ndim + 1 else x.shape[:2]

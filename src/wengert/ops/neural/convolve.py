@@ -186,7 +186,7 @@ convolve_kernel: Op = op(
 def _operands(name: str, x: Any, weight: Any, bias: Any, ndim: int) -> list[Tensor]:
     """Return input, kernel and, unless None, bias, in their common dtype and with fitting numbers of dimensions."""
     found = promote_tensors(name, *(a for a in (x, weight, bias) if a is not None))
-    if not ((found[0] is x and found[1] is weight) or found[1].meaning.convolutions_promote):
+    if not ((found[0] is x and found[1] is weight) or found[1].meaning.mixes_dtypes):
         given = [asarray(a).spec for a in (x, weight)]
         if given[0].dtype != given[1].dtype:
             fail(DTypeError, f"{name}: an input {given[0]} and weights {given[1]}", "Both are of one dtype.")

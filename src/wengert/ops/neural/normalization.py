@@ -551,6 +551,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     channels = t.shape[axis]
     if num_groups < 1 or channels % num_groups:
         fail(ShapeError, f"group_norm: {channels} channels of {t.spec} do not divide into {num_groups} groups")
+    if t.shape[axis:] and prod(t.shape[:axis]) * prod(t.shape[axis:]) == num_groups:
+        fail(ShapeError, f"group_norm of {t.spec} in {num_groups} groups", "A group has more than one value.")
     args = promote_tensors("group_norm", t, *_params("group_norm", (channels,), t.dtype, weight, bias))
     out = group_norm_op.front(*args, groups=int(num_groups), axis=axis, eps=float(eps))
     return with_channels_last(in_dtype_of(t, out), t)  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.state.locks import imported
 from ..library import Library
 from ..namespace import as_torch, tensor_of
 
@@ -45,8 +46,7 @@ def roi_align(
     aligned: bool,
 ) -> Any:
     """Return the means of regions' cells, by the formula that torchvision has in Python."""
-    import torchvision.ops.roi_align as found
-
+    found = imported("torchvision.ops.roi_align")
     return found._roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
 
 

@@ -28,7 +28,8 @@ from ...core.errors import GradientError, GraphError, fail
 from .. import coverage
 
 _PACKAGE = "wengert.torch"
-_DEVICE = "tensors live on the processor", "Ask is_available(), which is False."
+_DEVICE = "there is no such device", "Tensors live on the processor. Ask is_available(), which is False."
+_GPU = "there is no GPU", "Tensors live on the processor. Ask torch.cuda.is_available(), which is False."
 _GRAPHS = (
     "PyTorch's graphs of Python calls are not there",
     "wengert.graph(f)(*args) records the graph of what a function or module computes, with shapes and derivatives.",
@@ -53,7 +54,7 @@ _REASONS: dict[str, tuple[str, str]] = {
     ),
     "ao": ("quantised tensors are not supported", "Compute in torch.bfloat16 or torch.float16."),
     "backends": ("tensors live on the processor", "Nothing is to be chosen."),
-    "cuda": _DEVICE,
+    "cuda": _GPU,
     "distributed": _PROCESSES,
     "export": ("PyTorch's archives of graphs are not there", "wengert.interop.onnx.save writes a model as ONNX."),
     "futures": ("nothing is computed later", "Call the function."),
@@ -140,7 +141,7 @@ class Absent(ABCMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise GraphError, for devices the RuntimeError that PyTorch raises: there is no such thing."""
         what, advice = reason(cls.path)
-        fail(GradientError if what == _DEVICE[0] else GraphError, f"torch.{cls.path}(): {what}", advice)
+        fail(GradientError if what in (_DEVICE[0], _GPU[0]) else GraphError, f"torch.{cls.path}(): {what}", advice)
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_") or "path" not in cls.__dict__:

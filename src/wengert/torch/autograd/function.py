@@ -104,12 +104,15 @@ class Function(PlainFunction):
     written: ClassVar[Any] = staticmethod(_written)
     returns_anything = True
     generate_vmap_rule = False
+    # Whether a class has `backward` and its other name, `vjp`.
+    _has_both = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "forward" in cls.__dict__ and cls.setup_context is not Function.setup_context:
             cls.forward = staticmethod(_with_setup(cls, cls.forward))  # type: ignore[method-assign]
-        if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
+        cls._has_both = {"vjp", "backward"} <= cls.__dict__.keys()
+        if "vjp" in cls.__dict__ and not cls._has_both:
             cls.backward = cls.vjp  # type: ignore[method-assign]
         for name in ("backward", "jvp"):
             if name in cls.__dict__:
@@ -128,8 +131,11 @@ class Function(PlainFunction):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run `forward` on the arguments and record one node for it.
 
-        Raises GradientError inside a transform of `torch.func` for a class without `setup_context`.
+        A tensor that `forward` returns twice is one result, twice. Raises GradientError inside a transform of
+        `torch.func` for a class without `setup_context`, and for one with both `backward` and `vjp`.
         """
+        if cls._has_both:
+            fail(GradientError, f"{cls.__name__}: Implementing both 'backward' and 'vjp'", "They are two names of one.")
         if cls.setup_context is Function.setup_context:
             refuse(
                 f"{cls.__name__}, an autograd.Function without setup_context",

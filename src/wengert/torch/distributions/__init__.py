@@ -77,7 +77,7 @@ def _module(name: str, names: tuple[str, ...]) -> ModuleType:
     path = f"{__name__}.{name}"
     made = ModuleType(path, f"`{', '.join(names)}` under PyTorch's path.")
     made.__spec__ = ModuleSpec(path, None)
-    made.__dict__.update({n: _ALL[n] for n in names}, __all__=list(names))
+    made.__dict__.update({n: _ALL[n] for n in names}, __all__=list(names), __getattr__=names_of(path))
     sys.modules[path] = made
     return made
 

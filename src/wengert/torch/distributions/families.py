@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import wengert as wg
@@ -81,6 +82,21 @@ def _log_survival_function(self: Any, value: Any) -> Any:
     return as_torch(plain.GeneralizedPareto.log_survival_function(self, self._checked(value)))
 
 
+class _Otherwise:
+    """An attribute of instances that have not been given it, as those of a subclass with its own `__init__` may be."""
+
+    def __init__(self, found: Callable[[Any], Any]) -> None:
+        self._found = found
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else self._found(instance)
+
+
+def _root(self: Any) -> Any:
+    """Return the root of the covariance by that which is not broadcast, under PyTorch's inner name for it."""
+    return self._unbroadcasted_scale_tril.expand(self.batch_shape + self.event_shape + self.event_shape)
+
+
 _INFINITE = property(lambda self: as_torch(wg.full_like(self.loc, math.inf)), doc="Infinity.")
 _SHAPE_OF_PROBS = {"param_shape": property(lambda self: self.probs.shape, doc="The shape of the parameters.")}
 _SHAPE_OF_LOGITS = {"param_shape": property(lambda self: self.logits.shape, doc="The shape of the parameters.")}
@@ -96,6 +112,10 @@ _OTHERWISE: dict[str, dict[str, Any]] = {
     "HalfNormal": {"icdf": _half_icdf},
     "InverseGamma": {"cdf": _cdf_from_zero},
     "LogNormal": {"cdf": _cdf_from_zero},
+    "MultivariateNormal": {
+        "scale_tril": _Otherwise(_root),
+        "_unbroadcasted_scale_tril": _Otherwise(lambda self: self.scale_tril),
+    },
     "Uniform": {"log_prob": _log_prob_below},
     "Weibull": {"cdf": _cdf_from_zero},
 }
@@ -130,9 +150,17 @@ def _constructor(name: str, of: type) -> Any:
     return space["make"](**values)
 
 
+class OfLogarithm(Distribution):
+    """The base of the log-normal distribution, which can also be made of the normal one and the transform."""
+
+    def __init__(self, base_distribution: Any, transforms: Any, validate_args: bool | None = None) -> None:
+        made: Any = FAMILIES["LogNormal"]
+        made.__init__(self, base_distribution.loc, base_distribution.scale, validate_args=validate_args)
+
+
 def _made(name: str) -> type:
     of = getattr(plain, name)
-    base = ExponentialFamily if name in _EXPONENTIAL else Distribution
+    base = ExponentialFamily if name in _EXPONENTIAL else OfLogarithm if name == "LogNormal" else Distribution
     summary = (of.__doc__ or "").partition("\n")[0]
     more = f"See :class:`wengert.distributions.{name}`; arguments and values are checked as PyTorch's are."
     doc = f"{summary}\n\n    {more}\n    "

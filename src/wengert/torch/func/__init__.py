@@ -167,8 +167,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     out, pull, *aux = wg.vjp(giving_tensors(func, "vjp", has_aux), *primals, has_aux=has_aux)
 
-    def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        return pull(cotangents[0] if len(cotangents) == 1 else tuple(cotangents))
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        return pull(cotangents)
 
     return out, vjp_fn, *aux
 

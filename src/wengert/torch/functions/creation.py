@@ -25,6 +25,7 @@ from ...ops.index.formats import in_order
 from ...ops.random.generator import Examples
 from ...ops.structure.shapes import int_args, placed
 from ..namespace import FUNCTIONS, as_torch, check_out, fill_out, function, method, tensor_of
+from ..storage import UntypedStorage
 from ..tensor import TYPES, Tensor, axes_in_memory, dtype_of, formatted, legacy, strided, where
 
 
@@ -95,8 +96,9 @@ def tensor(
 
 @function("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
+    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change; a storage as bytes."""
     want = wanted(dtype)
+    data = data.elements if isinstance(data, UntypedStorage) else data
     if isinstance(data, Plain):
         out = data if want is None or data.dtype == want else data.astype(want)
         out = out.clone() if copy else tensor_of(out)

@@ -31,8 +31,9 @@ def _is_view(self: Any) -> bool:
 
 def _base_of(self: Any) -> Any:
     first = _first(self)
-    if first is None:
-        whole = as_torch(wrap(storage_of(self).whole.view()))
+    s = storage_of(self)
+    if first is None and s is not None:
+        whole = as_torch(wrap(s.whole.view()))
         join(whole, self)
         return whole
     return first if _is_view(self) else None

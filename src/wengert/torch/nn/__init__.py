@@ -14,8 +14,6 @@ from .parameter import Buffer, Parameter
 _KINDS = (
     "container",
     "vision",
-    "recurrent",
-    "transformer",
     "lazy",
 )
 

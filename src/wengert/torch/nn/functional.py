@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..namespace import function
 
-_KINDS = (
-    "vision",
-    "transformer",
-)
+_KINDS = ("vision",)
 
 _plain: Any = import_module("wengert.nn.functional")
 # What no kind defines means in PyTorch what it does in Wengert.

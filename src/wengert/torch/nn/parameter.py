@@ -7,25 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import GraphError, fail
-from ...core.storage import join, overlaps_itself, window_of
 from ...core.tensor import Tensor as PlainTensor
-from ...core.tensor import asarray, refuse_cut, wrap
+from ...core.tensor import refuse_cut, wrap
 from ...nn.parameter import Parameter as PlainParameter
 from ...ops.structure.shapes import int_args
 from ..absent import names_of
-from ..tensor import Size, Tensor, dtype_of, on_cpu
-
-
-def _hold(x: Tensor, data: Any, what: str) -> None:
-    """Give a new tensor the memory of another one, so that a write to either reaches both; other data is copied."""
-    given = data.detach() if isinstance(data, PlainTensor) else data
-    if isinstance(given, Tensor) and (window := window_of(given)) is not None and not overlaps_itself(window):
-        x._data, x._spec, x.node, x._share = window, given.spec, None, None
-        join(x, given, keeps_gradients=False)
-        return
-    made = asarray([] if given is None else given, copy=True)
-    held = made._value(what) if made._array is None else made._array
-    x._data, x._spec, x.node, x._share = held, made.spec, None, None
+from ..tensor import Size, Tensor, dtype_of, hold, is_made, on_cpu
 
 
 class Parameter(Tensor, PlainParameter):
@@ -39,10 +26,14 @@ class Parameter(Tensor, PlainParameter):
 
     __slots__ = ()
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+    def __init__(self, data: Any = None, requires_grad: bool = True, **options: Any) -> None:
+        if is_made(self):
+            return
+        if options:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {next(iter(options))!r}")
         if isinstance(data, PlainTensor):
             refuse_cut(data, "a parameter, nn.Parameter(x),")
-        _hold(self, data, "a parameter")
+        hold(self, data, "a parameter")
         if requires_grad:
             self.requires_grad_()
 
@@ -63,7 +54,7 @@ class Buffer(Tensor):
     persistent: bool
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
-        _hold(self, data, "a buffer")
+        hold(self, data, "a buffer")
         self.persistent = persistent
 
 
@@ -135,6 +126,17 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 def is_lazy(tensor: Any) -> bool:
     """Return whether a parameter or buffer has no shape yet."""
     return isinstance(tensor, UninitializedTensorMixin)
+
+
+def refuse_lazy(module: Any, what: str) -> None:
+    """Raise GraphError for a module of which a parameter or buffer has no shape yet."""
+    held = [*getattr(module, "parameters", list)(), *getattr(module, "buffers", list)()]
+    if any(map(is_lazy, held)):
+        fail(
+            GraphError,
+            f"{what} of {type(module).__name__}, modules in which have uninitialized parameters.",
+            "They get a shape when it is first called: run a forward pass, on an input like those to come.",
+        )
 
 
 __getattr__ = names_of(__name__)

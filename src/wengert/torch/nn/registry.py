@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 
@@ -27,9 +27,10 @@ class Registry(MutableMapping[str, Any]):
         self._owner._register(self._kind, name, value)
 
     def __delitem__(self, name: str) -> None:
-        if name not in self._names():
-            raise KeyError(name)
-        delattr(self._owner, name)
+        del self._names()[name]
+        # Not by `delattr`: the class may have a property of the name.
+        del self._owner.__dict__[name]
+        self._owner._transient.discard(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._names()))
@@ -46,5 +47,13 @@ class Registry(MutableMapping[str, Any]):
 
 
 def view(kind: str) -> property:
-    """Return the property that shows what a module holds of a kind."""
-    return property(lambda self: Registry(self, kind))
+    """Return the property that shows what a module holds of a kind, and has it hold what it is set to instead."""
+
+    def replace(self: Any, values: Mapping[str, Any]) -> None:
+        held = Registry(self, kind)
+        given = dict(values)
+        for name in list(held):
+            del held[name]
+        held.update(given)
+
+    return property(lambda self: Registry(self, kind), replace)

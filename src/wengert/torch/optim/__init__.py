@@ -48,7 +48,7 @@ __all__ = [
 # PyTorch has a module for each optimiser: `from torch.optim.adamw import AdamW`.
 for _rule in (Adadelta, Adagrad, Adam, Adamax, AdamW, ASGD, LBFGS, NAdam, RAdam, RMSprop, Rprop, SGD):
     _module = _ModuleType(f"{__name__}.{_rule.__name__.lower()}", f"The optimiser {_rule.__name__}.")
-    setattr(_module, _rule.__name__, _rule)
+    _module.__dict__.update({_rule.__name__: _rule, "__getattr__": names_of(_module.__name__)})
     globals()[_rule.__name__.lower()] = _sys.modules[_module.__name__] = _module
 
 

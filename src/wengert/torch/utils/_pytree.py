@@ -52,10 +52,6 @@ class TreeSpec(tree.Structure):
         """Return whether there is a leaf alone."""
         return self.kind is None
 
-    def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """Return leaves in the structure."""
-        return tree.unflatten(self, list(leaves))
-
 
 class LeafSpec(TreeSpec):
     """The structure of a leaf."""

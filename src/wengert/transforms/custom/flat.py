@@ -273,20 +273,25 @@ def _found(forward: Forward, saved: Any, node: Node, recording: bool) -> tuple[l
         xs: list[Any] = [attached(v if isinstance(e, Node) else e, e) for v, e in zip(values, node.inputs, strict=True)]
         return xs, forward(*xs)[1]
     (held,) = saved
-    if not recording or held.alone:
+    if held.alone:
         leaves = [wrap(v) if p[0] != "own" else v for v, p in zip(held.leaves, held.places)]
+        return [None if v is None else wrap(v) for v in held.values], tree.unflatten(held.structure, leaves)
+    if not recording:  # a rule may record what it computes, and differentiate that in what the function was given
+        leaves = [_saved(v, p, node) for v, p in zip(held.leaves, held.places)]
         return [None if v is None else wrap(v) for v in held.values], tree.unflatten(held.structure, leaves)
     xs = [None if v is None else attached(v, e) for v, e in zip(held.values, node.inputs, strict=True)]
     if held.redone:
         return xs, drawn_again(forward, xs, held.state)[1]
-    leaves = []
-    for value, (kind, i) in zip(held.leaves, held.places):
-        if kind == "argument":
-            value = attached(value, node.inputs[i])
-        elif kind == "result":
-            value = attached_result(value, node, i)
-        leaves.append(value)
+    leaves = [_saved(v, p, node) for v, p in zip(held.leaves, held.places)]
     return xs, tree.unflatten(held.structure, leaves)
+
+
+def _saved(value: Any, place: tuple[str, int], node: Node) -> Any:
+    """Return a residual: an argument or a result as the part of the graph that it is, others as they are."""
+    kind, i = place
+    if kind == "own":
+        return value
+    return attached(value, node.inputs[i]) if kind == "argument" else attached_result(value, node, i)
 
 
 def _mapped_vjp(

@@ -209,7 +209,7 @@ def _is_done_at_once(out: Tensor, known: Reachable, retain_graph: bool) -> bool:
         if owner is None or owner.node is None or not owner.node.requires_grad:
             continue  # gone, or frozen since
         value = new(owner.result_class)
-        value._data, value._spec, value.node, value._base = g, leaf.spec, None, None
+        value._data, value._spec, value.node, value._share = g, leaf.spec, None, None
         try:
             old, data = owner._grad, owner._data
         except AttributeError:

@@ -76,7 +76,7 @@ def rolled(graph: Graph) -> Graph:
 
 
 def _labels(nodes: Sequence[Node]) -> list[int]:
-    """Return a number for each node: equal for nodes that compute the same of whatever operands."""
+    """Return a number for each node: equal for nodes that compute the same of whatever operands of these specs."""
     known: dict[Any, int] = {}
     fit: dict[Op, bool] = {}
     labels = []
@@ -94,7 +94,7 @@ def _labels(nodes: Sequence[Node]) -> list[int]:
             if is_fit and not any(isinstance(v, Graph) for v in node.attrs.values()):
                 # Which rows a slice takes may move; that is seen later.
                 attrs = repr(node.attrs) if node.attrs and op is not _SLICE else ""
-                operands = tuple([None if isinstance(e, Node) else (type(e), repr(e)) for e in node.inputs])
+                operands = tuple([id(e.spec) if isinstance(e, Node) else (type(e), repr(e)) for e in node.inputs])
                 key = (op, attrs, id(node.spec), operands)
         labels.append(known.setdefault(key, len(known)))
     return labels
@@ -228,9 +228,12 @@ def _run(nodes: Sequence[Node], places: Mapping[Node, int], start: int, period: 
     for number, found in enumerate(rows):
         kinds: list[Any] = []
         for operand in found:
-            kinds.append(None if operand is None else _kind(*operand, number, begin, period, low, high))
-            if operand is not None and kinds[-1] is None:
-                return None
+            kind = None
+            if operand is not None:
+                kind = _kind(operand[0], operand[1], number, begin, period, low, high)
+                if kind is None:
+                    return None
+            kinds.append(kind)
         operands.append(kinds)
     moving: dict[int, _Taken] = {}
     for number, (first, by) in taken.items():
@@ -611,12 +614,13 @@ class _Rolling:
         if name in self.copies:
             return self.copies[name]
         earlier = self.runs[k]
-        like = self.nodes[earlier.start + (key if type(key) is int else key.number)]
+        number = key.number if isinstance(key, _State) else key
+        like = self.nodes[earlier.start + number]
         if key not in self.again[k]:
             given[name] = self.part(k, key, step, by, run.steps, reverse, like), input_node(like.spec)
             return given[name][1]
         inputs = []
-        for entry, kind in zip(like.inputs, earlier.operands[key], strict=True):  # type: ignore[index]
+        for entry, kind in zip(like.inputs, earlier.operands[number], strict=True):
             if kind is None:
                 inputs.append(entry)
             elif type(kind) is _Shared:

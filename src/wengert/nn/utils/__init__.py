@@ -1,20 +1,24 @@
-"""The clipping of gradients before a step, and parameters as one vector."""
+"""The clipping of gradients before a step, parameters as one vector, and sequences of different lengths in `rnn`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .. import clip, float64, isfinite, sqrt, stack, where, zeros
-from ..core.errors import DTypeError, GradientError, ShapeError, fail
-from ..core.state.capture import get_capture
-from ..core.state.observer import observers
-from ..core.storage import window_of
-from ..core.tensor import Tensor, asarray, wrap
-from ..ops.index.inplace import set_gradient
+from ... import clip, float64, isfinite, sqrt, stack, where, zeros
+from ...core.errors import DTypeError, GradientError, ShapeError, fail
+from ...core.state.capture import get_capture
+from ...core.state.locks import imported
+from ...core.state.observer import observers
+from ...core.storage import window_of
+from ...core.tensor import Tensor, asarray, wrap
+from ...ops.index.inplace import set_gradient
+
+if TYPE_CHECKING:
+    from . import rnn
 
 Array = np.ndarray[Any, Any]
 
@@ -22,8 +26,16 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The module of sequences, which is loaded when it is first used."""
+    if name == "rnn":
+        return imported(".rnn", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _with_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
