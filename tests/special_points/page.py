@@ -17,12 +17,13 @@ _INTRODUCTION = """# Special points
 After this page you know which derivatives Wengert gives at 0, at kinks and for very large arguments.
 
 If a function has a derivative, Wengert gives it: at 0, at whole numbers, at equal arguments and for very large
-arguments, in reverse, forward and Taylor mode and in compiled code. The tests compare orders 1 to 4 with mpmath, for every elementwise
-operation of one or two numbers, for losses, distances, special functions and densities of `wg.distributions`.
+arguments, in reverse, forward and Taylor mode and in compiled code. The tests compare orders 1 to 4 with mpmath, for
+every elementwise operation of one or two numbers, for losses, distances, special functions and densities of
+`wg.distributions`.
 
 Some functions are smooth although a part of them is not. Examples are even powers of `wg.abs`, of Euclidean norms,
-of `wg.std` and of `wg.hypot`: the second derivative of `wg.linalg.norm(x) ** 2` at 0 is 2. This holds for the power itself, for
-`wg.square` and for `n * n`. It does not hold if something else stands between the norm and the power. Derivatives with
+of `wg.std` and of `wg.hypot`: the second derivative of `wg.linalg.norm(x) ** 2` at 0 is 2. This holds for the power
+itself, for `wg.square` and for `n * n`. It does not hold if something else stands between the norm and the power. Derivatives with
 respect to the part (by a hook, `retain_grad` or `wg.autograd.grad`) stay as they are.
 
 Functions of eigenvalues in any order, as `(wg.linalg.eigvalsh(x) ** 3).sum()`, are smooth where eigenvalues are equal,
