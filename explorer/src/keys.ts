@@ -31,6 +31,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["/"], shown: "/ or ⌘K", does: "find", run: find },
   { keys: ["f"], shown: "F", does: "to the next of what was found", run: (s) => nextFound(s, 1) },
   { keys: ["F"], shown: "Shift+F", does: "to the one before", run: (s) => nextFound(s, -1) },
+  { keys: ["s", "S"], shown: "S", does: "save the picture", run: (s) => (s.saving.value = s.tab.value === "graph") },
   { keys: ["?"], shown: "?", does: "help", run: (s) => (s.helping.value = !s.helping.value) },
   { keys: ["Escape"], shown: "Esc", does: "close, let go", run: letGo },
 ];

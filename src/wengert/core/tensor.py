@@ -529,7 +529,7 @@ class Tensor(Methods):
         return self._reduced(self._value("pickling") if self.is_leaf else None)
 
     def _reduced(self, value: Any) -> tuple[Any, ...]:
-        """Return what makes another of it, and what that is given: this value for its own."""
+        """Return the (callable, args) pair that rebuilds this tensor with the given value when it is unpickled."""
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
             refuse(f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend, self, GradientError)

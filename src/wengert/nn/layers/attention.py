@@ -10,7 +10,7 @@ import numpy as np
 
 import wengert as wg
 
-from ...core.errors import GraphError, ShapeError, fail
+from ...core.errors import GraphError, RangeError, ShapeError, fail
 from ...core.tensor import Tensor, asarray, of_class
 from .. import functional as F
 from .. import init
@@ -86,7 +86,7 @@ class MultiheadAttention(Module):
         e = self.embed_dim = size("embed_dim", embed_dim)
         self.num_heads = size("num_heads", num_heads)
         if embed_dim % num_heads:
-            fail(ShapeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
+            fail(RangeError, f"embed_dim={embed_dim} does not fall into num_heads={num_heads} equal heads")
         self.kdim = e if kdim is None else size("kdim", kdim)
         self.vdim = e if vdim is None else size("vdim", vdim)
         self.dropout = dropout

@@ -73,7 +73,7 @@ def _carries(view: Tensor) -> bool:
 
 
 def _base_node(base: Any) -> Node | None:
-    """Return what computed the whole that the views of a storage or of a branch are taken from."""
+    """Return the node that computed the whole of which a storage or a branch has views."""
     if type(base) is Storage and (root := root_of(base)) is not None:
         node: Node | None = root.node
         return node
@@ -341,7 +341,7 @@ class Through:
         return start - address(whole), part.shape, part.strides, whole.shape, whole.strides, _tracked(x)
 
     def source(self, x: Tensor) -> Node | None:
-        """Return what computed the memory that an abstract tensor lies in."""
+        """Return the node that computed the memory in which an abstract tensor lies."""
         return x.node if storage_of(x) is None else _base_node(x._share.storage)
 
     def taken(self, x: Tensor, owner: Tensor) -> FromOwner:
@@ -599,7 +599,7 @@ def _is_taken(node: Any, owner: Any) -> bool:
 
 
 def done(steps: Iterable[Step], whole: Tensor) -> Any:
-    """Return what ops take from a tensor, one after the other."""
+    """Return the result of applying ops to a tensor, one after the other."""
     steps = list(steps)
     value: Any = whole
     for op, attrs, output, others in steps:

@@ -44,3 +44,6 @@ for _name, _bases in _PATHS.items():
     _made = ModuleType(f"{__name__}.{_name}", f"Layers under PyTorch's inner path {_name}.")
     _made.__dict__.update({name: globals()[name] for name in __all__}, **_bases, __getattr__=names_of(_made.__name__))
     sys.modules[_made.__name__] = globals()[_name] = _made
+    for _base in _bases.values():
+        if _bases.get(_base.__name__) is _base:  # where pickle finds it
+            _base.__module__ = _made.__name__
