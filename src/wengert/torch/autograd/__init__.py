@@ -11,22 +11,20 @@ from __future__ import annotations
 from ..absent import names_of
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .checking import GradcheckError, gradcheck, gradgradcheck
 from .function import Function
 from .grad_mode import (
     enable_grad,
     inference_mode,
-    is_grad_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .gradcheck import gradcheck, gradgradcheck  # which hides the module of that name, as in PyTorch
 from .gradients import backward, grad
 from .variable import Variable
 
 __all__ = [
     "Function",
-    "GradcheckError",
     "Variable",
     "anomaly_mode",
     "backward",
@@ -41,7 +39,6 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
-    "is_grad_enabled",
     "no_grad",
     "profiler",
     "set_detect_anomaly",

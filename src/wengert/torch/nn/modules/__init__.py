@@ -9,6 +9,7 @@ from ...absent import names_of
 from .. import *
 from .. import __all__
 from ..layers.convolution import ConvBase
+from ..layers.lazy import LazyModuleMixin
 from ..layers.norm import BatchNorm, InstanceNorm, NormBase
 from ..layers.transformer import NonDynamicallyQuantizableLinear, activation_of
 from ..module import counterpart
@@ -26,7 +27,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "flatten": {},
     "instancenorm": {"_InstanceNorm": InstanceNorm},
     "fold": {},
-    "lazy": {},
+    "lazy": {"LazyModuleMixin": LazyModuleMixin},
     "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
     "loss": {"_Loss": counterpart(Loss), "_WeightedLoss": counterpart(WeightedLoss)},
     "normalization": {},
