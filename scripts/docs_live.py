@@ -268,7 +268,7 @@ def on_post_build(config: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Called by MkDocs for every page."""
-    if not page.file.src_uri.startswith("course/"):
+    if not page.file.src_uri.startswith(("course/", "tutorials/")):
         return markdown
     text, made = rendered(markdown, page.url, Path(page.file.src_uri).stem)
     for place, content in made.items():

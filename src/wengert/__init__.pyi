@@ -67,6 +67,7 @@ from .transforms.tracing.trace import spec as spec
 from . import autograd as autograd
 from . import data as data
 from . import debug as debug
+from . import deploy as deploy
 from . import distribute as distribute
 from . import distributions as distributions
 from . import explain as explain
@@ -101,6 +102,7 @@ from .transforms.custom.rules import custom_vjp as custom_vjp
 from .transforms.jacobians.elimination import elimination_cost as elimination_cost
 from .execute.engines import engine as engine
 from .explorer import explore as explore
+from .deploy import export as export
 from .transforms.control import fori_loop as fori_loop
 from .execute.static import function as function
 from .transforms.jacobians.jacobian import gauss_newton_product as gauss_newton_product

@@ -41,8 +41,15 @@ LARGEST = "gpt"
 RUNS = [(kind, plan, n) for kind in MODELS for n in PLANS for plan in PLANS[n] if meshes.is_for(plan, kind, "xla")]
 
 
+# What they do to a graph, they do to it for every engine: test_training.py asks it natively.
+OF_GRAPHS = ("accumulated", "gpipe", "interleaved", "recomputed")
+
+
 # conftest.py asks some of them every time; scripts/plans.py has 20 steps of all.
-@pytest.mark.parametrize(("kind", "plan", "ranks"), [run for run in RUNS if run[0] != LARGEST])
+@pytest.mark.parametrize(
+    ("kind", "plan", "ranks"),
+    [pytest.param(*r, marks=[pytest.mark.slow] if r[1].endswith(OF_GRAPHS) else []) for r in RUNS if r[0] != LARGEST],
+)
 def test_losses_are_those_of_one_process(kind: str, plan: str, ranks: int) -> None:
     is_equal_to_one_process(kind, plan, ranks)
 

@@ -22,6 +22,7 @@ from wengert.cli import main
 from wengert.core.errors import GraphError
 from wengert.core.node import Node
 from wengert.core.ops.op import TABLE
+from wengert.core.state.observer import aside
 from wengert.execute.jit.jit import Jit
 from wengert.explorer import Exploration
 from wengert.explorer.document import stats
@@ -262,6 +263,27 @@ def test_two_threads_at_once() -> None:
             said = list(pool.map(explored, range(2)))
             assert all("1 operations" in text or "One program is recorded at a time" in text for text in said)
             assert table() == before
+
+
+def test_what_another_thread_explores_is_not_recorded() -> None:
+    """One thread has recorded and asks for more of what it saw; another begins to record meanwhile."""
+    began, done = threading.Event(), threading.Event()
+
+    def looks() -> None:
+        with aside():
+            began.wait(10)
+            wg.exp(wg.tensor(1.0, requires_grad=True)).backward()
+            done.set()
+
+    def f(x: wg.Tensor) -> wg.Tensor:
+        began.set()
+        done.wait(10)
+        return x * 2.0
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(looks)
+        assert " 1 operations" in str(wg.explore(f, 2.0))
+        looking.result()
 
 
 def test_exploring_again_and_again_holds_nothing() -> None:

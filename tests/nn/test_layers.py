@@ -384,7 +384,7 @@ def test_batch_norm_errors():
     m = nn.BatchNorm1d(3)
     with pytest.raises(wg.ShapeError, match=r"BatchNorm1d of f32\[4,2\] with num_features=3"):
         m(wg.zeros((4, 2)))
-    with pytest.raises(wg.ShapeError, match="fewer than two values per channel"):
+    with pytest.raises(wg.ShapeError, match="Expected more than 1 value per channel"):
         m(wg.zeros((1, 3)))
     with pytest.raises(wg.ShapeError, match="The input has 4 dimensions"):
         nn.BatchNorm2d(3)(wg.zeros((2, 3)))
@@ -543,7 +543,7 @@ def test_recurrent_errors():
         m(wg.zeros((5, 2, 3)), wg.zeros((1, 2, 4)))
     with pytest.raises(wg.ShapeError, match=r"initial state of shape \(2, 2, 4\), not \(1, 2, 4\)"):
         nn.GRU(3, 4)(wg.zeros((5, 2, 3)), wg.zeros((2, 2, 4)))
-    with pytest.raises(wg.ShapeError, match="nonlinearity must be"):
+    with pytest.raises(wg.GraphError, match="nonlinearity='lstm'"):
         nn.RNN(3, 4, nonlinearity="lstm")
     with pytest.raises(wg.ShapeError, match="hidden_size must be an int of at least 1"):
         nn.GRU(3, 0)
@@ -573,7 +573,7 @@ def attention_by_hand(m, q, k, v, mask=0.0):
 
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_attention_with_masks(need_weights):
-    m = randomised(nn.MultiHeadAttention(6, 2, batch_first=True))
+    m = randomised(nn.MultiheadAttention(6, 2, batch_first=True))
     q, k, v = normal(2, 4, 6), normal(2, 5, 6), normal(2, 5, 6)
     padding = np.array([[False, False, False, False, True], [False, False, True, True, True]])
     blocked = np.triu(np.ones((4, 5), bool), 2)
@@ -598,7 +598,7 @@ def test_attention_with_masks(need_weights):
 
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_self_attention_causal_and_layouts(need_weights):
-    m, x = randomised(nn.MultiHeadAttention(6, 3, bias=False)), normal(2, 4, 6)
+    m, x = randomised(nn.MultiheadAttention(6, 3, bias=False)), normal(2, 4, 6)
     causal = np.where(np.triu(np.ones((4, 4), bool), 1), -np.inf, 0.0)
     expected, _ = attention_by_hand(m, x, x, x, causal)
     t = wg.tensor(x.transpose(1, 0, 2))
@@ -611,7 +611,7 @@ def test_self_attention_causal_and_layouts(need_weights):
 
 
 def test_attention_with_other_sizes_and_gradients():
-    m = randomised(nn.MultiHeadAttention(4, 2, kdim=3, vdim=2, batch_first=True))
+    m = randomised(nn.MultiheadAttention(4, 2, kdim=3, vdim=2, batch_first=True))
     q, k, v = normal(2, 3, 4), normal(2, 5, 3), normal(2, 5, 2)
     expected, _ = attention_by_hand(m, q, k, v)
     np.testing.assert_allclose(m(*(wg.tensor(t) for t in (q, k, v)))[0].detach().numpy(), expected, rtol=1e-9)
@@ -620,7 +620,7 @@ def test_attention_with_other_sizes_and_gradients():
 
 def test_attention_drops_weights_in_training_only():
     wg.manual_seed(0)
-    m, x = nn.MultiHeadAttention(4, 2, dropout=0.5), wg.tensor(normal(6, 2, 4).astype("f4"))
+    m, x = nn.MultiheadAttention(4, 2, dropout=0.5), wg.tensor(normal(6, 2, 4).astype("f4"))
     for need in (True, False):
         m.train()
         assert m(x, x, x, need_weights=need)[0].tolist() != m(x, x, x, need_weights=need)[0].tolist()
@@ -630,14 +630,14 @@ def test_attention_drops_weights_in_training_only():
 
 def test_attention_errors():
     with pytest.raises(wg.ShapeError, match="embed_dim=5 does not fall into num_heads=2"):
-        nn.MultiHeadAttention(5, 2)
-    m = nn.MultiHeadAttention(4, 2)
+        nn.MultiheadAttention(5, 2)
+    m = nn.MultiheadAttention(4, 2)
     x = wg.zeros((3, 2, 4))
     with pytest.raises(wg.ShapeError, match=r"query, key and value of shapes \(3, 2, 4\), \(3, 2, 3\)"):
         m(x, wg.zeros((3, 2, 3)), x)
     with pytest.raises(wg.ShapeError, match="query, key and value"):
         m(x, wg.zeros((5, 2, 4)), x)
-    with pytest.raises(wg.ShapeError, match=r"attention mask of shape \(2, 2\), not \(3, 3\)"):
+    with pytest.raises(wg.ShapeError, match=r"attn_mask of shape \(2, 2\), not \(3, 3\)"):
         m(x, x, x, attn_mask=wg.zeros((2, 2)))
     with pytest.raises(wg.ShapeError, match=r"mask of shape \(3, 2\), not \(2, 3\)"):
         m(x, x, x, key_padding_mask=wg.zeros((3, 2), dtype=bool))
@@ -678,7 +678,7 @@ def test_transformer_encoder_copies_its_layer():
     y.sum().backward()
     assert all(p.grad is not None for p in m.parameters())
     assert layer.linear1.weight.grad is None
-    with pytest.raises(wg.ShapeError, match="activation must be"):
+    with pytest.raises(wg.GraphError, match="activation='swish'"):
         nn.TransformerEncoderLayer(4, 2, activation="swish")
 
 
@@ -825,9 +825,9 @@ def test_bad_sizes():
         nn.Linear(2.5, 1)
     with pytest.raises(wg.ShapeError, match="groups=2 does not divide in_channels=3"):
         nn.Conv2d(3, 4, 3, groups=2)
-    with pytest.raises(wg.ShapeError, match="kernel_size must be one int or 2 of them"):
+    with pytest.raises(wg.ShapeError, match=r"kernel_size=\(3, 3, 3\) has 3 entries for 2"):
         nn.Conv2d(3, 4, (3, 3, 3))
-    with pytest.raises(wg.ShapeError, match="stride must be an int of at least 1, not 0"):
-        nn.Conv1d(3, 4, 3, stride=0)
+    with pytest.raises(wg.ShapeError, match=r"stride=.* must be at least 1"):
+        nn.Conv1d(3, 4, 3, stride=0)(wg.zeros((1, 3, 9)))
     with pytest.raises(wg.ShapeError, match="normalized_shape must name one axis"):
         nn.LayerNorm(())

@@ -8,6 +8,7 @@ import math
 import pickle
 import weakref
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -739,3 +740,31 @@ def test_vectors():
     assert ps[1].item() == 6.0
     with pytest.raises(wg.ShapeError, match="parameters with 3 elements"):
         nn.vector_to_parameters(wg.tensor([1.0]), ps)
+
+
+@pytest.mark.parametrize("namespace", [wg, wg.torch])
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "bfloat16"])
+def test_norms_of_recorded_and_unrecorded_gradients(namespace: Any, order: float, dtype: str) -> None:
+    """What nothing records is computed at once; in a compiled function it is part of the plan."""
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=s) for s in [(3, 4), (), (5,), (0, 2)]]
+    values = [v + 1j * rng.normal(size=v.shape) for v in values] if dtype == "complex64" else values
+
+    def leaves() -> list[Any]:
+        found = [namespace.tensor(v).to(getattr(namespace, dtype)).requires_grad_() for v in values]
+        for p in found:
+            p.grad = p.detach() * 2
+        return found
+
+    for limit in (0.5, 100.0):
+        eager, compiled = leaves(), leaves()
+        norm = wg.nn.clip_grad_norm_(eager, limit, order)
+        inside = wg.jit(lambda compiled=compiled, limit=limit: wg.nn.clip_grad_norm_(compiled, limit, order))()
+        bound = 1e-2 if dtype in ("float16", "bfloat16") else 1e-6
+        assert norm.dtype == inside.dtype
+        np.testing.assert_allclose(float(norm), float(inside), rtol=bound)
+        for a, b in zip(eager, compiled, strict=True):
+            assert a.grad.dtype == b.grad.dtype == a.dtype
+            x, y = (np.asarray(t.grad.to(wg.complex128 if dtype == "complex64" else wg.float64)) for t in (a, b))
+            np.testing.assert_allclose(x, y, rtol=bound)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -164,3 +165,69 @@ def test_draws_of_numpys_begin_a_compiled_function_anew() -> None:
     f = wg.jit(lambda x: x + np.random.rand())
     with pytest.warns(RuntimeWarning, match=r"draws of numpy\.random"):
         assert len({float(f(wg.tensor(0.0))) for _ in range(6)}) == 6
+
+
+def _changed_at(np: Any) -> Iterator[Any]:
+    z = np.zeros((3, 4))
+    np.add.at(z, [0, 0, 1], 2.0)
+    np.subtract.at(z, (slice(1, None), np.array([0, 3, 3])), np.array([1.0, 2.0, 3.0]))
+    np.add.at(z, z > 1, 1)
+    np.add.at(z, np.array([], dtype=int), 1.0)
+    np.multiply.at(z, ([0, 0], [1, 1]), 3.0)
+    np.negative.at(z, 0)
+    np.add.at(z[1], [0, 0], 1.0)
+    np.maximum.at(z.T, ([0, 0], [1, 1]), 30.0)
+    yield z
+    for dtype in (bool, int):
+        b = np.zeros(3, dtype=dtype)
+        np.add.at(b, [0, 0, -1], True)
+        yield b
+
+
+def test_ufuncs_change_elements_where_they_are() -> None:
+    for found, expected in zip(_changed_at(np), _changed_at(numpy), strict=True):
+        assert found.dtype == expected.dtype
+        numpy.testing.assert_array_equal(numpy.asarray(found), expected)
+    with pytest.raises(wg.DTypeError, match=r"^np\.add\.at of i64\[3\] with f64\[\] \(.*test_namespace\.py:"):
+        np.add.at(np.arange(3), [0], 1.5)
+    with pytest.raises(IndexError, match=r"test_namespace\.py:"):
+        np.add.at(np.arange(3), [5], 1)
+
+
+def test_a_change_where_elements_are_carries_gradients() -> None:
+    def f(x: Any, places: Any) -> Any:
+        y = x * 2.0
+        np.add.at(y, places, x * x)
+        np.subtract.at(y, 0, x[1])
+        return (y * np.arange(3.0)).sum()
+
+    places = np.array([1, 1, 2])
+    for run in (f, wg.jit(f)):
+        for _ in range(6):
+            value, slope = wg.value_and_grad(run)(np.array([1.0, 2.0, 3.0]), places)
+            assert (value.item(), slope.tolist()) == (39.0, [2.0, 6.0, 16.0])
+
+
+def test_conditions_of_piecewise_functions() -> None:
+    def found(np: Any) -> Iterator[Any]:
+        x = np.linspace(-2.5, 2.5, 6)
+        y = np.array(-2.0)
+        yield np.piecewise(y, [y < 0, y >= 0], [lambda v: -v, lambda v: v * 3])
+        yield np.piecewise(y, y < 0, [lambda v: -v, lambda v: v * 3])
+        yield np.piecewise(x, [True, False, True, False, True, False], [5, 6])
+        yield np.piecewise(x, np.stack([x < 0, x > 1]), [5, 6, 7])
+
+    for a, b in zip(found(np), found(numpy), strict=True):
+        numpy.testing.assert_array_equal(numpy.asarray(a), b)
+
+
+def test_sizes_and_values_that_depend_on_values_are_refused_while_traced() -> None:
+    def placed(x: Any) -> Any:
+        y = x * 2.0
+        np.place(y, y > 1, [7.0, 8.0])
+        return y
+
+    with pytest.raises(wg.TraceError, match=r"(?s)^np\.place of f64\[2\] while traced.*np\.putmask"):
+        wg.jit(placed)(np.ones(2))
+    with pytest.raises(wg.TraceError, match=r"(?s)^np\.bincount of i64\[2\] while traced.*np\.add\.at"):
+        wg.jit(lambda x: np.bincount(x, minlength=5))(np.arange(2))

@@ -188,6 +188,11 @@ CALLS: dict[Any, list[tuple[Any, Callable[[Any], Any]]]] = {
         (X, _writes(lambda a, x: np.putmask(a, [*range(15)], 7.0))),
     ],
     np.place: [(V, _writes(lambda a, x: np.place(a, V > 0, x[1:3])))],
+    np.add.at: [
+        (X, _writes(lambda a, x: np.add.at(a, ([0, 1, 1], [2, 0, 0]), x[0, :3] * 2))),
+        (V, _writes(lambda a, x: np.add.at(a, V > 0, x[0]))),
+    ],
+    np.subtract.at: [(X, _writes(lambda a, x: np.subtract.at(a, (slice(None), [1, 1]), x[:, :2])))],
     np.put_along_axis: [
         (X, _writes(lambda a, x: np.put_along_axis(a, np.array([[1], [0], [4]]), x[:, :1] * 2, axis=1))),
         (X, _writes(lambda a, x: np.put_along_axis(a, np.array([3, 7]), x[0, :2] * 2, axis=None))),

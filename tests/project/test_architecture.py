@@ -28,6 +28,7 @@ LAYERS = {
     "data": 4,
     "train": 4,
     "storage": 4,
+    "deploy": 4,
     "interop": 4,
     "distribute": 4,
     "distributions": 4,
@@ -179,10 +180,12 @@ READS_SLOT = {
     "core/standins.py",
     "core/storage.py",
     "core/tensor.py",
+    "execute/jit/recorded.py",
     "ops/contract/products.py",
     "ops/index/indexing.py",
     "ops/reduce/common.py",
     "ops/structure/shapes.py",
+    "transforms/derivatives/backward.py",
     "train/callbacks/showing.py",  # an attribute of its own
 }
 

@@ -12,6 +12,7 @@ import os
 import pkgutil
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -47,9 +48,16 @@ NEEDS = {
     "wengert.interop.sklearn": "sklearn",
     "accelerators.md": "jax",
     "c-callers.md": "scipy",
+    "deployer.md": "onnx",
     "onnx.md": "onnx",
+    "scientist.md": "scipy",
     "scikit-learn.md": "sklearn",
+    "scipy.md": "scipy",
 }
+
+
+# Programs that pages run.
+TOOLS = {"deploy.md": "cc"}
 
 
 def needed(name: str) -> str:
@@ -183,6 +191,8 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """`pycon` blocks are sessions; `python` blocks are programs, and a `text` block right after one is its output."""
     if needed(page.name):
         pytest.importorskip(needed(page.name))
+    if page.name in TOOLS and shutil.which(TOOLS[page.name]) is None:
+        pytest.skip(f"{TOOLS[page.name]} is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples")
     wg.manual_seed(0)

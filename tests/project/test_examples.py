@@ -254,3 +254,13 @@ def test_the_demo_reaches_97_percent(tmp_path: Path) -> None:
     assert "saved for backward" in out
     for picture in ("curve.svg", "graph.svg"):
         assert (tmp_path / picture).read_text().startswith("<svg")
+
+
+@pytest.mark.slow
+def test_without_python(tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+    text = run("without_python", "--epochs", 12, "--out", tmp_path / "built")
+    assert percentage(text) > 90
+    assert (tmp_path / "built" / "page" / "digits.html").exists()

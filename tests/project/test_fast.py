@@ -16,6 +16,8 @@ PACKAGE = ROOT / "src" / "wengert"
 # What only reads a user's configuration of the process, or runs as another process alone.
 ELSEWHERE = {
     "__main__.py": "is run by `python -m wengert`, in another process",
+    "deploy/emitter.py": "makes an object, in another process",
+    "deploy/templates/load.py": "is copied to where it runs",
     "distribute/__main__.py": "is one rank of a job, in another process",
     "distribute/engines/mpi.py": "is one rank of a job, in another process",
     "explain/transfers.py": "needs jax, which is no part of the tests' environment",

@@ -237,7 +237,7 @@ def test_during_a_collection() -> None:
         w: Any = Writer()
         w.me = w
 
-    for i in range(20):
+    for i in range(4):
         cycle()
         gc.collect()
         rows[0].add_(1.0)

@@ -258,6 +258,67 @@ def filled_by_parts(v):
     return first, store
 
 
+def test_setup_context_is_given_arguments_that_were_left_out():
+    class Raised(torch.autograd.Function):
+        @staticmethod
+        def forward(x, y=3):
+            return x**y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            x, ctx.y = inputs
+            ctx.save_for_backward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * ctx.y * x ** (ctx.y - 1), None
+
+    x = leaf(3)
+    same(slopes(Raised.apply(x), x), slopes(x**3, x))
+    same(slopes(Raised.apply(x, 2), x), slopes(x**2, x))
+    assert torch.func.grad(lambda v: Raised.apply(v).sum())(x.detach()).tolist() == (3 * x.detach() ** 2).tolist()
+
+
+def test_gradcheck_sees_what_a_second_pass_and_other_values_change():
+    x = leaf(3)
+
+    class Jitters(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * (1 + 1e-6 * torch.rand_like(g))
+
+    with pytest.raises(RuntimeError, match="not reentrant"):
+        torch.autograd.gradcheck(Jitters.apply, (x,))
+    assert torch.autograd.gradcheck(Jitters.apply, (x,), nondet_tol=1e-5)
+    for changes in (lambda v: torch.cat([v, v]) if bool((v >= x.detach()).all()) else v, lambda v: _narrowed(v, x)):
+        with pytest.raises(RuntimeError, match="depend on its values in shape and dtype"):
+            torch.autograd.gradcheck(changes, (x,))
+
+    def bent(v):  # forward mode sees another slope
+        primal, tangent = torch.autograd.forward_ad.unpack_dual(v)
+        return v * 2 if tangent is None else torch.autograd.forward_ad.make_dual(primal, tangent * 1.1) * 2
+
+    assert torch.autograd.gradcheck(bent, (x,))
+    with pytest.raises(RuntimeError, match="forward mode along argument 0"):
+        torch.autograd.gradcheck(bent, (x,), check_forward_ad=True)
+
+    def hooked(v):  # the function may ask for gradients of what it makes of the arguments
+        made = v.clone()
+        made.register_hook(lambda g: g + 1e-2)
+        return made
+
+    assert not torch.autograd.gradcheck(hooked, (x,), raise_exception=False)
+
+
+def _narrowed(v, x):
+    return v.float() if bool((v >= x.detach()).all()) else v
+
+
 def test_custom_functions_write_to_arguments():
     v = leaf(2)
     first, store = filled_by_parts(v)
@@ -274,10 +335,10 @@ def test_custom_functions_that_write_compile():
     def loss(v):
         return (filled_by_parts(v)[1] * torch.arange(3.0)).sum()
 
-    compiled = torch.compile(torch.func.grad_and_value(loss), fullgraph=True)
+    compiled = torch.compile(wg.value_and_grad(loss), fullgraph=True)
     for i in range(7):
         v = torch.tensor([1.0 + i, 2.0])
-        slopes, value = compiled(v)
+        value, slopes = compiled(v)
         same([slopes, value], [[8.0, 8.0], 8.0 * (3.0 + i)])
 
 
@@ -443,8 +504,8 @@ def test_absent_gradients_are_none_where_asked() -> None:
     assert g.tolist() == [5.0] * 2
     assert Pair.given == (False, False)
     # The same in batches, and compiled.
-    slope = torch.func.grad(lambda x: Pair.apply(x, False)[1].sum())
-    assert torch.vmap(slope)(torch.ones(3, 2)).tolist() == [[3.0, 3.0]] * 3
+    slope = wg.grad(lambda x: Pair.apply(x, False)[1].sum())
+    assert wg.vmap(slope)(torch.ones(3, 2)).tolist() == [[3.0, 3.0]] * 3
     run = torch.compile(slope)
     assert [run(torch.ones(2)).tolist() for _ in range(6)] == [[3.0, 3.0]] * 6
 
@@ -515,3 +576,74 @@ def test_a_recorded_pass_leaves_the_gradient_of_before_as_it_is(recorded: bool) 
     assert x.grad.tolist() == [2.0, 2.0]
     assert before.tolist() == ([1.0, 1.0] if recorded else [2.0, 2.0])
     assert (before is x.grad) is not recorded
+
+
+def test_a_result_that_is_returned_twice_is_one_tensor():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x * 2
+            return out, out
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * 2
+
+    x = leaf(3)
+    a, b = Twice.apply(x)
+    assert a is b
+    same(slopes(a + b, x), [[4.0] * 3])
+    assert torch.autograd.gradcheck(lambda v: sum(Twice.apply(v)), (x,))
+
+
+def test_two_rules_for_one_gradient_are_refused():
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+        @staticmethod
+        def vjp(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
+        Both.apply(leaf(3))
+
+
+def test_tangents_that_are_refused():
+    ad, x = torch.autograd.forward_ad, torch.ones(2)
+    with ad.dual_level():
+        with pytest.raises(TypeError, match="floating point or complex"):
+            ad.make_dual(x, torch.ones(2, dtype=torch.int64))
+        with pytest.raises(RuntimeError, match="at the same level"):
+            ad.make_dual(x, ad.make_dual(x, x))
+        assert ad.unpack_dual(ad.make_dual(x, x * 2)).tangent.tolist() == [2.0, 2.0]
+
+
+def test_gradients_that_are_none_become_zeros_that_are_differentiated():
+    x, a = torch.tensor(0.5, requires_grad=True), torch.tensor(1.0, requires_grad=True)
+    first = torch.autograd.grad(x * a, x, create_graph=True)
+    second = torch.autograd.grad(first, x, create_graph=True, materialize_grads=True)
+    third = torch.autograd.grad(second, x, materialize_grads=True)
+    assert [g.item() for g in (*first, *second, *third)] == [1.0, 0.0, 0.0]
+    del x.grad
+    assert x.grad is None
+
+
+def test_gradients_at_and_of_places_in_the_graph():
+    edge_of = torch.autograd.graph.get_gradient_edge
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    middle = x.sin().cos().sum()
+    out, edge = middle.exp().sin(), edge_of(middle)
+    (at,) = torch.autograd.grad(out, (edge,), retain_graph=True)
+    (found,) = torch.autograd.grad(edge, (x,), grad_outputs=(at,), retain_graph=True)
+    same([found.detach()], [torch.autograd.grad(out, x, retain_graph=True)[0].detach()])
+    other = (torch.ones(2, requires_grad=True) * 2).sum()
+    (at, zeros) = torch.autograd.grad(out, (edge, other), allow_unused=True, materialize_grads=True, retain_graph=True)
+    assert zeros.item() == 0.0
+    with pytest.raises(RuntimeError, match="of an edge"):
+        torch.autograd.grad(out, (x, edge_of(other)), allow_unused=True, materialize_grads=True)

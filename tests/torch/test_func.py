@@ -272,9 +272,9 @@ def test_dropout_of_examples(name, constant):
 def test_what_transforms_refuse():
     f, x = (lambda a, b: (a * b).sum()), torch.ones(2)
     for name in ("grad", "grad_and_value", "jacrev", "jacfwd"):
-        for argnums in ((0, 0), 1.0, "0", (True,)):
+        for argnums in ((0, 0), (1, -1), 2, -3, (), [0], 1.0, "0", (True,)):
             with pytest.raises(ValueError, match="argnums"):
-                getattr(torch.func, name)(f, argnums)
+                getattr(torch.func, name)(f, argnums)(x, x)
     with pytest.raises(ValueError, match="same python structure"):
         torch.func.jvp(lambda a: a["x"], ({"x": x},), ([x],))
     models = [torch.nn.Linear(1, 1) for _ in range(2)]
@@ -321,3 +321,43 @@ def test_modules_as_functions_of_their_parameters():
 def test_a_map_in_parts(chunks):
     x = torch.arange(5.0)
     assert experimental.chunk_vmap(lambda v: v * 2, chunks=chunks)(x).tolist() == (x * 2).tolist()
+
+
+def test_functions_are_recorded_as_graphs():
+    from wengert.torch.functorch import make_fx
+
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+    run = make_fx(torch.func.grad(lambda v: (v**3).sum()))(x)
+    assert run(y).tolist() == (3 * y**2).tolist()
+    assert "f32[2]" in str(run.graph)
+    run = make_fx(lambda v, scale, flag: {"a": v * scale if flag else v, "b": [v]})(x, 2.0, True)
+    assert {k: type(v) for k, v in run(y, 2.0, True).items()} == {"a": torch.Tensor, "b": list}
+    assert run(y, 2.0, True)["a"].tolist() == [6.0, 10.0]
+    with pytest.raises(ValueError, match="other arguments"):
+        run(y, 3.0, True)
+    _, pull = torch.func.vjp(torch.sin, x)
+    assert make_fx(pull)(y, True, True)(x, True, True)[0].tolist() == pull(x)[0].tolist()
+
+
+def test_paths_of_transforms_that_programs_import_from():
+    from wengert.torch._functorch import apis, eager_transforms, make_functional, vmap
+
+    assert apis.vmap is vmap.vmap is torch.func.vmap
+    assert eager_transforms.jacrev is torch.func.jacrev
+    assert eager_transforms._slice_argnums((1, [2], 3), (0, -2)) == (1, [2])
+    x = torch.ones(5, 7, 2)
+    weights, buffers, run, names, _ = make_functional.functional_init_with_buffers(_Normed, (5,))(4)
+    assert [w.shape[0] for w in weights] == [5] * len(names)
+    assert torch.vmap(run)(weights, buffers, (x,)).shape == (5, 7, 4)
+    weights, run, _ = make_functional.functional_init(torch.nn.Linear)(2, 3)
+    assert run(weights, x).shape == (5, 7, 3)
+
+
+class _Normed(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.line, self.norm = torch.nn.Linear(2, width), torch.nn.BatchNorm1d(width)
+        self.eval()
+
+    def forward(self, x):
+        return self.norm(self.line(x))

@@ -160,3 +160,26 @@ def test_errors_of_packing():
         hooks.__enter__()
     with hooks, pytest.raises(RuntimeError, match="nor here"):
         graph.disable_saved_tensors_hooks("nor here").__enter__()
+
+
+def test_functions_are_called_at_the_end_of_a_pass():
+    engine, seen = torch.autograd.Variable._execution_engine, []
+    x = torch.ones(2, requires_grad=True)
+
+    def last():
+        seen.append(("last", x.grad.tolist()))
+
+    def first():
+        seen.append("first")
+        engine.queue_callback(last)
+
+    y = x * 2
+    y.register_hook(lambda g: engine.queue_callback(first))
+    y.sum().backward()
+    assert seen == ["first", ("last", [2.0, 2.0])]
+    z = x * 2
+    z.register_hook(lambda g: engine.queue_callback(lambda: seen.append("grad")))
+    torch.autograd.grad(z.sum(), x)
+    assert seen[-1] == "grad"
+    with pytest.raises(RuntimeError, match="outside of a backward pass"):
+        engine.queue_callback(last)

@@ -29,7 +29,7 @@ ROOMS = re.compile("/wengert/(torch|nn|optim)/")
 FREE_WORDS = """
     assume_unique cache_enabled check_batched_forward_grad check_batched_grad check_grad_dtypes check_undefined_grad
     cudnn_enable cudnn_enabled determinism_check early_stop foreach gen_non_contig_grad_outputs layout masked
-    masked_grad memory_format non_blocking nondet_tol pin_memory pickle_load_args pickle_module sorted sparse
+    masked_grad memory_format non_blocking pin_memory pickle_load_args pickle_module sorted sparse
     sparse_grad stable verbose _stacklevel _disable_byteorder_record
 """
 FREE = set(FREE_WORDS.split())
@@ -45,7 +45,6 @@ OWN = {
     "distributions.Distribution.expand": {"_instance"},
     "func.debug_unwrap": {"recurse"},
     "func.functionalize": {"remove"},
-    "func.jacfwd": {"randomness"},
     "is_inference": {"input"},
     "linalg.ldl_factor": {"args", "kwargs"},  # refused
     "linalg.svd": {"driver"},
@@ -329,8 +328,14 @@ def test_gradients_alone_or_tangents_alone_are_checked():
         def backward(ctx, g):
             return g * 3
 
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 2
+
     given = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(Wrong.apply, (given,), check_backward_ad=False)
+    assert torch.autograd.gradcheck(Wrong.apply, (given,), check_backward_ad=False, check_forward_ad=True)
+    with pytest.raises(RuntimeError, match="one of them"):
+        torch.autograd.gradcheck(Wrong.apply, (given,), check_backward_ad=False)
     assert not torch.autograd.gradcheck(Wrong.apply, (given,), raise_exception=False)
     assert torch.autograd.gradgradcheck(torch.sin, (given,), check_fwd_over_rev=True)
     with pytest.raises(TypeError):

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import pytest
 
+import wengert as wg
 import wengert.torch as torch
 
 
@@ -132,8 +133,8 @@ def test_functions_that_return_more_than_tensors():
     assert Several.arrived == [["NoneType", "Tensor", "NoneType", "NoneType", "Tensor"]]
     gradient = torch.compile(lambda x: torch.autograd.grad(Several.apply(x, 3)[1].sum(), x)[0], fullgraph=True)
     assert gradient(x).tolist() == [3.0, 3.0]
-    assert torch.func.vmap(lambda v: Several.apply(v, 3)[1])(torch.ones(3, 2)).tolist() == [[3.0, 3.0]] * 3
-    assert torch.func.jvp(lambda v: Several.apply(v, 3)[1], (x.detach(),), (x.detach(),))[1].tolist() == [3.0, 3.0]
+    assert wg.vmap(lambda v: Several.apply(v, 3)[1])(torch.ones(3, 2)).tolist() == [[3.0, 3.0]] * 3
+    assert wg.jvp(lambda v: Several.apply(v, 3)[1], (x.detach(),), (x.detach(),))[1].tolist() == [3.0, 3.0]
     with torch.no_grad():
         assert Several.apply(x, 3)[0] == 7
 

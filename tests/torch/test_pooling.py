@@ -129,3 +129,43 @@ def test_refusals() -> None:
         nn.FractionalMaxPool2d(2)
     with pytest.raises(GraphError):
         nn.FractionalMaxPool2d(2, output_ratio=1.5)
+
+
+_SPATIAL = {1: (8,), 2: (8, 9), 3: (8, 9, 7)}
+_POOLS = {
+    "max_pool": lambda n: (3,),
+    "avg_pool": lambda n: (3,),
+    "lp_pool": lambda n: (2, 3),
+    "adaptive_max_pool": lambda n: (2,),
+    "fractional_max_pool": lambda n: (3, (2,) * n),
+}
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+@pytest.mark.parametrize("name", _POOLS)
+def test_only_the_batch_may_be_empty(name, ndim):
+    if name == "fractional_max_pool" and ndim == 1:
+        return
+    pool, sizes = getattr(torch.nn.functional, f"{name}{ndim}d"), _SPATIAL[ndim]
+    for shape in ((1, 0, *sizes), (0, 0, *sizes), (0, *sizes)):
+        with pytest.raises(ValueError, match="Only the batch"):
+            pool(torch.ones(shape), *_POOLS[name](ndim))
+    assert pool(torch.ones((0, 3, *sizes)), *_POOLS[name](ndim)).shape[:2] == (0, 3)
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool])
+def test_pools_of_a_given_size_are_of_floating_numbers(ndim, dtype):
+    x = torch.ones((1, 2, *_SPATIAL[ndim])).to(dtype)
+    for name in ("adaptive_max_pool", "adaptive_avg_pool", "fractional_max_pool"):
+        with pytest.raises(TypeError, match="not implemented"):
+            getattr(torch.nn.functional, f"{name}{ndim}d")(x, *_POOLS.get(name, lambda n: (2,))(ndim))
+
+
+def test_sizes_of_fractional_pools():
+    x = torch.ones(2, 7, 7)
+    pool = torch.nn.functional.fractional_max_pool2d
+    for kernel, size in (((), (3, 3)), ((1,), (3, 3)), ((2, 2), (3,)), ((2, 2), ()), ((2, 2), (9, 3))):
+        with pytest.raises(ValueError, match="fractional_max_pool2d"):
+            pool(x, kernel, size)
+    assert pool(x, 2, (0, 1)).shape == (2, 0, 1)

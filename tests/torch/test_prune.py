@@ -122,3 +122,17 @@ def test_errors():
         prune.L1Unstructured("some")
     with pytest.raises(TypeError):
         prune.global_unstructured([(layer(), "weight")], prune.LnStructured, amount=1, n=2)
+
+
+def test_weights_that_are_pruned_in_another_way_are_pruned_together() -> None:
+    first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        first.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        second.weight.copy_(torch.tensor([[9.0, 0.5], [8.0, 7.0]]))
+    prune.ln_structured(first, "weight", amount=1, n=2, dim=0)
+    pairs = [(first, "weight"), (second, "weight")]
+    prune.global_unstructured(pairs, pruning_method=prune.L1Unstructured, amount=2)
+    assert first.weight.tolist() == [[0.0, 0.0], [0.0, 4.0]]
+    assert second.weight.tolist() == [[9.0, 0.0], [8.0, 7.0]]
+    prune.random_unstructured(first, "weight", amount=1)
+    assert not first.weight.any()

@@ -122,7 +122,6 @@ SIZES = {
     "Bilinear": (2, 2, 2),
     "GroupNorm": (1, 2),
     "LinearCrossEntropyLoss": (2, 3),
-    "MultiHeadAttention": (4, 2),
     "MultiheadAttention": (4, 2),
     "PReLU": (),
     "Transformer": (4, 2, 1, 1, 4),

@@ -126,12 +126,19 @@ def test_refusals() -> None:
     ):
         with pytest.raises(ShapeError):
             wrong()
-    for wrong in (lambda: attend(x, x, x, is_causal=True), lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh")):
-        with pytest.raises(GraphError):
-            wrong()
+    with pytest.raises(GraphError):
+        nn.TransformerEncoderLayer(4, 2, activation="tanh")
     for wrong in (
         lambda: attend(x, x, x, attn_mask=torch.zeros(3, 3, dtype=torch.int64)),
         lambda: F.scaled_dot_product_attention(x, x.double(), x),
     ):
         with pytest.raises(DTypeError):
             wrong()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_causal_attention_needs_no_mask(need_weights: bool) -> None:
+    attend, x = nn.MultiheadAttention(4, 2), torch.randn(3, 1, 4)
+    mask = torch.triu(torch.ones(3, 3), 1) > 0
+    found, _ = attend(x, x, x, is_causal=True, need_weights=need_weights)
+    assert torch.allclose(found, attend(x, x, x, attn_mask=mask)[0], atol=1e-6)

@@ -139,7 +139,49 @@ def test_what_a_compiled_reshape_copies_of_transposed_arguments(name: str, is_st
     held = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).t()
     outer = (lambda _: run(held)) if is_state else run
     compiled = torch.compile(outer)
-    for x in (held, held.t()):
+    rows = held.t().clone()
+    for x in (held, held.t(), held, rows, rows.t(), rows.t().clone(), rows[:, :]):
         expected = outer(x).item()
         for _ in range(CALLS):
             assert compiled(x).item() == expected
+
+
+def _filled(b: Any, x: Any) -> Any:
+    b.zero_()
+    b.add_(x)
+    return b.sum()
+
+
+def _filled_and_viewed(b: Any, x: Any) -> Any:
+    b.zero_()
+    part = b[1:]
+    part.add_(x[1:])
+    y = part * 2
+    b.fill_(5.0)
+    return y + part
+
+
+def _filled_from_each_other(b: Any, x: Any) -> Any:
+    b.zero_()
+    x.zero_()
+    b.add_(x + 1)
+    x.sub_(b)
+    return b * 10 + x
+
+
+def _filled_through_data(b: Any, x: Any) -> Any:
+    b.data.fill_(2.0)
+    b.mul_(x)
+    return b
+
+
+@pytest.mark.parametrize("f", [_filled, _filled_and_viewed, _filled_from_each_other, _filled_through_data])
+def test_an_argument_that_is_filled_has_a_known_value_from_then_on(f: Any) -> None:
+    """The value is no tensor from outside that the trace has met."""
+    expected = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0])
+    result = f(*expected).tolist()
+    compiled = wg.jit(f)
+    for _ in range(CALLS):
+        given = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0])
+        assert compiled(*given).tolist() == result
+        assert [t.tolist() for t in given] == [t.tolist() for t in expected]

@@ -8,11 +8,12 @@ import os
 from collections import Counter
 from typing import Any
 
-from ..core.errors import DataError, fail
+from ..core.errors import DataError, GraphError, fail
 from ..core.graph.graph import Graph
 from ..interop import onnx
 from ..interop.onnx.export.save import DEFAULT_OPSET
 from ..storage.files import Reading
+from . import programs
 from .listing import plain, shape_text, table
 
 
@@ -20,23 +21,31 @@ def add_parser(commands: Any) -> None:
     """Add the command to the command line."""
     p = commands.add_parser(
         "export",
-        help="write a saved graph as an ONNX model",
-        description="Read a saved graph (JSON or text) and write it as an ONNX model, with its parameters where it "
-        "holds them. Functions and modules are written by wg.interop.onnx.save.",
+        help="write a model as a program without Python, or a saved graph as an ONNX model",
+        description="With --to, write an ONNX model or a saved graph as a program without Python: objects, a C header, "
+        "weights. With OUT, write a saved graph (JSON or text) as an ONNX model, with its parameters where it holds "
+        "them. Functions and modules are written by wg.export and wg.interop.onnx.save.",
     )
-    p.add_argument("file", metavar="GRAPH", help="the graph: what graph.to_json() or str(graph) gave")
-    p.add_argument("out", metavar="OUT", help="the file to write, such as model.onnx")
+    p.add_argument("file", metavar="FILE", help="an ONNX model, or a graph: what graph.to_json() or str(graph) gave")
+    p.add_argument("out", metavar="OUT", nargs="?", help="the ONNX model to write, such as model.onnx")
     p.add_argument("--opset", type=int, default=DEFAULT_OPSET, help=f"the version of the operators ({DEFAULT_OPSET})")
+    programs.add_options(p)
     p.set_defaults(run=export)
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write a saved graph as an ONNX model."""
+    """Write a model as a program, or a saved graph as an ONNX model."""
+    if (args.out is None) == (args.to is None):
+        fail(GraphError, "wengert export without OUT and --to, or with both", "Give one of them.")
+    if args.to is not None and is_model(args.file):
+        return programs.export(args, None)
     with Reading(args.file), open(args.file, encoding="utf-8") as opened:
         text = opened.read()
     if not text.strip():
-        fail(DataError, f"{args.file} is empty", "Give a file with a graph: graph.to_json().", "GRAPH")
+        fail(DataError, f"{args.file} is empty", "Give a file with a graph: graph.to_json().", "FILE")
     graph = Graph.from_json(text) if text.lstrip().startswith("{") else Graph.parse(text)
+    if args.to is not None:
+        return programs.export(args, graph)
     proto = onnx.save(graph, (), args.out, opset=args.opset)
     size = os.path.getsize(args.out)
     print(f"wrote {args.out}: {len(proto.graph.node):,} nodes, opset {args.opset}, {size:,} bytes")

@@ -148,7 +148,7 @@ def is_library(filename: str) -> bool:
 def user_frame(depth: int = 1) -> FrameType | None:
     """Return the innermost frame outside Wengert, from `depth` frames above the caller, that is a user's."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and is_own(frame):
+    while frame is not None and (is_passed(frame.f_code.co_filename) or is_own(frame)):
         frame = frame.f_back
     return frame
 

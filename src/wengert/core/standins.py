@@ -79,7 +79,7 @@ def weak(x: Tensor) -> WeakTensor:
     """Return a tensor of Python numbers' dtype as one that takes the dtype of its other operand."""
     out = new(WeakTensor)
     out._data, out.node = x._array, x.node
-    out._base = x._base if type(x._base) is tuple else None
+    out._share = x._share if type(x._share) is tuple else None
     return out
 
 
@@ -152,7 +152,7 @@ class DataView(Tensor, names=Tensor):
     # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
     _data = property(lambda self: self.owner._data)
     _spec = property(lambda self: self.owner._spec)
-    _base = property(lambda self: self.owner._base)
+    _share = property(lambda self: self.owner._share)
     _window = property(lambda self: self.owner._window)
     node = property(lambda self: None if self.owner._array is not None else bind_detach(self.owner).node)
 

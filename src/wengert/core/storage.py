@@ -108,7 +108,7 @@ _GONE: weakref.ref[Any] = weakref.ref(_Gone())
 
 def place(x: Any, s: Storage) -> None:
     """Make a new tensor, whose value lies in the memory of a storage, a member."""
-    x._base, x._window = s, None
+    x._share, x._window = s, None
     if s.memory is not None:
         x._window = x._data
         del x._data
@@ -152,13 +152,13 @@ class _Bytes:
 
 def storage_of(x: Any) -> Storage | None:
     """Return the storage of a tensor; None for one that shares memory with no other."""
-    base = x._base
+    base = x._share
     return None if base is None or type(base) is tuple else base.storage
 
 
 def window_of(x: Any) -> Any:
     """Return a tensor's array for a read or write at once: nobody may keep it, since writes change it."""
-    base = x._base
+    base = x._share
     if base is None or type(base) is tuple or x._window is None:
         return x._data
     return x._window
@@ -186,7 +186,7 @@ def strides_of(x: Any) -> tuple[int, ...] | None:
 def share(x: Any) -> Any:
     """Return what a view of `x` refers to as its base, a new storage if there is none."""
     x = x.owner if x.is_name else x
-    base = x._base
+    base = x._share
     if base is not None and type(base) is not tuple:
         return base
     s = Storage()
@@ -195,7 +195,7 @@ def share(x: Any) -> Any:
     s.memory = s.given = None
     s.read = s.version = 0
     x._window = None
-    x._base = s
+    x._share = s
     return s
 
 
@@ -205,10 +205,10 @@ _FEW = 64
 
 def enter(out: Any, x: Any) -> None:
     """Make a new tensor a view of `x`, in whose memory its value lies."""
-    base = x._base
+    base = x._share
     if base is None or type(base) is tuple:
         base = share(x)
-    out._base = base
+    out._share = base
     s = base if type(base) is Storage else base.storage
     if s.memory is None:
         out._window = None
@@ -231,7 +231,7 @@ def join(out: Any, x: Any, keeps_gradients: bool = True) -> None:
     share(x)
     data, window = out._data, x._data if x._window is None else x._window
     if type(data) is np.ndarray and type(window) is np.ndarray and not lies_in(data, window):
-        out._base = None
+        out._share = None
         return
     if keeps_gradients or data is None:
         enter(out, x)
@@ -243,8 +243,8 @@ def branch_off(out: Any, x: Any) -> None:
     """Make a new tensor with a value a view of `x` that has no part in its gradients."""
     enter(out, x)
     branch = Branch()
-    branch.storage, branch.node = out._base.storage, None
-    out._base = branch
+    branch.storage, branch.node = out._share.storage, None
+    out._share = branch
 
 
 def lies_in(part: Array, whole: Array) -> bool:
@@ -296,7 +296,7 @@ def leave(x: Any) -> None:
     """Give a tensor its value as its own, in no storage; what shared memory with it does so no longer."""
     if storage_of(x) is not None:
         data, x._window = x._array, None
-        x._data, x._base = data, None
+        x._data, x._share = data, None
 
 
 def move(x: Any, array: Array, source: Any) -> None:
@@ -306,7 +306,7 @@ def move(x: Any, array: Array, source: Any) -> None:
         leave(x)
         first, *others = s.members
         s.members[:] = [_GONE if first() is x else first, *(m for m in others if m() is not x)]
-    x._data, x._base, x.node = array, None, None
+    x._data, x._share, x.node = array, None, None
     if source is not None:
         join(x, source, keeps_gradients=False)
 
@@ -324,7 +324,7 @@ def is_given(s: Storage) -> bool:
 def read(x: Any) -> Any:
     """Return an array with the value of a member whose memory is the storage's alone, which may be kept."""
     x = x.owner if x.is_name else x
-    window, s = x._window, x._base.storage
+    window, s = x._window, x._share.storage
     if s.memory is not None:
         size = window.nbytes
         if is_given(s):
@@ -394,9 +394,9 @@ def own(s: Storage) -> None:
 def alone(x: Any) -> Array:
     """Return the array of a tensor with a value, in memory that may be written to: all that shares it follows."""
     x = x.owner if x.is_name else x
-    base = x._base
+    base = x._share
     if base is None or type(base) is tuple:
-        x._base = None
+        x._share = None
         if not x._data.flags.c_contiguous and overlaps_itself(x._data):
             x._data = np.array(x._data, order="C")  # a value of its own that was expanded
         base = share(x)
@@ -437,7 +437,7 @@ def assign_data(x: Any, data: Any) -> None:
         alone(x)[...] = data
     else:  # where that is, values share no memory: these are names of one
         old = x._data
-        for t in living(x._base.storage):
+        for t in living(x._share.storage):
             if t._data is old:
                 t._data = data
 
@@ -445,7 +445,7 @@ def assign_data(x: Any, data: Any) -> None:
 def lend(x: Any) -> Array:
     """Return the memory of a tensor as an array that may be written to, and that is written to with the tensor."""
     window = alone(x)
-    s: Storage = x._base.storage
+    s: Storage = x._share.storage
     # The holder is no array: NumPy then names this very array as the base of all that is taken of it.
     lent: Array = np.asarray(_Holder(window))
     if s.given is not True:

@@ -62,7 +62,7 @@ class Tensor(Methods):
 
     # `_spec` is set where there is a buffer: its absence sends an operation on abstract tensors
     # from the fast path to the general one at no cost to the others.
-    __slots__ = ("_data", "_spec", "node", "_grad", "_base", "_window", "__weakref__")
+    __slots__ = ("_data", "_spec", "node", "_grad", "_share", "_window", "__weakref__")
 
     # An array, exactly an ndarray, also where it has no axes: native code reads it as one. None: abstract.
     # Whoever reads it may keep it: see :mod:`wengert.core.storage` for where it is while it is written in place.
@@ -72,7 +72,7 @@ class Tensor(Methods):
     _grad: Any  # a tensor, None, or what is Unread
     # In a namespace with views, what a tensor shares memory by: a `Storage` or a `Branch` of one. Elsewhere how a value
     # was taken from another tensor (see `taken_from`), or the storage of one that is written to part by part.
-    _base: Any
+    _share: Any
     _window: Any  # the array of a member in memory that its storage has alone
 
     __array_priority__ = 1000.0
@@ -113,7 +113,7 @@ class Tensor(Methods):
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
         held = made._value("a tensor of its own") if made._array is None else made._array
-        self._data, self._spec, self.node, self._base = held, made.spec, made.node, None
+        self._data, self._spec, self.node, self._share = held, made.spec, made.node, None
         if requires_grad:
             self.requires_grad_()
 
@@ -130,7 +130,7 @@ class Tensor(Methods):
     @property
     def spec(self) -> Spec:
         """The shape and dtype."""
-        base = self._base
+        base = self._share
         if (base is None or type(base) is tuple or self._window is None) and self._data is None:
             assert self.node is not None
             return self.node.spec
@@ -444,6 +444,10 @@ class Tensor(Methods):
         note_gradient(self)
         self._grad = value
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     @property
     def source(self) -> Source | None:
         """The place in the user's program that computed the tensor."""
@@ -459,7 +463,7 @@ class Tensor(Methods):
             join(out, self, False)
         else:
             frame = user_frame(1)
-            out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
+            out._share = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
         return out
 
     @property
@@ -603,9 +607,9 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
-    """Return the entry `_base` of a value that is taken from `x` at a place, where writes do not reach `x`."""
+    """Return the entry `_share` of a value that is taken from `x` at a place, where writes do not reach `x`."""
     x = x.owner if x.is_name else x  # type: ignore[attr-defined]
-    before = x._base
+    before = x._share
     return (weakref.ref(x), code, offset, before if type(before) is tuple else None)
 
 
@@ -614,13 +618,13 @@ def take(out: Tensor, x: Tensor, code: CodeType | None, offset: int) -> Tensor:
     if x.writes_through is not None:
         join(out, x)
     else:
-        out._base = base_of(x, code, offset)
+        out._share = base_of(x, code, offset)
     return out
 
 
 def taken_from(x: Tensor) -> Base | None:
     """Return how `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
-    base = None if x.is_name or type(x._base) is not tuple else x._base
+    base = None if x.is_name or type(x._share) is not tuple else x._share
     while base is not None and base[0]() is None:
         base = base[3]
     return base
@@ -629,7 +633,7 @@ def taken_from(x: Tensor) -> Base | None:
 def _at(part: Tensor, whole: Tensor, place: tuple[CodeType | None, int]) -> Tensor:
     """Return a value taken from a tensor, with the user's place where that is not the caller's."""
     if whole.writes_through is None:
-        part._base = base_of(whole, *place)
+        part._share = base_of(whole, *place)
     return part
 
 
@@ -707,14 +711,14 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
         spec = data.spec if isinstance(data, Elsewhere) else spec
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
-    out.node = out._base = None
+    out.node = out._share = None
     return out
 
 
 def abstract(node: Node) -> Tensor:
     """Return the abstract tensor that `node` computes."""
     out = next(blanks)
-    out._data = out._base = None
+    out._data = out._share = None
     out.node = node
     return out
 
@@ -731,7 +735,7 @@ def _rebuild(
     made = wrap(value if place is None else moved(value, device_name(place)))
     out = new(cls)
     out._data, out._spec = made._array, made._spec
-    out.node = out._base = None
+    out.node = out._share = None
     if requires_grad:
         out.requires_grad_()
     if grad is not None:

@@ -77,7 +77,7 @@ def placeholder(shape: Sequence[Size] | int, dtype: Any = float, name: str = "",
     tracked = category(spec.dtype) >= 2
     node = make_node(INPUT, (), {"name": name}, (), spec, code, offset, get_mode().scope, tracked)
     out = Placeholder.__new__(Placeholder)
-    out._data = out._base = None
+    out._data = out._share = None
     out.node = node
     out.value = None if value is None else _feed(out, value, {}, name or "the placeholder")
     return out

@@ -19,7 +19,7 @@ from ..core.ops.facets import VIEWS
 from ..core.ops.record import OUTPUT
 from ..core.source import Source
 from ..core.tensor import Tensor
-from ..execute.jit.recorded import CompiledOp
+from ..transforms.derivatives.whole import ProgramOp
 from .report import columns, html_table, number, place, size
 
 _SHOWN = 12
@@ -214,7 +214,7 @@ def cost(graph: Graph | Tensor) -> Cost:
 def _node_cost(graph: Graph, node: Node) -> NodeCost:
     if node.op.body is not None:
         count, rule = _composite(graph, node)
-    elif isinstance(node.op, CompiledOp):
+    elif isinstance(node.op, ProgramOp):
         count, rule = _compiled(node.op.graph)
     elif node.op.kind == "control":
         count, rule = _control(node)

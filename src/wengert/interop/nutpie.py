@@ -8,6 +8,7 @@ Needs nutpie, an extra.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -104,7 +105,10 @@ def model_of(
     ends = np.cumsum([int(np.prod(v.shape)) for v in variables]).tolist()
     slices = [slice(end - int(np.prod(v.shape)), end) for v, end in zip(variables, ends, strict=True)]
     info = ([v.name for v in variables], slices, [v.shape for v in variables])
+    # Newer versions keep a table of shared variables, of which there are none.
+    tables = {"shared_data", "shared_var_keys"} & {field.name for field in dataclasses.fields(CompiledPyMCModel)}
     return CompiledPyMCModel(
+        **{table: {} for table in tables},
         dims={k: tuple(v) for k, v in dims.items()},
         _n_dim=graph.inputs[0].spec.size,
         _shapes={v.name: v.shape for v in variables},
@@ -112,7 +116,6 @@ def model_of(
         compiled_logp_func=functions[0],
         compiled_expand_func=functions[1],
         initial_point_func=begin,
-        shared_data={},
         user_data=np.zeros((), np.uint8),
         n_expanded=ends[-1] if ends else 0,
         shape_info=info,

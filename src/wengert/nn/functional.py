@@ -31,17 +31,8 @@ from ..ops.neural.activations import (
 )
 from ..ops.neural.activations import softplus as unbounded_softplus
 from ..ops.neural.attention import scaled_dot_product_attention
-from ..ops.neural.composites import (
-    dropout,
-    linear,
-)
-from ..ops.neural.convolve import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-)
+from ..ops.neural.composites import dropout, linear
+from ..ops.neural.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ..ops.neural.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -53,21 +44,7 @@ from ..ops.neural.losses import (
     nll_loss,
     smooth_l1_loss,
 )
-from ..ops.neural.normalization import (
-    batch_norm,
-    cosine_similarity,
-    group_norm,
-    layer_norm,
-    normalize,
-    rms_norm,
-)
-from ..ops.neural.pool import (
-    adaptive_avg_pool2d,
-    avg_pool1d,
-    avg_pool2d,
-    max_pool1d,
-    max_pool2d,
-)
+from ..ops.neural.normalization import batch_norm, cosine_similarity, group_norm, layer_norm, normalize, rms_norm
 from ..ops.structure.shapes import as_operand
 from .functions.activations import (
     celu_,
@@ -90,6 +67,8 @@ from .functions.activations import (
     threshold,
     threshold_,
 )
+from .functions.attention import multi_head_attention_forward
+from .functions.convolution import conv_tbc, fold, unfold
 from .functions.distances import pairwise_distance, pdist
 from .functions.dropouts import alpha_dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from .functions.linear import bilinear
@@ -108,14 +87,54 @@ from .functions.losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from .functions.norms import instance_norm, local_response_norm
 from .functions.padding import pad
+from .functions.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from .functions.sparse import embedding, embedding_bag
 
 __all__ = [
+    "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
@@ -125,8 +144,10 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -140,6 +161,11 @@ __all__ = [
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
+    "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -152,6 +178,7 @@ __all__ = [
     "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -159,13 +186,25 @@ __all__ = [
     "leaky_relu_",
     "linear",
     "linear_cross_entropy",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
@@ -201,6 +240,7 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
 ]
 
 

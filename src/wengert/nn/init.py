@@ -59,6 +59,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     1.4142
     """
     if nonlinearity == "leaky_relu":
+        if isinstance(param, bool) or not isinstance(param, (int, float, type(None))):
+            raise ValueError(f"negative_slope {param!r} not a valid number")
         slope = 0.01 if param is None else float(param)
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:

@@ -76,6 +76,8 @@ class Module:
 
     # What makes a tensor a parameter of this namespace.
     _parameter_class: Any = Parameter
+    # Names that older state dicts may be without.
+    _may_lack: frozenset[str] = frozenset()
     training: bool
     # Names in order of registration; the values are ordinary attributes, so reading them is fast.
     _parameters: dict[str, None]
@@ -405,6 +407,10 @@ class Module:
             fail(DTypeError, f"a state dict is a mapping of names to tensors, not {type(state_dict).__name__}")
         own = dict(self._state())
         missing = [k for k in own if k not in state_dict]
+        if missing:
+            paths = ((f"{path}." if path else "", m) for path, m in self.named_modules(remove_duplicate=False))
+            may_lack = {start + name for start, m in paths for name in m._may_lack}
+            missing = [k for k in missing if k not in may_lack]
         unexpected = [k for k in state_dict if k not in own]
         wrong = []
         loaded: list[tuple[Tensor, Tensor]] = []

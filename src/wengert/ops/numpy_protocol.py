@@ -173,6 +173,8 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     if out is not None:
         return _into(out, ufunc, method, inputs, kwargs)
     call = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
+    if method == "at" and isinstance(inputs[0], Tensor):
+        return _at(call, getattr(ufunc, method), *inputs)
     function = _by_method(ufunc, method)
     if function is not None and kwargs.keys() <= _TAKEN.get(method, frozenset()):
         return function(*in_numpys_dtype(inputs), **kwargs)
@@ -209,6 +211,17 @@ def _written(out: Tensor, found: Any) -> Any:
         raise TypeError(f"a result of {found.spec} cannot be written to out= of {out.spec}")
     out[...] = found
     return out
+
+
+def _at(call: str, function: Any, target: Tensor, *rest: Any) -> None:
+    """Change a tensor at some places by a ufunc's method `at`."""
+    if (run := known(function)) is not None:
+        run((target, *rest), {})
+        return
+    changed, *others = _as_arrays((target, *rest), call, "Wengert has no such function")
+    changed = changed.copy()
+    function(changed, *others)
+    target[...] = changed
 
 
 # The arguments by name that Wengert's functions take in the place of a ufunc's methods.

@@ -19,7 +19,7 @@ from .. import view_as_complex, view_as_real, where
 from ..core.dtypes import DType
 from ..core.elsewhere import Elsewhere, here
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
-from ..core.mode import enable_grad, no_grad
+from ..core.mode import enable_grad, get_mode, no_grad
 from ..core.ops.record import same_value
 from ..core.spec import category, float32, float64, real_dtype
 from ..core.standins import present, weak
@@ -33,6 +33,7 @@ from ..core.storage import assign_data, laid_like, window_of
 from ..core.tensor import Tensor, asarray, like, wrap
 from ..ops.index.inplace import set_gradient
 from .cells import CountCell, OptionCell, Options, changes_of
+from .repeated import Repeated
 
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
@@ -41,7 +42,7 @@ Params = Iterable[Tensor] | Iterable[Group]
 _Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 
 # The attributes that are no part of an optimiser's state, but there for compiled functions.
-_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together", "_unless", "_unused", "_looks")
+_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together", "_unless", "_unused", "_looks", "_repeated")
 
 # What schedules add to a group.
 _OF_SCHEDULES = {"initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr"}
@@ -120,6 +121,8 @@ class Optimizer:
         # The states that looks at functions have made, without buffers: programs know them by what they are.
         self._unused: dict[Tensor, State] = {}
         self._looks = 0
+        # The program of steps outside of compiled functions.
+        self._repeated: Repeated | None = None
 
     def _no_state(self) -> dict[Tensor, State]:
         """Return the mapping of parameters to their buffers, empty."""
@@ -216,11 +219,29 @@ class Optimizer:
         returned. Ctrl-C, as every signal that has a handler, is seen to before or after the update: all
         parameters and buffers have made the step, or none. Raises DTypeError for a gradient that does not
         fit, before anything is updated.
+
+        Steps that repeat are made by native code, as :func:`wengert.set_eager_kernels` says.
         """
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        if not self._step_natively():
+            self.step_by_rule()
+        if observers and (seen := observer()) is not None:
+            seen.optimizing(self, True)
+        return loss
+
+    def _step_natively(self) -> bool:
+        """Make the step by a program, where it has repeated so often that this pays; return whether it is made."""
+        if observers or get_capture() is not None or get_mode().tracing:
+            return False
+        if self._repeated is None:
+            self._repeated = Repeated(type(self), self.elementwise, self._all())
+        return self._repeated.step(self)
+
+    def step_by_rule(self) -> None:
+        """Update every parameter that has a gradient: what `step` does, without a closure, in Python or in a trace."""
         todo: list[_Update] = []
         for group in self.param_groups:
             options = self._resolved(group)
@@ -238,9 +259,6 @@ class Optimizer:
                 self._observed_step(seen, todo)
             else:
                 undisturbed(lambda: self._step_all(todo, self._step_one))
-        if observers and (seen := observer()) is not None:
-            seen.optimizing(self, True)
-        return loss
 
     def step_unless(self, skip: Tensor) -> Any:
         """Make a step unless `skip`, a boolean without axes, holds: then parameters, buffers and counts stay.

@@ -79,7 +79,7 @@ _MODULES = frozenset(
 
 
 # Modules that programs name and that no list of names shows.
-_INNER = frozenset({"_C", "_ops", "_utils", "functorch"})
+_INNER = frozenset({"_C", "_functorch", "_ops", "_utils", "functorch"})
 # What `wengert` has as PyTorch means it.
 _SHARED = frozenset(_wengert.__all__) & _absent.recorded("").keys()
 _absent.install()

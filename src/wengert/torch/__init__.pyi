@@ -50,6 +50,7 @@ from . import version as version
 from .. import Graph as Graph
 from .. import Node as Node
 from .. import e as e
+from .. import export as export
 from .. import inf as inf
 from .. import is_grad_enabled as is_grad_enabled
 from .. import nan as nan
@@ -58,6 +59,7 @@ from .. import solve as solve
 from .. import torch as torch
 from .. import while_loop as while_loop
 from ..torch.amp.autocast_mode import autocast as autocast
+from ..torch.amp.grad_scaler import GradScaler as GradScaler
 from ..torch.autograd.grad_mode import enable_grad as enable_grad
 from ..torch.autograd.grad_mode import inference_mode as inference_mode
 from ..torch.autograd.grad_mode import no_grad as no_grad
@@ -298,20 +300,20 @@ def conj_physical(input: TensorLike, *, out: Any = None) -> Any:
 def constant_pad_nd(input: TensorLike, pad: Any, value: TensorLike = 0, *, out: Any = None) -> Tensor:
     """Return a tensor with one number around it; see :func:`wengert.torch.nn.functional.pad`."""
 contiguous_format: Any
-def conv1d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _Int = 1) -> Any:
-    """Return the convolution (cross-correlation) of the input with kernels."""
-def conv2d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _Int = 1) -> Any:
-    """Return the convolution (cross-correlation) of the input with kernels."""
-def conv3d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _Int = 1) -> Any:
-    """Return the convolution (cross-correlation) of the input with kernels."""
+def conv1d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: _Size = 1, padding: _Size | _Str = 0, dilation: _Size = 1, groups: _Int = 1) -> Tensor:
+    """Return the convolution (cross-correlation) over one dimension: :func:`conv2d` for signals."""
+def conv2d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: _Size = 1, padding: _Size | _Str = 0, dilation: _Size = 1, groups: _Int = 1) -> Tensor:
+    """Return the convolution (cross-correlation) over two dimensions."""
+def conv3d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: _Size = 1, padding: _Size | _Str = 0, dilation: _Size = 1, groups: _Int = 1) -> Tensor:
+    """Return the convolution (cross-correlation) over three dimensions: :func:`conv2d` for volumes."""
 def conv_tbc(input: TensorLike, weight: TensorLike, bias: TensorLike, pad: _Int = 0) -> Tensor:
     """Return the convolution of (T, N, C) with kernels (K, C, O) over time, with `pad` zeros at both ends."""
-def conv_transpose1d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _Int = 1, dilation: Any = 1) -> Any:
-    """Return the transposed convolution: the gradient of :func:`conv1d` in its input."""
-def conv_transpose2d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _Int = 1, dilation: Any = 1) -> Any:
-    """Return the transposed convolution: the gradient of :func:`conv2d` in its input."""
-def conv_transpose3d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _Int = 1, dilation: Any = 1) -> Any:
-    """Return the transposed convolution: the gradient of :func:`conv3d` in its input."""
+def conv_transpose1d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: _Size = 1, padding: _Size = 0, output_padding: _Size = 0, groups: _Int = 1, dilation: _Size = 1) -> Tensor:
+    """Return the transposed convolution over one dimension: :func:`conv_transpose2d` for signals."""
+def conv_transpose2d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: _Size = 1, padding: _Size = 0, output_padding: _Size = 0, groups: _Int = 1, dilation: _Size = 1) -> Tensor:
+    """Return the transposed convolution over two dimensions: the gradient of :func:`conv2d` in its input."""
+def conv_transpose3d(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: _Size = 1, padding: _Size = 0, output_padding: _Size = 0, groups: _Int = 1, dilation: _Size = 1) -> Tensor:
+    """Return the transposed convolution over three dimensions: :func:`conv_transpose2d` for volumes."""
 def copysign(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `copysign` of each element. Parameters are `input, other` and `out`."""
 def corrcoef(input: TensorLike) -> Tensor:

@@ -65,7 +65,14 @@ class Renamed(DistributionFinder, importlib.abc.Loader):
         return importlib.import_module(_ours(spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: the module was executed under its own name."""
+        """Give the modules below one that are loaded their other names; the module was executed under its own.
+
+        An import of such a name would set an attribute of the package: `torch.autograd.gradcheck` is a function of it.
+        """
+        for name, below in list(sys.modules.items()):
+            for package, ours in _PACKAGES.items():
+                if name.startswith(f"{ours}."):
+                    sys.modules.setdefault(package + name[len(ours) :], below)
 
 
 class _ForChildren:

@@ -37,7 +37,7 @@ from ..core.storage import (
 )
 from ..core.tensor import Tensor as Plain
 from ..core.tensor import asarray, new, of_class
-from ..ops.index.formats import array_of, in_order
+from ..ops.index.formats import array_of, in_order, lying
 from ..ops.index.memory import is_same
 from ..ops.index.views import THROUGH
 from ..ops.pointwise.logic import ON_BOOLEANS
@@ -276,7 +276,15 @@ class Tensor(Plain):
 
     writes_through = THROUGH
     scalars_promote = False
-    meaning = Meaning(ON_BOOLEANS, NO_BOOLEANS, WRAPPING, frozenset({"multiply", "divide", "floor_divide"}), True, True)
+    meaning = Meaning(
+        ON_BOOLEANS,
+        NO_BOOLEANS,
+        WRAPPING,
+        frozenset({"multiply", "divide", "floor_divide"}),
+        mixes_dtypes=False,
+        losses_broadcast=True,
+        keeps_formats=True,
+    )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return new(cls)
@@ -288,7 +296,7 @@ class Tensor(Plain):
             raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {next(iter(options))!r}")
         on_cpu(device)
         made = legacy(None, data)
-        self._data, self._spec, self.node, self._base = made._array, made.spec, made.node, None
+        self._data, self._spec, self.node, self._share = made._array, made.spec, made.node, None
 
     # -- what it is
 
@@ -579,20 +587,7 @@ class Tensor(Plain):
 def formatted(x: Any, format: Any) -> Tensor:
     """Return the tensor itself where its elements lie as a memory format says, else a copy in which they do."""
     axes = axes_in_memory(format, x.ndim)
-    array = array_of(x)
-    if axes is None or array is None or array.transpose(axes).flags.c_contiguous:
-        return x  # type: ignore[no-any-return]
-    out: Any = x.clone()
-    if out._array is not None:
-        out._data = in_order(out._array, axes)
-        return out  # type: ignore[no-any-return]
-    # In a trace a reshape is what lies in row-major order whatever it is made of.
-    turned = out.permute(*axes)
-    laid = METHODS["reshape"](turned, tuple(turned.shape))
-    leave(laid)
-    out = laid.permute(*(axes.index(i) for i in range(x.ndim)))
-    leave(out)
-    return out  # type: ignore[no-any-return]
+    return x if axes is None else lying(x, axes)  # type: ignore[no-any-return]
 
 
 def lay(x: Tensor, format: Any) -> None:
@@ -611,12 +606,12 @@ def hold(x: Tensor, data: Any, what: str) -> None:
     """Give a new tensor the memory of another one, so that a write to either reaches both; other data is copied."""
     given = data.detach() if isinstance(data, Plain) else data
     if isinstance(given, Tensor) and (window := window_of(given)) is not None and not overlaps_itself(window):
-        x._data, x._spec, x.node, x._base = window, given.spec, None, None
+        x._data, x._spec, x.node, x._share = window, given.spec, None, None
         join(x, given, keeps_gradients=False)
         return
     made = asarray([] if given is None else given, copy=True)
     held = made._value(what) if made._array is None else made._array
-    x._data, x._spec, x.node, x._base = held, made.spec, None, None
+    x._data, x._spec, x.node, x._share = held, made.spec, None, None
 
 
 def _told(hook: Any, gradient: Plain) -> Any:

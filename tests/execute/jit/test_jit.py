@@ -390,7 +390,7 @@ def test_repeated_calls_take_the_short_way_and_are_still_looked_at() -> None:
 def test_the_oldest_llvmlite_is_said_in_one_way() -> None:
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     assert f'"llvmlite>={machine.OLDEST_LLVMLITE}"' in text
-    assert f"The oldest is {machine.OLDEST_LLVMLITE} " in (
+    assert f"The oldest version is {machine.OLDEST_LLVMLITE} " in (
         Path(__file__).parents[3] / "docs" / "compilation.md"
     ).read_text().replace("\n", " ")
 

@@ -22,7 +22,7 @@ LAYERS: dict[str, tuple[Any, ...]] = {
     "Linear": (3, 2), "Bilinear": (3, 2, 4), "Embedding": (5, 3), "EmbeddingBag": (5, 3), "LayerNorm": (4,),
     "RMSNorm": (4,), "GroupNorm": (2, 4), "BatchNorm1d": (4,), "BatchNorm2d": (4,), "InstanceNorm1d": (4,),
     "Conv1d": (2, 3, 3), "Conv2d": (2, 4, 3), "ConvTranspose2d": (2, 4, 3), "RNN": (3, 4), "LSTM": (3, 4),
-    "GRU": (3, 4), "RNNCell": (3, 4), "LSTMCell": (3, 4), "GRUCell": (3, 4), "PReLU": (), "MultiHeadAttention": (8, 2),
+    "GRU": (3, 4), "RNNCell": (3, 4), "LSTMCell": (3, 4), "GRUCell": (3, 4), "PReLU": (),
     "MultiheadAttention": (8, 2), "TransformerEncoderLayer": (8, 2), "TransformerDecoderLayer": (8, 2),
     "Transformer": (8, 2), "SyncBatchNorm": (4,), "AdaptiveLogSoftmaxWithLoss": (8, 10, [2, 4]),
 }  # fmt: skip

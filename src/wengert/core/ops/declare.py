@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
@@ -123,7 +124,7 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
             forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
         ),
         result=result,
-        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._base = None",
+        base=f"take(out, {params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "out._share = None",
         record=_RECORD.format(
             tracked=" or ".join(f"{p}.node is not None" for p in params),
             nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
@@ -167,10 +168,29 @@ def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
         "WengertError": WengertError,
         "__name__": __name__,
     }
-    exec(compiled(source), namespace)
-    front: Callable[..., Tensor] = namespace["front"]
-    front.__name__ = op.name
+    if observed:
+        exec(compiled(source), namespace)
+        made: Callable[..., Tensor] = namespace["front"]
+        made.__name__ = op.name
+        return made
+    # Most programs use few ops: the text is compiled in the first call, which goes by the general path.
+    code = compiled(_FIRST.format(params=", ".join(params))).co_consts[0]
+
+    def compile_front() -> None:
+        own = dict(namespace)
+        exec(compiled(source), own)
+        front.__code__ = own["front"].__code__
+
+    namespace["compile_front"] = compile_front
+    front = FunctionType(code, namespace, op.name)
     return front
+
+
+_FIRST = """
+def front({params}, /):
+    compile_front()
+    return (general if not detours else detoured_front)(op, ({params},))
+"""
 
 
 def _entries(nodes: list[str], values: list[str]) -> list[str]:
@@ -407,7 +427,7 @@ def _operand(op: Op, a: Any) -> Tensor:
 
 def _refuse_complex(op: Op, operands: Sequence[Any]) -> None:
     for a in operands:
-        if isinstance(a, Tensor) and a.dtype.kind == "c":
+        if isinstance(a, Tensor) and a.spec.dtype.kind == "c":
             fail(
                 DTypeError,
                 f"{op.name} takes real numbers, not {describe(operands)}",
@@ -550,19 +570,20 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
             _refuse_complex(op, args)
         mode = get_mode()
         tensors = [a for a in args if isinstance(a, Tensor)]
-        if any(type(a) is WeakTensor for a in tensors):
+        if WeakTensor in map(type, tensors):
             return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
         if blocks and (taken := take_op(op, args, attrs)) is not LEFT:
             return taken
-        if any(a._array is None for a in tensors):
-            if (
-                op.joint is not None
-                or any(f.differentiable for f in op.facts)
-                or not any(a.requires_grad for a in tensors)
-            ):
+        values, is_abstract, is_tracked = [], False, False
+        for a in tensors:
+            values.append(value := a._array)
+            node = a.node
+            is_abstract = is_abstract or value is None
+            is_tracked = is_tracked or (node is not None and node.requires_grad)
+        if is_abstract:
+            if op.joint is not None or not is_tracked or any(f.differentiable for f in op.facts):
                 return bind(op, args, attrs)
-        elif (plain := not mode.grad or not any(a.requires_grad for a in tensors)) or fused:
-            values = [a._array for a in tensors]
+        elif (plain := not (mode.grad and is_tracked)) or fused:
             # An observer is to see what is computed by NumPy, as it is in a replay.
             by_kernel = fit and len(values) == len(args) and not observers
             found = kernels.kernels.forward(op, values, attrs) if by_kernel else None

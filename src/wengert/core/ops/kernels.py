@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ..node import Node
 
-# The estimate of NumPy's time for a composite, in nanoseconds: for each call, and for each element.
-PER_CALL, PER_ELEMENT = 5_000, 4
+# The estimate of NumPy's time for a composite of some ten functions, in nanoseconds: for each call, and each element.
+PER_CALL, PER_ELEMENT = 20_000, 4
 # The cost of loading LLVM and compiling the first kernels, in the same nanoseconds.
 START = 400_000_000
 
@@ -44,6 +44,13 @@ class Kernels(Protocol):
         """
         ...
 
+    def pays(self, price: int, spent: int, cost: int) -> bool:
+        """Return whether other code that repeats is worth a program of this cost, on which NumPy has spent so much.
+
+        `price` is the part that it spends now. All are estimates in nanoseconds, as those of `price`.
+        """
+        ...
+
 
 class Off:
     """The provider without kernels: NumPy computes everything."""
@@ -54,6 +61,10 @@ class Off:
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
         """Return None: NumPy computes the cotangents."""
 
+    def pays(self, price: int, spent: int, cost: int) -> bool:
+        """Return False."""
+        return False
+
 
 class Rented:
     """The provider that leaves everything to NumPy until that has cost as much as starting a compiler."""
@@ -63,14 +74,18 @@ class Rented:
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Return None, and add up the cost, until the compiler is brought in."""
-        return kernels.forward(op, values, attrs) if self._enough(values) else None
+        return kernels.forward(op, values, attrs) if self._enough(price(values)) else None
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
         """Return None, and add up the cost, until the compiler is brought in."""
-        return kernels.pull(node, ct, saved, wanted) if self._enough(saved) else None
+        return kernels.pull(node, ct, saved, wanted) if self._enough(price(saved)) else None
 
-    def _enough(self, values: Sequence[Any]) -> bool:
-        self.spent += price(values)
+    def pays(self, price: int, spent: int, cost: int) -> bool:
+        """Add up the price, and return False until the compiler is brought in."""
+        return self._enough(price) and kernels.pays(price, spent, cost)
+
+    def _enough(self, price: int) -> bool:
+        self.spent += price
         if self.spent < START and "llvmlite.binding" not in sys.modules:
             return False
         if kernels is self:

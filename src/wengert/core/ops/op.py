@@ -450,6 +450,8 @@ class Meaning(NamedTuple):
     wrapping: frozenset[str] = frozenset()
     # The ops that compute in float32 with a number that a 16-bit dtype does not hold.
     wide: frozenset[str] = frozenset()
+    # Whether convolutions and attention take operands of two dtypes.
+    mixes_dtypes: bool = True
     # Whether losses broadcast an input and a target of two shapes, with a warning.
     losses_broadcast: bool = False
     # Whether results lie in memory as their operands do, with channels last.

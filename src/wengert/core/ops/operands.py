@@ -514,7 +514,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         out = new(Tensor)
         out._data = data if type(data) is ndarray else np.asarray(data)
         out._spec = spec
-        out.node = out._base = None
+        out.node = out._share = None
     node = x.node
     if node is None or not (node.requires_grad and op.differentiable):
         return out
@@ -551,6 +551,16 @@ def result_dtype(op: Op, dtype: DType) -> DType:
 
 def promote_tensors(op: str, *args: Any) -> list[Tensor]:
     """Return operands as tensors of their common dtype (for concat, where, matmul, ...)."""
+    wanted: DType | None = None
+    for a in args:
+        if not isinstance(a, Tensor) or type(a) is WeakTensor:
+            break
+        held = a.spec.dtype
+        if wanted is not None and held is not wanted:
+            break
+        wanted = held
+    else:
+        return list(args)
     operands = to_operands(args, op)
     dtype, promote_scalar = tensors_dtype(operands), result_class(operands).promote_scalar
     if dtype is None:

@@ -260,7 +260,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     if known is None and data.dtype is near.dtype:
         known = near.family.get(shape)
     out._spec = spec = known or spec_of(shape, data.dtype)
-    out.node = out._base = None
+    out.node = out._share = None
     node = x.node
     tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable
     if tracked:

@@ -173,7 +173,7 @@ def note_write(x: Any, gives_abstract: bool) -> bool:
     while writes is not None:
         if id(x) not in writes.found:
             where = user_location() if writes.is_trace else ""
-            writes.found[id(x)] = Written(weakref.ref(x), x._array, x.node, x._base, lent_window(x), where)
+            writes.found[id(x)] = Written(weakref.ref(x), x._array, x.node, x._share, lent_window(x), where)
         if writes.is_trace:
             return True
         writes = writes.outer

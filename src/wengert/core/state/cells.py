@@ -122,7 +122,7 @@ set_data: Callable[[Tensor, Any], None] = Tensor.__dict__["_data"].__set__
 set_spec: Callable[[Tensor, Any], None] = Tensor.__dict__["_spec"].__set__
 set_node: Callable[[Tensor, Any], None] = Tensor.__dict__["node"].__set__
 set_grad: Callable[[Tensor, Any], None] = Tensor.__dict__["_grad"].__set__
-set_base: Callable[[Tensor, Any], None] = Tensor.__dict__["_base"].__set__
+set_share: Callable[[Tensor, Any], None] = Tensor.__dict__["_share"].__set__
 set_window: Callable[[Tensor, Any], None] = Tensor.__dict__["_window"].__set__
 del_data: Callable[[Tensor], None] = Tensor.__dict__["_data"].__delete__
 
@@ -137,7 +137,7 @@ def storing(t: Tensor, array: Any) -> Sequence[Call]:
     if type(array) is np.ndarray and type(window_of(t)) is np.ndarray:
         return ((np.copyto, alone(t), array),)
     old = t._array
-    return [(set_data, other, array) for other in living(t._base.storage) if other._array is old]
+    return [(set_data, other, array) for other in living(t._share.storage) if other._array is old]
 
 
 class TensorCell(Cell):
@@ -166,7 +166,7 @@ class TensorCell(Cell):
     def undo(self) -> Sequence[Call]:
         t = self.tensor
         pin(t)
-        found: list[Call] = [(set_data, t, t._array), (set_node, t, t.node), (set_base, t, t._base)]
+        found: list[Call] = [(set_data, t, t._array), (set_node, t, t.node), (set_share, t, t._share)]
         if (window := lent_window(t)) is not None:
             # The last of the calls comes first: the slot is emptied whatever is in it.
             found = [(set_window, t, window), (del_data, t), (set_data, t, None), *found[1:]]
@@ -177,7 +177,7 @@ class TensorCell(Cell):
     def hold(self, tensor: Tensor) -> None:
         t = self.tensor
         if storage_of(t) is not None:  # what shares its memory outside follows when a program has run
-            t._base = None
+            t._share = None
             if t._window is not None:
                 t._data = None
                 del t._spec

@@ -247,16 +247,21 @@ def aside() -> Iterator[None]:
     What is explored by a program that is itself recorded is looked at apart from it.
     """
     global _everyone
-    if _holder != threading.get_ident():
-        yield
-        return
-    everyone, _everyone = _everyone, None
-    token = _observer.set(None)
+    everyone, holds = _everyone, _holder == threading.get_ident()
+    seen: Observer | None = None
+    if holds:
+        _everyone = None
+    elif (seen := _observer.get()) is None or seen.quiet >= OVER:
+        # Another thread may begin to observe all of them meanwhile.
+        seen = Observer()
+        seen.quiet = 1
+    token = _observer.set(seen)
     try:
         yield
     finally:
         _observer.reset(token)
-        _everyone = everyone
+        if holds:
+            _everyone = everyone
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from ...core.state.blocks import to_come
 from ...core.storage import join
 from ...core.tensor import Tensor, new
 
-_DATA, _BASE, _NODE, _WINDOW = (Tensor.__dict__[name] for name in ("_data", "_base", "node", "_window"))
+_DATA, _SHARE, _NODE, _WINDOW = (Tensor.__dict__[name] for name in ("_data", "_share", "node", "_window"))
 batch_of = _DATA.__get__
-number_of = _BASE.__get__
-set_data, set_base, set_node, set_spec, set_window = (
-    Tensor.__dict__[name].__set__ for name in ("_data", "_base", "node", "_spec", "_window")
+number_of = _SHARE.__get__
+set_data, set_share, set_node, set_spec, set_window = (
+    Tensor.__dict__[name].__set__ for name in ("_data", "_share", "node", "_spec", "_window")
 )
 
 
@@ -45,7 +45,7 @@ class Handle:
     _data = property(lambda self: _empty(self), lambda self, value: set_data(_ready(self), value))
     _array = property(lambda self: _ready(self)._array)
     node = property(lambda self: _ready(self).node, lambda self, value: set_node(_ready(self), value))
-    _base = property(lambda self: _ready(self)._base, lambda self, value: set_base(_ready(self), value))
+    _share = property(lambda self: _ready(self)._share, lambda self, value: set_share(_ready(self), value))
     # Who finds the slot of the value empty looks here.
     _window = property(lambda self: _ready(self)._array, lambda self, value: _WINDOW.__set__(_ready(self), value))
 
@@ -113,7 +113,7 @@ def handle(cls: type[Any], source: Source, number: int, spec: Spec) -> Any:
     made = new(cls)
     set_spec(made, spec)
     set_data(made, source)
-    set_base(made, number)
+    set_share(made, number)
     return made
 
 
@@ -128,7 +128,7 @@ def become(made: Any, array: Any, spec: Spec, node: Any) -> None:
     cls = type(made).stands_for
     set_data(made, array)
     set_spec(made, spec)
-    set_base(made, None)
+    set_share(made, None)
     set_window(made, None)
     set_node(made, node)
     made.__class__ = cls

@@ -20,6 +20,7 @@ from .capture.captured import Captures
 from .capture.results import output_of
 from .program import Path
 from .signature import Call, as_array
+from .tracing import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -284,10 +285,26 @@ class Lowered:
     'add'
     """
 
-    def __init__(self, graph: Graph, compile: Callable[[], Compiled]) -> None:
-        self.graph = graph
-        self._compile = compile
+    def __init__(
+        self,
+        traced: Traced,
+        captures: Captures,
+        call: Call,
+        compile: Callable[[], Compiled],
+        look: Callable[[Callable[[], Any]], Any],
+    ) -> None:
+        self.graph = traced.graph
+        # What was traced, what the function found outside, and the call.
+        self.traced, self.captures, self.call = traced, captures, call
+        self._compile, self._look = compile, look
 
     def compile(self) -> Compiled:
         """Make the program now."""
         return self._compile()
+
+    def look(self, use: Callable[[], Any]) -> Any:
+        """Return what `use()` gives while everything that the function found outside is there.
+
+        An optimiser that has made no step has its buffers then.
+        """
+        return self._look(use)

@@ -528,14 +528,17 @@ class Jit(Inspected, Native):
                     f"{self._name} was lowered for an open size, {unknown[0]}, and is compiled for known ones",
                     "Give lower() specs with sizes; a call compiles for those that it brings.",
                 )
-            with looking():
-                self._captures(call, found.guest, found.program.reads)
-                path = self._path(traced, call, found.captures)
+            path = look(lambda: self._path(traced, call, found.captures))
             if traced.is_repeatable:
                 self._add(found.program, path)
             return Compiled(self, path, self._prepared, call, found.captures)
 
-        return Lowered(traced.graph, compile)
+        def look(use: Callable[[], Any]) -> Any:
+            with looking():
+                self._captures(call, found.guest, found.program.reads)
+                return use()
+
+        return Lowered(traced, found.captures, call, compile, look)
 
     def _shown(self) -> Path:
         if self._last is None:

@@ -18,7 +18,7 @@ from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import DataView, WeakTensor, weak
 from ...core.state.at_once import Call, at_once
-from ...core.state.cells import ArrayCell, Cell, TensorCell, set_base, set_data, set_grad, set_node, set_spec, storing
+from ...core.state.cells import ArrayCell, Cell, TensorCell, set_data, set_grad, set_node, set_share, set_spec, storing
 from ...core.state.turns import Turn, turns_of
 from ...core.storage import is_shared
 from ...core.tensor import Tensor, like, of_class, wrap
@@ -244,7 +244,7 @@ class Path:
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
-            old += owner._array, owner._base
+            old += owner._array, owner._share
             yield self._stored(owner, as_data(outputs[k]), parts or owner.writes_through is None, k)
             if has_past:
                 yield self._renewed(owner, k, carried)
@@ -269,7 +269,7 @@ class Path:
         Raises WriteError where the others would have to carry gradients.
         """
         if parts:
-            return (set_data, x, new), (set_base, x, None)
+            return (set_data, x, new), (set_share, x, None)
         if k in self.traced.tracked and is_shared(x):
             fail(
                 WriteError,
@@ -318,7 +318,7 @@ class Path:
                 continue
             if isinstance(t._array, Elsewhere) and not parts:
                 t.writes_through.refuse_apart(t)
-            if t._base is not None:
+            if t._share is not None:
                 check_reaches(t, f"a compiled function's write to a tensor from outside ({self.graph.name})")
         for i, _, _, parts in self.traced.argument_writes:
             leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"

@@ -35,7 +35,17 @@ from ...core.state.capture import (
     set_fresh_leaves,
     set_writes,
 )
-from ...core.state.cells import Cell, TensorCell, del_data, set_base, set_data, set_grad, set_node, set_spec, set_window
+from ...core.state.cells import (
+    Cell,
+    TensorCell,
+    del_data,
+    set_data,
+    set_grad,
+    set_node,
+    set_share,
+    set_spec,
+    set_window,
+)
 from ...core.state.refusals import Watch, note_refusal, refuse
 from ...core.storage import join, lent_window, strides_of
 from ...core.tensor import Tensor, abstract, depends_on_open, leaf_node, like, new
@@ -196,7 +206,7 @@ class Recorder(Capture):
         # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
         # that the search had not found, and that the program writes to: data, node, spec.
         self.undo: list[Call] = []
-        self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_base, set_spec)))
+        self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_share, set_spec)))
         self.consumed: dict[Node, str] = {}
         # The inputs that stand for tensors with a graph outside.
         self.outer: dict[Node, Tensor] = {}
@@ -290,7 +300,7 @@ class Recorder(Capture):
             data.add(x, x._array)
         else:
             self.undo += [(set_window, x, window), (del_data, x), (set_data, x, None)]
-        for store, value in zip(others, (x.node, x._base, *spec)):
+        for store, value in zip(others, (x.node, x._share, *spec)):
             store.add(x, value)
         self.written[id(x)] = weakref.ref(x)
 
@@ -304,7 +314,7 @@ class Recorder(Capture):
 
     def part(self, x: Tensor) -> None:
         self.parted.add(id(x))
-        self.undo.append((set_base, x, x._base))
+        self.undo.append((set_share, x, x._share))
 
     def lies(self, x: Tensor | Node) -> tuple[int, ...] | None:
         return self.strides.get(x if isinstance(x, Node) else id(x))
@@ -330,7 +340,8 @@ class Recorder(Capture):
         ):
             found.clear()
         refs = {**self.met, **self.written}
-        unknown = [ref for i, ref in refs.items() if (i,) not in captures.numbers]
+        # What stands for an argument has a value after a write such as zero_().
+        unknown = [ref for i, ref in refs.items() if (i,) not in captures.numbers and i not in self.given]
         if any(ref() is not None for ref in unknown):
             gc.collect()
         return [t for ref in unknown if (t := ref()) is not None]
@@ -518,7 +529,7 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     if owner is not None and (lies := strides_of(owner)) is not None:
         recorder.strides[id(shown)] = recorder.strides[input.node] = lies
     # What shares memory with it outside follows when the program has run.
-    shown._base = owner._base if owner is not None and type(owner._base) is tuple else None
+    shown._share = owner._share if owner is not None and type(owner._share) is tuple else None
     if a.collects:
         shown.node = leaf_node(shown, input.node)
         before = owner.node if owner is not None else None
@@ -686,9 +697,9 @@ def _tie(ways: Mapping[Place, tuple[Place, FromOwner]], held: Mapping[Place, _He
         part, whole = held[place].tensor, held[owner].tensor
         assert part is not None
         assert whole is not None
-        recorder.undo.append((set_base, part, part._base))
+        recorder.undo.append((set_share, part, part._share))
         part.node = taken.trace(whole, part.requires_grad).node
-        part._base = None
+        part._share = None
         join(part, whole)
 
 

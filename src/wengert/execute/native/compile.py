@@ -129,6 +129,11 @@ class Compiled:
             step.nodes = made.nodes
         return self._placed
 
+    @property
+    def lowered(self) -> Plan:
+        """The plan as it was made, for any processor: buffers have places once it is arranged, steps have no nodes."""
+        return self._plan
+
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""

@@ -122,6 +122,10 @@ class Programs:
             cotangents[i] = g
         return cotangents
 
+    def pays(self, price: int, spent: int, cost: int) -> bool:
+        """Return whether other code that repeats is worth a program of this cost, on which NumPy has spent so much."""
+        return self._cost == 0 or spent >= cost
+
     def _entry(self, key: tuple[Any, ...], arrays: Sequence[Array], fit: bool = True) -> _Entry:
         entry = self._known.get(key)
         if entry is None:

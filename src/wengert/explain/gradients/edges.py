@@ -66,7 +66,7 @@ class Puller:
         cts = reverse.Cotangents()
         masks: dict[Node, Any] = {}
         with np.errstate(all="ignore"):
-            reverse._pull_node(Arrays, twin, saved, ct.value, ct.mask, cts, masks, None)
+            reverse.pull_node(Arrays, twin, saved, ct.value, ct.mask, cts, masks, None)
         return {positions[e]: Cotangent(g, masks.get(e)) for e, g in cts.items()}
 
     def saved(self, node: Node) -> Any:

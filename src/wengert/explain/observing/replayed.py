@@ -13,9 +13,9 @@ from ...core.node import Freed, Hooked, Node
 from ...core.ops.op import as_kept
 from ...core.ops.record import OUTPUT, kept_values
 from ...core.tensor import Tensor, wrap
-from ...execute.jit.recorded import CompiledOp
 from ...transforms.derivatives.custom_op import CustomOp
 from ...transforms.derivatives.reverse import reachable
+from ...transforms.derivatives.whole import ProgramOp
 from ...transforms.tracing import replay as again
 from .events import Step, observed
 
@@ -55,7 +55,7 @@ def opened(target: Tensor, what: str) -> Tensor:
     """
     assert target.node is not None
     order = _topological([target.node])
-    if not any(isinstance(node.op, CompiledOp) for node in order):
+    if not any(isinstance(node.op, ProgramOp) for node in order):
         return target
     values = {step.node: step.out for step in replay([target.node])}
     made: dict[Node, Any] = {}
@@ -81,11 +81,11 @@ def opened(target: Tensor, what: str) -> Tensor:
     try:
         with observed(), np.errstate(all="ignore"):  # what is observed knows the lines of the graph's nodes
             for node in order:
-                compiled = isinstance(node.op, CompiledOp)
+                compiled = isinstance(node.op, ProgramOp)
                 if compiled or any(isinstance(e, Node) and e in made for e in node.inputs):
                     set_mode(mode.within(node.scope))
                     given = [argument(e) for e in node.inputs]
-                    outs = again.replay(node.op.graph, given) if isinstance(node.op, CompiledOp) else ()
+                    outs = again.replay(node.op.graph, given) if isinstance(node.op, ProgramOp) else ()
                     one = outs[0] if len(outs) == 1 else outs
                     made[node] = one if compiled else again.record_again(node, given)
     finally:

@@ -420,8 +420,11 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
 
 
 def _lengths(name: str, given: Any, batch: int, most: int) -> Any:
-    """Return lengths as an integer tensor (N,). Raises ShapeError, RangeError."""
-    found = wg.asarray(given, dtype="int64").reshape((-1,))
+    """Return lengths as an integer tensor (N,). Raises ShapeError, RangeError, DTypeError."""
+    found = wg.asarray(given)
+    if found.dtype.kind not in "iu" and found.size:
+        fail(DTypeError, f"ctc_loss: {name} of dtype {found.dtype}", "They are numbers of elements, integers.")
+    found = found.astype("int64").reshape((-1,))
     if found.shape != (batch,):
         fail(ShapeError, f"ctc_loss: {found.shape[0]} {name} for a batch of {batch}")
     if not found.is_abstract and batch and not 0 <= int(found.min()) <= int(found.max()) <= most:

@@ -94,7 +94,7 @@ class _Indexed(Module, Generic[T]):
     def insert(self, index: int, value: T) -> Any:
         """Put a part before position `index`. Returns the container."""
         values = self._values()
-        values.insert(index, value)
+        values.insert(index, self._checked(value))
         self._rename(values)
         return self
 
@@ -241,6 +241,15 @@ class ModuleDict(Module):
         return module
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add or replace modules."""
-        for key, module in modules.items() if isinstance(modules, Mapping) else modules:
-            self[key] = module
+        """Add or replace modules, those of a dict or in pairs of a name and a module. Raises TypeError, ValueError."""
+        if isinstance(modules, (Mapping, ModuleDict)):
+            modules = modules.items()
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"ModuleDict.update of a {type(modules).__name__}: give a dict, or pairs")
+        for i, pair in enumerate(modules):
+            if not isinstance(pair, Iterable):
+                raise TypeError(f"ModuleDict.update: element {i} is a {type(pair).__name__}, not a pair")
+            entries = tuple(pair)
+            if len(entries) != 2:
+                raise ValueError(f"ModuleDict.update: element {i} has {len(entries)} entries, not a name and a module")
+            self[entries[0]] = entries[1]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import zeros
+from ...core.errors import DTypeError, fail
 from ...core.tensor import Tensor, asarray
 from .. import functional as F
 from .. import init
@@ -164,6 +165,9 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
+        for i, n in enumerate(unflattened_size):
+            if isinstance(n, bool) or not hasattr(n, "__index__"):
+                fail(DTypeError, f"unflattened_size must be ints, but found element of type {type(n).__name__} at {i}")
         self.dim = dim
         self.unflattened_size = tuple(unflattened_size)
 

@@ -1,104 +1,139 @@
-"""Recurrent layers: RNN, LSTM, GRU, over whole sequences and step by step."""
+"""Recurrent layers over sequences, padded or packed, and single steps of them.
+
+A layer runs over rows that stand step after step, the sequences that still go on in each; of padded sequences all do.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import concat, permute_dims, scan, stack, unstack, zeros
+import wengert as wg
+
 from ...core.dims import Dim
-from ...core.errors import ShapeError, fail
-from ...core.tensor import Tensor
+from ...core.dtypes import record_of
+from ...core.errors import GraphError, ShapeError, fail
+from ...core.mode import get_mode
+from ...core.tensor import asarray
+from ...ops.neural.composites import dropout, linear
 from ...ops.neural.gates import gru_gates, lstm_gates
-from .. import functional as F
 from .. import init
 from ..checks import probability, size
 from ..module import Module
 from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
 
-State = Any
-# A step: projected input, state and the recurrent weight and bias to the next state.
-Step = Callable[[Tensor, State, Tensor, Tensor | None], State]
-
-
-def _rnn_tanh(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    return F.tanh(x + F.linear(h, w, b))
+# A step: the projected input, the state and the recurrent weights to the next state.
+Step = Callable[..., Any]
 
 
-def _rnn_relu(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    return F.relu(x + F.linear(h, w, b))
+def _tanh(x: Any, h: Any, weight: Any, bias: Any, _: Any) -> Any:
+    return wg.tanh(x + linear(h, weight, bias))
 
 
-def _lstm(x: Tensor, state: tuple[Tensor, Tensor], w: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
+def _relu(x: Any, h: Any, weight: Any, bias: Any, _: Any) -> Any:
+    return wg.relu(x + linear(h, weight, bias))
+
+
+def _lstm(x: Any, state: Any, weight: Any, bias: Any, projection: Any) -> Any:
     """Return a step of an LSTM; the gates are in the order input, forget, cell, output."""
     h, c = state
-    return lstm_gates(x, F.linear(h, w, b), c)
+    h, c = lstm_gates(x, linear(h, weight, bias), c)
+    return (h if projection is None else linear(h, projection)), c
 
 
-def _gru(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+def _gru(x: Any, h: Any, weight: Any, bias: Any, _: Any) -> Any:
     """Return a step of a GRU; the gates are in the order reset, update, new."""
-    return gru_gates(x, F.linear(h, w, b), h)
+    return gru_gates(x, linear(h, weight, bias), h)
 
 
+# The step of each mode, and its number of gates.
 _STEPS: dict[str, tuple[Step, int]] = {
-    "tanh": (_rnn_tanh, 1),
-    "relu": (_rnn_relu, 1),
-    "lstm": (_lstm, 4),
-    "gru": (_gru, 3),
+    "RNN_TANH": (_tanh, 1),
+    "RNN_RELU": (_relu, 1),
+    "LSTM": (_lstm, 4),
+    "GRU": (_gru, 3),
 }
 
 
 def _nonlinearity(name: Any) -> str:
     if name not in ("tanh", "relu"):
-        fail(ShapeError, f"nonlinearity must be 'tanh' or 'relu', not {name!r}")
+        fail(GraphError, f"nonlinearity={name!r}", 'It is "tanh" or "relu".')
     return str(name)
 
 
-def _output(state: State) -> Tensor:
-    out: Tensor = state[0] if isinstance(state, tuple) else state
-    return out
+def _uniform(layer: Any) -> None:
+    bound = 1.0 / math.sqrt(layer.hidden_size) if layer.hidden_size > 0 else 0.0
+    for p in layer.parameters():
+        init.uniform_(p, -bound, bound)
 
 
-class _Recurrent(Module):
-    """The base of layers over sequences."""
+def _each(state: Any, fn: Callable[[Any], Any]) -> Any:
+    """Return the state with a function of its parts: (h, c) of an LSTM, h of others."""
+    return tuple(map(fn, state)) if isinstance(state, tuple) else fn(state)
+
+
+def _output(state: Any) -> Any:
+    return state[0] if isinstance(state, tuple) else state
+
+
+def _both(first: Any, second: Any) -> Any:
+    """Return two batches of states as one."""
+    if isinstance(first, tuple):
+        return tuple(_both(a, b) for a, b in zip(first, second))
+    return wg.concat([first, second])
+
+
+class RNNBase(Module):
+    """The base of recurrent layers. `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
+
+    Parameters are named `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0` and with `proj_size` `weight_hr_l0`,
+    with the number of the layer, and `_reverse` for the backward direction.
+    """
 
     def __init__(
         self,
         mode: str,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        dtype: Any,
-        device: Any,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
+        if not 0 <= proj_size < max(hidden_size, 1):
+            fail(
+                ShapeError,
+                f"{type(self).__name__}: proj_size={proj_size} with hidden_size={hidden_size}",
+                "A projection is smaller than the hidden size.",
+            )
+        if proj_size and mode != "LSTM":
+            fail(GraphError, f"proj_size={proj_size} of a {mode}", "Only an LSTM has projections.")
         self.mode = mode
-        self.input_size = size("input_size", input_size)
+        self.input_size = size("input_size", input_size, 0)
         self.hidden_size = size("hidden_size", hidden_size)
         self.num_layers = size("num_layers", num_layers)
         self.bias = bias
         self.batch_first = batch_first
         self.dropout = probability(dropout)
         self.bidirectional = bidirectional
-        _, gates = _STEPS[mode]
-        rows = gates * hidden_size
+        self.proj_size = proj_size
+        rows = _STEPS[mode][1] * hidden_size
+        out = proj_size or hidden_size
         for layer in range(num_layers):
-            width = input_size if layer == 0 else hidden_size * self._directions
+            width = input_size if layer == 0 else out * self._directions
             for suffix in self._suffixes(layer):
-                self.register_parameter(
-                    f"weight_ih{suffix}", Parameter(zeros((rows, width), dtype=dtype, device=device))
-                )
-                self.register_parameter(
-                    f"weight_hh{suffix}", Parameter(zeros((rows, hidden_size), dtype=dtype, device=device))
-                )
-                if bias:
-                    self.register_parameter(f"bias_ih{suffix}", Parameter(zeros(rows, dtype=dtype, device=device)))
-                    self.register_parameter(f"bias_hh{suffix}", Parameter(zeros(rows, dtype=dtype, device=device)))
+                shapes = {"weight_ih": (rows, width), "weight_hh": (rows, out)}
+                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if bias else {}  # type: ignore[dict-item]
+                shapes |= {"weight_hr": (proj_size, hidden_size)} if proj_size else {}
+                for name, shape in shapes.items():
+                    self.register_parameter(f"{name}{suffix}", Parameter(wg.empty(shape, dtype=dtype, device=device)))
         self.reset_parameters()
 
     @property
@@ -108,149 +143,217 @@ class _Recurrent(Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._directions]
 
-    def reset_parameters(self) -> None:
-        """Draw new initial values: uniform within 1/sqrt(hidden_size)."""
-        _uniform_by_hidden_(self, self.hidden_size)
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The parameters of each layer and direction."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        found = []
+        for layer in range(self.num_layers):
+            for suffix in self._suffixes(layer):
+                given = [getattr(self, name + suffix, None) for name in names]
+                found.append([p for p in given if p is not None])
+        return found
 
-    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """Run over a sequence.
+    def reset_parameters(self) -> None:
+        """Draw new initial values: uniform within one over the root of the hidden size."""
+        _uniform(self)
+
+    def flatten_parameters(self) -> None:
+        """Do nothing: it is for layouts of memory on other devices."""
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Run over sequences.
 
         Parameters
         ----------
-        x: (T, N, input_size), with `batch_first` (N, T, input_size), or (T, input_size) without a batch.
-        hx: the initial state, (num_layers * directions, N, hidden_size) or without N (for an LSTM a pair of
-            them); 0 where left out.
+        input: (T, N, input_size), with `batch_first` (N, T, input_size), (T, input_size), or a packed sequence.
+        hx: the initial state, (num_layers * directions, N, hidden_size) or without N, for an LSTM a pair; zeros where
+            left out.
 
-        Returns the last layer's output at every time, (T, N, directions * hidden_size) in the layout of
-        `x`, and the last state in that of `hx`. Raises ShapeError.
+        Returns the last layer's output at every step, in the layout of the input, and the last state in that of `hx`.
+        Raises ShapeError.
         """
-        if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
+        packed = input if isinstance(input, PackedSequence) else None
+        rows: Any = asarray(input if packed is None else packed.data)
+        spec = rows.spec
+        if len(spec.shape) not in ((2, 3) if packed is None else (2,)) or spec.shape[-1] != self.input_size:
             fail(
                 ShapeError,
-                f"{type(self).__name__} of {x.spec} with input_size={self.input_size}",
-                "The input has shape (T, N, input_size), (N, T, input_size) with batch_first=True, or (T, input_size).",
+                f"{type(self).__name__} of {spec} with input_size={self.input_size}",
+                "It takes (T, N, input_size), (N, T, input_size) with batch_first=True, or (T, input_size).",
             )
-        batched = x.ndim == 3
-        steps: Tensor = x.reshape((x.shape[0], 1, x.shape[1])) if not batched else x
-        if batched and self.batch_first:
-            steps = permute_dims(steps, (1, 0, 2))
-        if steps.shape[0] == 0:
-            fail(ShapeError, f"{type(self).__name__} of a sequence without steps, {x.spec}")
-        states = self._initial(hx, steps, batched)
-        out, last = self._run(steps, states)
+        if packed is not None:
+            return self._over_packed(packed, rows, hx)
+        batched = len(spec.shape) == 3
         if not batched:
-            out = out.reshape((out.shape[0], out.shape[2]))
+            rows = wg.expand_dims(rows, 1)
         elif self.batch_first:
-            out = permute_dims(out, (1, 0, 2))
+            rows = wg.swapaxes(rows, 0, 1)
+        steps, n = rows.spec.shape[:2]
+        if steps == 0:
+            fail(ShapeError, f"{type(self).__name__} of a sequence without steps, {spec}")
+        out, last = self._lowered(*self._run(rows, None, self._initial(hx, n, spec.dtype, batched)))
+        if not batched:
+            out = wg.squeeze(out, axis=1)
+        elif self.batch_first:
+            out = wg.swapaxes(out, 0, 1)
         return out, self._final(last, batched)
 
-    def _initial(self, hx: Any, steps: Tensor, batched: bool) -> list[State]:
+    def _over_packed(self, packed: PackedSequence, rows: Any, hx: Any) -> Any:
+        sizes = packed.steps()
+        if not sizes:
+            fail(ShapeError, f"{type(self).__name__} of a sequence without steps, {rows.spec}")
+        states = self._initial(hx, sizes[0], rows.spec.dtype, True)
+        if hx is not None:
+            states = [_each(s, lambda part: _ordered(part, packed.sorted_indices)) for s in states]
+        out, last = self._lowered(*self._run(rows, sizes, states))
+        last = [_each(s, lambda part: _ordered(part, packed.unsorted_indices)) for s in last]
+        return packed.holding(out), self._final(last, True)
+
+    def _lowered(self, out: Any, last: list[Any]) -> tuple[Any, list[Any]]:
+        """Return outputs and states in the dtype that an autocast gives them."""
+        lower = self._autocast_dtype()
+        return (
+            (out, last) if lower is None else (out.astype(lower), [_each(s, lambda p: p.astype(lower)) for s in last])
+        )
+
+    def _autocast_dtype(self) -> Any:
+        """Return the dtype that PyTorch's autocast gives the results of an LSTM without projections, else None.
+
+        It takes the library's LSTM there, which is for bfloat16; other recurrent layers follow their operands.
+        """
+        found = get_mode().autocast
+        applies = found is not None and found.rules == "torch" and record_of(found.dtype).name == "bfloat16"
+        return found.dtype if applies and self.mode == "LSTM" and not self.proj_size else None
+
+    def _initial(self, hx: Any, n: Any, dtype: Any, batched: bool) -> list[Any]:
         """Return the initial state of every layer and direction."""
-        count, n = self.num_layers * self._directions, steps.shape[1]
-        shape = (count, n, self.hidden_size)
-        pair = self.mode == "lstm"
+        count = self.num_layers * self._directions
+        sizes = [self.proj_size or self.hidden_size]
+        if self.mode == "LSTM":
+            sizes.append(self.hidden_size)
         if hx is None:
-            zero = zeros((n, self.hidden_size), dtype=steps.dtype)
-            return [(zero, zero) if pair else zero] * count
-        parts = tuple(hx) if pair and isinstance(hx, (tuple, list)) else (hx,)
-        wanted = shape if batched else (count, self.hidden_size)
-        if len(parts) != 1 + pair or any(p.shape != wanted for p in parts):
-            got = ", ".join(str(getattr(p, "shape", type(p).__name__)) for p in parts)
+            zeros = tuple(wg.zeros((n, width), dtype=dtype) for width in sizes)
+            return [zeros if len(sizes) == 2 else zeros[0]] * count
+        parts = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        wanted = [(count, n, width) if batched else (count, width) for width in sizes]
+        if [tuple(p.shape) for p in parts] != wanted:
+            got = ", ".join(str(tuple(p.shape)) for p in parts)
             fail(
                 ShapeError,
-                f"{type(self).__name__}: initial state of shape {got}, not {wanted}",
-                "An LSTM takes a pair (h, c)." if pair else "The layout is (num_layers * directions, N, hidden_size).",
+                f"{type(self).__name__}: an initial state of shape {got}, not {', '.join(map(str, wanted))}",
+                "An LSTM takes a pair (h, c)." if len(wanted) > 1 else "Each layer and direction has a state.",
             )
-        unstacked = [unstack(p.reshape(shape)) for p in parts]
-        return list(zip(*unstacked)) if pair else list(unstacked[0])
+        each = [wg.unstack(asarray(p).reshape((count, n, p.shape[-1]))) for p in parts]
+        return list(zip(*each)) if len(each) == 2 else list(each[0])
 
-    def _final(self, last: list[State], batched: bool) -> Any:
-        def stacked(parts: list[Tensor]) -> Tensor:
-            out: Tensor = stack(parts)
-            return out if batched else out.reshape((out.shape[0], out.shape[2]))
+    def _final(self, last: list[Any], batched: bool) -> Any:
+        def stacked(parts: Sequence[Any]) -> Any:
+            out = wg.stack(parts)
+            return out if batched else wg.squeeze(out, axis=1)
 
-        if self.mode == "lstm":
-            return stacked([h for h, _ in last]), stacked([c for _, c in last])
-        return stacked(last)
+        return tuple(map(stacked, zip(*last))) if isinstance(last[0], tuple) else stacked(last)
 
-    def _run(self, x: Tensor, states: list[State]) -> tuple[Tensor, list[State]]:
-        last: list[State] = []
+    def _run(self, rows: Any, sizes: list[int] | None, states: list[Any]) -> tuple[Any, list[Any]]:
+        last = []
         for layer in range(self.num_layers):
-            if layer and self.dropout:
-                x = F.dropout(x, self.dropout, self.training)
+            if layer and self.dropout and self.training:
+                rows = dropout(rows, self.dropout, True)
             outs = []
-            for d, suffix in enumerate(self._suffixes(layer)):
-                out, state = self._run_direction(x, states[layer * self._directions + d], suffix, reverse=d == 1)
+            for reverse, suffix in enumerate(self._suffixes(layer)):
+                state = states[layer * self._directions + reverse]
+                out, state = self._run_direction(rows, sizes, state, suffix, bool(reverse))
                 outs.append(out)
                 last.append(state)
-            x = outs[0] if len(outs) == 1 else concat(outs, -1)
-        return x, last
+            rows = outs[0] if len(outs) == 1 else wg.concat(outs, -1)
+        return rows, last
 
-    def _run_direction(self, x: Tensor, state: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
-        held = self.__dict__
-        step, _ = _STEPS[self.mode]
-        weight, bias = held[f"weight_hh{suffix}"], held.get(f"bias_hh{suffix}")
-        # One product projects the whole sequence.
-        rows = F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}"))
-        if isinstance(x.shape[0], Dim):  # how many steps there are is not known yet
+    def _run_direction(
+        self, rows: Any, sizes: list[int] | None, state: Any, suffix: str, reverse: bool
+    ) -> tuple[Any, Any]:
+        """Return the outputs of a direction, laid out as `rows` are, and the last state of every sequence.
 
-            def following(state: State, x_t: Tensor) -> tuple[State, Tensor]:
-                state = step(x_t, state, weight, bias)
+        Padded sequences are (T, N, inputs). Of packed ones there are as many rows for each step as `sizes` says.
+        """
+        step = _STEPS[self.mode][0]
+        names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh", "weight_hr")
+        weight, bias, *recurrent = (getattr(self, name + suffix, None) for name in names)
+        # One product projects all steps.
+        projected = linear(rows, weight, bias)
+        if sizes is not None:
+            return _over_sizes(step, wg.split(projected, sizes), sizes, state, recurrent, reverse)
+        if isinstance(rows.spec.shape[0], Dim):  # how many steps there are is not known yet
+
+            def following(state: Any, x: Any) -> tuple[Any, Any]:
+                state = step(x, state, *recurrent)
                 return state, _output(state)
 
-            last, out = scan(following, state, rows, reverse=reverse)
+            last, out = wg.scan(following, state, projected, reverse=reverse)
             return out, last
-        projected = unstack(rows)
         outs = []
-        for x_t in reversed(projected) if reverse else projected:
-            state = step(x_t, state, weight, bias)
+        steps = wg.unstack(projected)
+        for x in reversed(steps) if reverse else steps:
+            state = step(x, state, *recurrent)
             outs.append(_output(state))
-        if reverse:
-            outs.reverse()
-        return stack(outs), state
+        return wg.stack(outs[::-1] if reverse else outs), state
 
     def extra_repr(self) -> str:
         """Return the sizes for `repr`; options only where they are not the defaults."""
         shown = [f"{self.input_size}, {self.hidden_size}"]
-        if self.num_layers != 1:
-            shown.append(f"num_layers={self.num_layers}")
-        if not self.bias:
-            shown.append("bias=False")
-        if self.batch_first:
-            shown.append("batch_first=True")
-        if self.dropout:
-            shown.append(f"dropout={self.dropout}")
-        if self.bidirectional:
-            shown.append("bidirectional=True")
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0}
+        usual["bidirectional"] = False
+        shown += [f"{name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value]
         return ", ".join(shown)
 
 
-def _uniform_by_hidden_(module: Module, hidden_size: int) -> None:
-    bound = 1.0 / math.sqrt(hidden_size)
-    for p in module.parameters():
-        init.uniform_(p, -bound, bound)
+def _over_sizes(
+    step: Step, projected: Sequence[Any], sizes: list[int], state: Any, recurrent: list[Any], reverse: bool
+) -> tuple[Any, Any]:
+    """Return the outputs over packed sequences, row by row, and the last state of each."""
+    outs = []
+    if reverse:
+        start, state = state, _each(state, lambda part: part[: sizes[-1]])
+        running = sizes[-1]
+        for n, x in zip(reversed(sizes), reversed(projected)):
+            if n > running:  # sequences that end here come in
+                begun = _each(start, lambda part, low=running, high=n: part[low:high])  # type: ignore[misc]
+                state, running = _both(state, begun), n
+            state = step(x, state, *recurrent)
+            outs.append(_output(state))
+        return wg.concat(outs[::-1]), state
+    ended: Any = None
+    running = sizes[0]
+    for n, x in zip(sizes, projected):
+        if n < running:  # sequences that have ended keep their state
+            done = _each(state, lambda part, low=n: part[low:])  # type: ignore[misc]
+            ended = done if ended is None else _both(done, ended)
+            state, running = _each(state, lambda part, low=n: part[:low]), n  # type: ignore[misc]
+        state = step(x, state, *recurrent)
+        outs.append(_output(state))
+    return wg.concat(outs), state if ended is None else _both(state, ended)
 
 
-class RNN(_Recurrent):
+def _ordered(x: Any, order: Any) -> Any:
+    return x if order is None else wg.take(x, order, 0)
+
+
+class RNN(RNNBase):
     """A recurrent layer over a sequence: h = tanh(W_ih x + b_ih + W_hh h + b_hh).
 
     Parameters
     ----------
-    input_size: the size of the input at one time.
+    input_size: the size of the input at one step.
     hidden_size: the size of the state.
     num_layers: layers on top of each other.
     nonlinearity: "tanh" or "relu".
     bias: whether to add biases.
-    batch_first: whether the batch comes before the time.
+    batch_first: whether the sequences stand along the first axis, the steps along the second.
     dropout: between layers, in training.
-    bidirectional: also run backwards, and concatenate.
+    bidirectional: also run backwards, and put the outputs beside each other.
+    device: where the parameters are, as in :func:`wengert.zeros`.
     dtype: of the parameters; the default float where left out.
-    device: where they are, as in :func:`wengert.zeros`.
 
-    Parameters are named `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, with the number of
-    the layer and `_reverse` for the backward direction.
-
-    Source: Elman, "Finding structure in time", 1990.
+    Source: Elman, "Finding structure in time", 1990. Raises ShapeError, GraphError.
 
     >>> import wengert as wg
     >>> out, h = wg.nn.RNN(3, 5)(wg.zeros((7, 2, 3)))
@@ -268,29 +371,19 @@ class RNN(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        dtype: Any = None,
         device: Any = None,
+        dtype: Any = None,
     ) -> None:
-
-        super().__init__(
-            _nonlinearity(nonlinearity),
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            dtype,
-            device,
-        )
+        self.nonlinearity = _nonlinearity(nonlinearity)
+        options = num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, *options)
 
 
-class LSTM(_Recurrent):
+class LSTM(RNNBase):
     """A long short-term memory: a state (h, c) behind input, forget and output gates.
 
-    Parameters are those of :class:`RNN` but the nonlinearity; gates are stacked in the order input, forget,
-    cell, output.
+    Parameters are those of :class:`RNN` but the nonlinearity, and `proj_size`: the size that h is projected to, where
+    it is not 0. Gates are stacked in the order input, forget, cell, output.
 
     Source: Hochreiter, Schmidhuber, "Long short-term memory", 1997; Gers et al. 2000.
 
@@ -309,15 +402,15 @@ class LSTM(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        dtype: Any = None,
+        proj_size: int = 0,
         device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(
-            "lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, device
-        )
+        options = num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        super().__init__("LSTM", input_size, hidden_size, *options)
 
 
-class GRU(_Recurrent):
+class GRU(RNNBase):
     """A layer of gated recurrent units: h = (1 - z) n + z h, with reset and update gates r and z.
 
     Parameters are those of :class:`RNN` but the nonlinearity; gates are stacked in the order reset, update, new.
@@ -339,55 +432,72 @@ class GRU(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        dtype: Any = None,
         device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(
-            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, device
-        )
+        options = num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        super().__init__("GRU", input_size, hidden_size, *options)
 
 
-class _Cell(Module):
-    """The base of single steps."""
+class RNNCellBase(Module):
+    """The base of single steps; `num_chunks` is the number of gates."""
 
-    weight_ih: Parameter
-    weight_hh: Parameter
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
+    mode = "RNN_TANH"
+    nonlinearity = "tanh"
+    weight_ih: Any
+    weight_hh: Any
+    bias_ih: Any
+    bias_hh: Any
 
-    def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool, dtype: Any, device: Any) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
-        self.mode = mode
-        self.input_size = size("input_size", input_size)
+        rows = num_chunks * hidden_size
+        self.input_size = size("input_size", input_size, 0)
         self.hidden_size = size("hidden_size", hidden_size)
-        _, gates = _STEPS[mode]
-        rows = gates * hidden_size
-        self.weight_ih = Parameter(zeros((rows, input_size), dtype=dtype, device=device))
-        self.weight_hh = Parameter(zeros((rows, hidden_size), dtype=dtype, device=device))
-        self.register_parameter("bias_ih", Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None)
-        _uniform_by_hidden_(self, hidden_size)
+        self.bias = bias
+        self.weight_ih = Parameter(wg.empty((rows, input_size), dtype=dtype, device=device))
+        self.weight_hh = Parameter(wg.empty((rows, hidden_size), dtype=dtype, device=device))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(wg.empty(rows, dtype=dtype, device=device)) if bias else None)
+        self.reset_parameters()
 
-    def forward(self, x: Tensor, hx: Any = None) -> Any:
-        """Map (N, input_size) or (input_size,) and a state (0 where left out) to the next state."""
-        if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
+    def reset_parameters(self) -> None:
+        """Draw new initial values: uniform within one over the root of the hidden size."""
+        _uniform(self)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Map (N, input_size) or (input_size,) and a state (zeros where left out) to the next state."""
+        x = asarray(input)
+        step, pair = _STEPS[self.mode][0], self.mode == "LSTM"
+        lead = x.spec.shape[:-1]
+        if len(lead) > 1 or not x.ndim or x.spec.shape[-1] != self.input_size:
             fail(
                 ShapeError,
                 f"{type(self).__name__} of {x.spec} with input_size={self.input_size}",
                 "The input has shape (N, input_size) or (input_size,).",
             )
         if hx is None:
-            zero = zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype)
-            hx = (zero, zero) if self.mode == "lstm" else zero
-        step, _ = _STEPS[self.mode]
-        return step(F.linear(x, self.weight_ih, self.bias_ih), hx, self.weight_hh, self.bias_hh)
+            zeros = wg.zeros((*lead, self.hidden_size), dtype=x.spec.dtype)
+            hx = (zeros, zeros) if pair else zeros
+        wanted = (*lead, self.hidden_size)
+        parts = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        if len(parts) != 1 + pair or any(tuple(p.shape) != wanted for p in parts):
+            fail(ShapeError, f"{type(self).__name__}: a state that is not of shape {wanted}")
+        state = tuple(map(asarray, parts))
+        projected = linear(x, self.weight_ih, self.bias_ih)
+        return step(projected, state if pair else state[0], self.weight_hh, self.bias_hh, None)
 
     def extra_repr(self) -> str:
-        """Return the sizes for `repr`."""
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias_ih is not None else ", bias=False")
+        """Return the sizes for `repr`; options only where they are not the defaults."""
+        shown = [f"{self.input_size}, {self.hidden_size}"]
+        shown += [] if self.bias_ih is not None else ["bias=False"]
+        shown += [f"nonlinearity={self.nonlinearity}"] if self.nonlinearity != "tanh" else []
+        return ", ".join(shown)
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """A single step of :class:`RNN`.
 
     >>> import wengert as wg
@@ -401,13 +511,15 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        dtype: Any = None,
         device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(_nonlinearity(nonlinearity), input_size, hidden_size, bias, dtype, device)
+        self.nonlinearity = _nonlinearity(nonlinearity)
+        self.mode = f"RNN_{nonlinearity.upper()}"
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """A single step of :class:`LSTM`: `h, c = cell(x, (h, c))`.
 
     >>> import wengert as wg
@@ -416,13 +528,15 @@ class LSTMCell(_Cell):
     ((2, 4), (2, 4))
     """
 
+    mode = "LSTM"
+
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None, device: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
-        super().__init__("lstm", input_size, hidden_size, bias, dtype, device)
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """A single step of :class:`GRU`.
 
     >>> import wengert as wg
@@ -430,7 +544,9 @@ class GRUCell(_Cell):
     (2, 4)
     """
 
+    mode = "GRU"
+
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None, device: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
-        super().__init__("gru", input_size, hidden_size, bias, dtype, device)
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)

@@ -305,7 +305,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
             shape = data.shape
             out._spec = made = spec.family.get(shape) or spec_of(shape, spec.dtype)
             n_x, n_y = x.node, y.node
-            out._base = None
+            out._share = None
             if (n_x is None and n_y is None) or not (mode := get_mode()).grad:
                 out.node = None
                 return out

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...core.arrays import Array, in_order_of
-from ...core.storage import window_of
+from ...core.ops.declare import METHODS
+from ...core.storage import leave, window_of
 from ...core.tensor import Tensor
 from .views import layout as layout_of
 
@@ -40,9 +41,15 @@ def _has_channels_last(array: Array) -> bool:
     return True
 
 
+# The axes of images and of volumes in memory, where channels are the innermost.
+_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+
+
 def with_channels_last(out: Any, *inputs: Any) -> Any:
     """Return a result in which channels are the innermost axis in memory if they are in all of its inputs."""
-    axes = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}.get(inputs[0].ndim)
+    if not out.meaning.keeps_formats:
+        return out
+    axes = _LAST.get(out.ndim)
     if axes is None or out._array is None:
         return out
     for x in inputs:
@@ -53,6 +60,29 @@ def with_channels_last(out: Any, *inputs: Any) -> Any:
     if data is not out._array:
         out._data = data
     return out
+
+
+def lying(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the tensor itself where its axes lie in this order in memory, without gaps; else a copy that lies so."""
+    array = array_of(x)
+    if array is None or array.transpose(axes).flags.c_contiguous:
+        return x
+    out: Any = x.clone()
+    if out._array is not None:
+        out._data = in_order(out._array, axes)
+        return out
+    # In a trace a reshape is what lies in row-major order whatever it is made of.
+    turned = out.permute(*axes)
+    laid = METHODS["reshape"](turned, tuple(turned.shape))
+    leave(laid)
+    out = laid.permute(*(axes.index(i) for i in range(x.ndim)))
+    leave(out)
+    return out
+
+
+def in_rows(x: Any) -> Any:
+    """Return a result in row-major order, where tensors of its namespace keep formats."""
+    return lying(x, tuple(range(x.ndim))) if x.meaning.keeps_formats else x
 
 
 def as_picked(out: Any, x: Tensor, indices: Sequence[Any], axis: int) -> Any:

@@ -77,6 +77,22 @@ def _gather_transpose(ct: Any, indices: Any, axis: int, size: int) -> Any:
     return np.moveaxis(out, -1, axis)
 
 
+def counted_from_start(at: Any, size: Any, what: str, axis: int) -> Any:
+    """Return places that count from the start of an axis. Raises RangeError for one below 0.
+
+    While a function is traced they become places after the end, which are errors when the function runs.
+    """
+    if at._array is None:
+        return where(at < 0, size, at)
+    if at._array.size and (least := int(at._array.min())) < 0:
+        fail(
+            RangeError,
+            f"{what}: index {least} is out of range for axis {axis} of size {size}",
+            f"Indices count from the start here, as in PyTorch: add {size} to those below 0.",
+        )
+    return at
+
+
 def with_size(shape: Shape, axis: int, size: int) -> Shape:
     """Return a shape with another size along an axis."""
     out = list(shape)

@@ -335,9 +335,9 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     frame = getframe(1)
                     take(out, x, frame.f_code, frame.f_lasti)
                 elif x.writes_through is None:
-                    frame, before = getframe(1), x._base
+                    frame, before = getframe(1), x._share
                     taken = before if type(before) is tuple else None
-                    out._base = (ref(x), frame.f_code, frame.f_lasti, taken)
+                    out._share = (ref(x), frame.f_code, frame.f_lasti, taken)
                 else:
                     enter(out, x)
                 return out
@@ -364,7 +364,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     take(out, x, code, offset)
                 return out
     out = _indexed(x, _parse(x, index))
-    if x.writes_through is not None and type(x) not in to_come and out._base is None and _is_traced_window(x, index):
+    if x.writes_through is not None and type(x) not in to_come and out._share is None and _is_traced_window(x, index):
         # A view, whose place is known when a program runs: a write to it is refused, as it could not be carried.
         frame = getframe(1)
         take(out, x, frame.f_code, frame.f_lasti)
@@ -405,8 +405,8 @@ def _observed_getitem(seen: Observer, x: Tensor, index: Any) -> Tensor:
     node = out.node
     if node is not None and node.code is _observed_getitem.__code__:  # it took this function for its caller
         node.code, node.offset = code, offset
-    if type(out._base) is tuple and out._base[1] is _observed_getitem.__code__:
-        out._base = (out._base[0], code, offset, out._base[3])
+    if type(out._share) is tuple and out._share[1] is _observed_getitem.__code__:
+        out._share = (out._share[0], code, offset, out._share[3])
     if out._array is not None:
         op, attrs = (slice_op, EMPTY_ATTRS) if node is None else (node.op, node.attrs)
         picks = [i._array for i in (index if type(index) is tuple else (index,)) if isinstance(i, Tensor)]

@@ -43,7 +43,7 @@ from ..structure.shapes import broadcast, cast, placed
 
 def check_write(x: Tensor, what: str) -> None:
     """Raise WriteError where a write would be lost, GradientError where it would lose a leaf's gradient."""
-    if x._base is not None:
+    if x._share is not None:
         check_reaches(x, what)
     node = x.node
     if node is not None and node.op is LEAF and get_mode().grad:
@@ -102,7 +102,7 @@ def write(x: Tensor, new: Tensor) -> None:
 
 def _borrowed(x: Tensor) -> Tensor:
     """Return the present version of `x` for a computation that is over before `x` is written to."""
-    base = x._base
+    base = x._share
     if base is None or type(base) is tuple or x._window is None:
         return old_version(x)
     out = like(x, wrap(x._window, x._spec))
@@ -182,7 +182,7 @@ def hold(x: Tensor, new: Tensor) -> None:
         leave(x)
     give(x, new)
     if x.node is None or x.node.op is not LEAF:
-        x._base = None
+        x._share = None
 
 
 def give(x: Tensor, new: Tensor) -> None:
@@ -252,7 +252,7 @@ def _at_once(x: Tensor, what: str, op: Op | None, *others: Any, by: Callable[...
     values = _plain_values(x, others)
     if values is None or not (op is None or getattr(x._spec, op.accepts)):
         return False
-    if x._base is not None:
+    if x._share is not None:
         check_reaches(x, what)
     window, s = window_of(x), storage_of(x)
     is_kept = s is not None and (s.memory is not None or is_shared(x))
@@ -277,7 +277,7 @@ def _at_once(x: Tensor, what: str, op: Op | None, *others: Any, by: Callable[...
         note_write(x, False)
         _leave_graph(x)
         x._data = data if op is not None and data.flags.c_contiguous else np.array(data, order="C")
-        x._base = None
+        x._share = None
     return True
 
 
@@ -582,7 +582,7 @@ def recast_(x: Tensor, dtype: DType) -> None:
     of_gradient = None if grad is None else wrap(_recast(grad, dtype))
     x.requires_grad_(False)
     leave(x)
-    x._data, x._spec, x._base = made._array, made._spec, None
+    x._data, x._spec, x._share = made._array, made._spec, None
     if tracked:
         x.requires_grad_()
     if of_gradient is not None:
@@ -628,7 +628,7 @@ def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
     def augmented(self: Tensor, other: Any) -> Any:
         if self.is_weak:  # a Python number, whose name is bound anew
             return compute(self, other)
-        base = taken_from(self) if type(self._base) is tuple else None
+        base = taken_from(self) if type(self._share) is tuple else None
         frame = sys._getframe(1)
         if base is not None and base[1] is frame.f_code and is_stored_back(frame.f_code, base[2], frame.f_lasti):
             return compute(self, other)  # x[i] += y: x takes it

@@ -84,7 +84,7 @@ def lie_in(out: Tensor, owner: Tensor, window: Any) -> Tensor:
     """Make what ops gave for a window of `owner` a view of it, which lies in its memory where both have values."""
     whole = window_of(owner)
     if out._array is not None and whole is not None:
-        out._data, out._base = window(whole), None
+        out._data, out._share = window(whole), None
     join(out, owner)
     return out
 
@@ -98,7 +98,7 @@ class FromOwner(NamedTuple):
         """Return, recorded, the view of an abstract tensor; without a gradient unless it is `tracked`."""
         assert self.steps is not None
         with enable_grad() if tracked else no_grad():
-            return _done(self.steps, owner)
+            return done(self.steps, owner)
 
     def of(self, owner: Tensor, value: Tensor) -> Tensor:
         """Make a view of a new tensor that has the value of one: it lies in the owner's memory."""
@@ -131,7 +131,7 @@ class Severed(Branch):
 def _sever(x: Tensor) -> None:
     base = Severed()
     base.storage, base.node = share(x).storage, x.node
-    x._base = base
+    x._share = base
 
 
 class Through:
@@ -144,7 +144,7 @@ class Through:
 
         WriteError where it is not known how, GradientError where the gradient of a leaf would be lost.
         """
-        window, base = window_of(x), x._base
+        window, base = window_of(x), x._share
         if x.node is None and type(base) is Storage and type(window) is np.ndarray and window.flags.c_contiguous:
             return
         if isinstance(window, Elsewhere):
@@ -187,14 +187,14 @@ class Through:
             )
 
     def _check_traced(self, x: Tensor, what: str) -> None:
-        base = x._base
+        base = x._share
         steps = _way(x, base)
         if steps is None or any(op.name == "broadcast" for op, *_ in steps):
             self._refuse_unknown(x, what)
         if get_mode().grad and not _is_detached(steps):
             self._refuse_leaf(base, what)
         for t in living(base.storage):
-            if _way(t, t._base) is None:
+            if _way(t, t._share) is None:
                 self._refuse_unknown(t, what)
 
     def _refuse_unknown(self, x: Tensor, what: str) -> NoReturn:
@@ -238,7 +238,7 @@ class Through:
 
     def put(self, x: Tensor, data: Any) -> None:
         """Write an array to a member of a storage with a value, whose dtype it has, past the graph."""
-        s: Storage = x._base.storage
+        s: Storage = x._share.storage
         for t in living(s) if notes_writes() else ():
             note_write(t, False)
         old = window_of(x)
@@ -257,11 +257,11 @@ class Through:
         What shared memory with it keeps its value and goes on sharing the old memory, `x.data` of before included.
         """
         shared = is_shared(x)
-        if window_of(x) is None and not (shared and root_of(x._base.storage) is x):
+        if window_of(x) is None and not (shared and root_of(x._share.storage) is x):
             capture = get_capture()
             if capture is not None:
                 capture.part(x)
-            x._base = None
+            x._share = None
         elif window_of(x) is None:
             fail(
                 WriteError,
@@ -318,7 +318,7 @@ class Through:
     def refuse_apart(self, x: Tensor) -> None:
         """Raise WriteError for a value on a device, of which a program has given a view that writes do not reach."""
         if is_shared(x):
-            _names_of_value(x, x._array, living(x._base.storage))
+            _names_of_value(x, x._array, living(x._share.storage))
 
     # -- views of what a compiled function is given
 
@@ -342,7 +342,7 @@ class Through:
 
     def source(self, x: Tensor) -> Node | None:
         """Return what computed the memory that an abstract tensor lies in."""
-        return x.node if storage_of(x) is None else _base_node(x._base.storage)
+        return x.node if storage_of(x) is None else _base_node(x._share.storage)
 
     def taken(self, x: Tensor, owner: Tensor) -> FromOwner:
         """Return how a view was taken from a tensor that shares memory with it."""
@@ -357,10 +357,10 @@ class Through:
 
     def _write_traced(self, x: Tensor, new: Tensor, is_past: bool = False) -> None:
         """Write where values are abstract: with new gradients, or past the graph, whose gradients go on as they did."""
-        base = x._base
+        base = x._share
         s: Storage = base.storage
         members = living(s)
-        root, found = root_of(s), [(t, _way(t, t._base)) for t in members]
+        root, found = root_of(s), [(t, _way(t, t._share)) for t in members]
         for t, steps in found:
             if steps is None:
                 self._refuse_unknown(t, "a write in a compiled function")
@@ -397,7 +397,7 @@ class Through:
             fresh.read = fresh.version = 0
             for t in members:
                 note_write(t, True)
-                t._base = fresh
+                t._share = fresh
             s = fresh
         if root is not None:
             give(root, made)
@@ -416,14 +416,14 @@ class Through:
 
     def _write_values(self, x: Tensor, new: Tensor) -> None:
         """Write a value; recorded where gradients are."""
-        base = x._base
+        base = x._share
         s: Storage = base.storage
         node = _base_node(base)
         is_tracked = node is not None and node.requires_grad
         if not (get_mode().grad and (is_tracked or _tracked(new))):
             self.put(x, new._array)
             return
-        family = [t for t in living(s) if t._base is base]
+        family = [t for t in living(s) if t._share is base]
         # The values before are those of recorded nodes from now on.
         pin(x)
         whole, part = s.whole, window_of(x)
@@ -462,7 +462,7 @@ def _renew(t: Tensor, node: Node | None) -> None:
 def _retaken(view: Tensor, steps: Iterable[Step], whole: Tensor) -> Any:
     """Return a view of its root's new version; gradients go on taking the way that they took."""
     with enable_grad() if _tracked(view) else nullcontext():
-        return _done(steps, whole)
+        return done(steps, whole)
 
 
 def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -488,7 +488,7 @@ def _names_of_value(x: Tensor, value: Any, tensors: Iterable[Tensor]) -> list[Te
 def _take(owner: Tensor, whole: Array, part: Array) -> Any:
     """Return, recorded, the view of `owner` that a window gives, by the arrays that both had."""
     steps = _steps(part, whole)
-    return _done(steps, owner)
+    return done(steps, owner)
 
 
 def _put(owner: Tensor, whole: Array, part: Array, value: Tensor) -> Any:
@@ -540,6 +540,12 @@ def _way(x: Tensor, base: Any) -> list[Step] | None:
     return None if s.whole is not None else _walked(x.node, _base_node(s))
 
 
+def way(x: Any) -> tuple[Any, list[Step] | None]:
+    """Return the tensor that a view is taken from and the ops by which; the tensor itself and None where it is none."""
+    s = storage_of(x) if isinstance(x, Tensor) else None
+    return (x, None) if s is None else (root_of(s), _way(x, x._share))
+
+
 def _walked(node: Any, goal: Any) -> list[Step] | None:
     """Return the ops that lead from one node to another, those that take views; None where others do."""
     found: list[Step] = []
@@ -580,7 +586,8 @@ def _is_taken(node: Any, owner: Any) -> bool:
     return True
 
 
-def _done(steps: Iterable[Step], whole: Tensor) -> Any:
+def done(steps: Iterable[Step], whole: Tensor) -> Any:
+    """Return what ops take from a tensor, one after the other."""
     steps = list(steps)
     value: Any = whole
     for op, attrs, output, others in steps:
@@ -599,7 +606,7 @@ def _undone(steps: list[Step], whole: Tensor, value: Any) -> Any:
     """Return the whole's new version, of whose view by these ops the value is `value`."""
     before: list[Any] = [whole]
     for step in steps[:-1]:
-        before.append(_done([step], before[-1]))
+        before.append(done([step], before[-1]))
     for (op, attrs, output, others), source in zip(reversed(steps), reversed(before)):
         value = _undone_one(op, attrs, output, others, source, value)
     return value
@@ -627,7 +634,7 @@ def _undone_one(op: Op, attrs: Any, output: int | None, others: tuple[Any, ...],
 def layout(x: Tensor) -> Array | None:
     """Return an array that lies in memory as an abstract view would if it had a value; None where that is unknown."""
     s, capture = storage_of(x), get_capture()
-    steps = [] if s is None else _way(x, x._base)
+    steps = [] if s is None else _way(x, x._share)
     if steps is None:
         return None
     root, node = x if s is None else root_of(s), x.node if s is None else _base_node(s)

@@ -47,15 +47,16 @@ _SELU_SCALE = 1.0507009873554805
 def operand(x: Any, name: str) -> Tensor:
     """Return a real floating tensor; integers become the default float. Raises DTypeError."""
     t = as_operand(x)
-    if category(t.dtype) == 3:
+    kind = category(t.spec.dtype)
+    if kind == 3:
         fail(DTypeError, f"{name} of complex numbers, {t.spec}", "Take wg.real(x) or wg.abs(x) first.")
-    return t if category(t.dtype) == 2 else casted(t, float32)
+    return t if kind == 2 else casted(t, float32)
 
 
 def inexact_operand(x: Any, name: str) -> Tensor:
     """Return a floating or complex tensor; integers become the default float."""
     t = as_operand(x)
-    return t if category(t.dtype) >= 2 else casted(t, float32)
+    return t if category(t.spec.dtype) >= 2 else casted(t, float32)
 
 
 def in_single(body: Callable[..., Any]) -> Callable[..., Any]:

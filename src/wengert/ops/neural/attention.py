@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.node import Node
+from ...core.ops.autocast import computed_in
 from ...core.ops.declare import composite, public
 from ...core.ops.facets import Form, Ring
 from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
@@ -21,6 +22,7 @@ from ...core.ops.op import Call, Joint, Missing
 from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, broadcast_shapes, show
 from ...core.tensor import Tensor, asarray
+from ..index.gather import take
 from ..pointwise.arithmetic import exp, multiply
 from ..pointwise.selection import where, where_op
 from ..reduce.common import running_dtype
@@ -332,6 +334,7 @@ def _log_sum(scores: Tensor) -> Tensor:
 
 
 @public(home="nn.functional")
+@computed_in("lower", "torch")
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -340,19 +343,21 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """Return softmax(query key^T scale) value: for every query a mean of the values, weighted by its keys.
 
     Parameters
     ----------
-    query: (..., m, d); key: (..., n, d); value: (..., n, e). Leading axes broadcast.
+    query: (..., heads, m, d); key: (..., heads, n, d); value: (..., heads, n, e). Leading axes broadcast.
     attn_mask: booleans, True where a key takes part, or numbers added to the scores; broadcasts to
         (..., m, n). A query without any key gets zeros.
-    dropout_p: weights dropped with this probability.
+    dropout_p: weights dropped with this probability, whether in training or not.
     is_causal: query i sees keys 0..i only; not together with `attn_mask`.
     scale: 1/sqrt(d) where None.
+    enable_gqa: queries may have more heads than keys and values, of which each then serves as many in a row.
 
-    Returns (..., m, e). Raises ShapeError, DTypeError. Source: Vaswani et al. 2017, arXiv:1706.03762.
+    Returns (..., heads, m, e). Raises ShapeError, DTypeError. Source: Vaswani et al. 2017, arXiv:1706.03762.
 
     >>> import wengert as wg
     >>> q = wg.zeros(1, 2, 4)
@@ -361,7 +366,12 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     name = "scaled_dot_product_attention"
-    q, k, v = promote_tensors(name, *(operand(t, name) for t in (query, key, value)))
+    given = [operand(t, name) for t in (query, key, value)]
+    q, k, v = promote_tensors(name, *given)
+    if not ((q is given[0] and k is given[1] and v is given[2]) or q.meaning.mixes_dtypes):
+        fail(DTypeError, f"{name} of {', '.join(str(t.spec) for t in given)}", "Give one dtype.")
+    if enable_gqa:
+        k, v = _for_heads(k, q), _for_heads(v, q)
     _check(q, k, v)
     if is_causal and attn_mask is not None:
         fail(ShapeError, f"{name}: is_causal together with attn_mask", "Put the causal mask into attn_mask.")
@@ -376,6 +386,15 @@ def scaled_dot_product_attention(
         return dropped
     out: Tensor = attention_op.front(q, k, v, *mask, causal=bool(is_causal), scale=factor)[0]
     return out
+
+
+def _for_heads(x: Tensor, query: Tensor) -> Tensor:
+    """Return keys or values with each head as often in a row as there are queries' heads for it."""
+    wanted, held = query.spec.shape[-3:-2], x.spec.shape[-3:-2]
+    if not wanted or not held or wanted[0] % held[0]:
+        fail(ShapeError, f"enable_gqa: queries {query.spec} with keys or values {x.spec}", "Heads fall into groups.")
+    times = wanted[0] // held[0]
+    return x if times == 1 else take(x, np.repeat(np.arange(held[0]), times), -3)
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -22,11 +22,12 @@ from ...core.ops.declare import op, public
 from ...core.ops.facets import Count, Role
 from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op
-from ...core.ops.operands import elementwise_general, promote_tensors
+from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
 from ...core.spec import Shape, category
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, asarray
 from .. import definitions
+from ..index.formats import with_channels_last
 from . import im2col
 from .windows import Pads, Size, int_tuple
 
@@ -185,9 +186,13 @@ convolve_kernel: Op = op(
 def _operands(name: str, x: Any, weight: Any, bias: Any, ndim: int) -> list[Tensor]:
     """Return input, kernel and, unless None, bias, in their common dtype and with fitting numbers of dimensions."""
     found = promote_tensors(name, *(a for a in (x, weight, bias) if a is not None))
-    if category(found[0].dtype) == 0:
+    if not ((found[0] is x and found[1] is weight) or found[1].meaning.mixes_dtypes):
+        given = [asarray(a).spec for a in (x, weight)]
+        if given[0].dtype != given[1].dtype:
+            fail(DTypeError, f"{name}: an input {given[0]} and weights {given[1]}", "Both are of one dtype.")
+    if category(found[0].spec.dtype) == 0:
         fail(DTypeError, f"{name} takes numbers, not bool", "Cast first: x.astype(wg.float32).")
-    if found[0].ndim not in (ndim + 1, ndim + 2):
+    if len(found[0].spec.shape) not in (ndim + 1, ndim + 2):
         fail(
             ShapeError,
             f"{name}: an input of shape {found[0].shape} with a kernel of shape {found[1].shape}",
@@ -205,9 +210,10 @@ def _groups(groups: Any, name: str) -> int:
 def _with_bias(y: Tensor, bias: Tensor | None, channels: int, ndim: int, name: str) -> Tensor:
     if bias is None:
         return y
-    if bias.shape != (channels,):
+    if bias.spec.shape != (channels,):
         fail(ShapeError, f"{name}: a bias of shape {bias.shape} for {channels} output channels")
-    return elementwise_general(TABLE["add"], (y, bias.reshape((channels,) + (1,) * ndim)))
+    out: Tensor = y + bias.reshape((channels,) + (1,) * ndim)
+    return out
 
 
 def _pads(padding: Any, kernel: Shape, stride: Shape, dilation: Shape, name: str) -> Pads:
@@ -233,8 +239,8 @@ def _conv(ndim: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, 
         "dilation": dilations,
         "groups": _groups(groups, name),
     }
-    y = bind(convolve, (x, weight), attrs)
-    return _with_bias(y, rest[0] if rest else None, weight.shape[0], ndim, name)
+    y = _with_bias(bind(convolve, (x, weight), attrs), rest[0] if rest else None, weight.shape[0], ndim, name)
+    return with_channels_last(with_channels_last(y, x), weight)  # type: ignore[no-any-return]
 
 
 def _conv_transpose(
@@ -262,7 +268,7 @@ def _conv_transpose(
     im2col.check_channels(x, weight, groups, ndim, 0, name)
     size = tuple(
         (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-        for n, s, p, d, k, e in zip(x.shape[-ndim:], strides, pads, dilations, weight.shape[2:], extra)
+        for n, s, p, d, k, e in zip(x.spec.shape[-ndim:], strides, pads, dilations, weight.spec.shape[2:], extra)
     )
     attrs = {
         "size": size,
@@ -274,13 +280,14 @@ def _conv_transpose(
         "groups": groups,
     }
     y = bind(convolve_transpose, (x, weight), attrs)
-    return _with_bias(y, rest[0] if rest else None, weight.shape[1] * groups, ndim, name)
+    y = _with_bias(y, rest[0] if rest else None, weight.spec.shape[1] * groups, ndim, name)
+    return with_channels_last(with_channels_last(y, x), weight)  # type: ignore[no-any-return]
 
 
 @public(home="nn.functional")
 @computed_in("lower")
 def conv1d(
-    x: Any,
+    input: Any,
     weight: Any,
     bias: Any = None,
     stride: Size = 1,
@@ -292,7 +299,7 @@ def conv1d(
 
     Parameters
     ----------
-    x: (N, C, L) or (C, L).
+    input: (N, C, L) or (C, L).
     weight: (O, C / groups, K).
     bias: (O,) or None.
 
@@ -302,13 +309,13 @@ def conv1d(
     >>> wg.nn.functional.conv1d(wg.tensor([[1.0, 2.0, 4.0, 8.0]]), wg.tensor([[[-1.0, 1.0]]]))
     tensor([[1., 2., 4.]])
     """
-    return _conv(1, x, weight, bias, stride, padding, dilation, groups)
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @public(home="nn.functional")
 @computed_in("lower")
 def conv2d(
-    x: Any,
+    input: Any,
     weight: Any,
     bias: Any = None,
     stride: Size = 1,
@@ -320,7 +327,7 @@ def conv2d(
 
     Parameters
     ----------
-    x: (N, C, H, W) or (C, H, W).
+    input: (N, C, H, W) or (C, H, W).
     weight: (O, C / groups, KH, KW).
     bias: (O,) or None.
     stride, dilation: an int, or one for each dimension.
@@ -340,13 +347,13 @@ def conv2d(
     tensor([[[-4., -4.],
              [-4., -4.]]])
     """
-    return _conv(2, x, weight, bias, stride, padding, dilation, groups)
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @public(home="nn.functional")
 @computed_in("lower")
 def conv3d(
-    x: Any,
+    input: Any,
     weight: Any,
     bias: Any = None,
     stride: Size = 1,
@@ -358,7 +365,7 @@ def conv3d(
 
     Parameters
     ----------
-    x: (N, C, D, H, W) or (C, D, H, W).
+    input: (N, C, D, H, W) or (C, D, H, W).
     weight: (O, C / groups, KD, KH, KW).
     bias: (O,) or None.
 
@@ -368,13 +375,13 @@ def conv3d(
     >>> wg.nn.functional.conv3d(wg.ones((1, 1, 3, 4, 5)), wg.ones((2, 1, 2, 2, 2))).shape
     (1, 2, 2, 3, 4)
     """
-    return _conv(3, x, weight, bias, stride, padding, dilation, groups)
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @public(home="nn.functional")
 @computed_in("lower")
 def conv_transpose1d(
-    x: Any,
+    input: Any,
     weight: Any,
     bias: Any = None,
     stride: Size = 1,
@@ -387,7 +394,7 @@ def conv_transpose1d(
 
     Parameters
     ----------
-    x: (N, C, L) or (C, L).
+    input: (N, C, L) or (C, L).
     weight: (C, O / groups, K).
     bias: (O,) or None.
 
@@ -397,13 +404,13 @@ def conv_transpose1d(
     >>> wg.nn.functional.conv_transpose1d(wg.tensor([[1.0, 2.0]]), wg.tensor([[[1.0, 1.0]]]), stride=2)
     tensor([[1., 1., 2., 2.]])
     """
-    return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @public(home="nn.functional")
 @computed_in("lower")
 def conv_transpose2d(
-    x: Any,
+    input: Any,
     weight: Any,
     bias: Any = None,
     stride: Size = 1,
@@ -416,7 +423,7 @@ def conv_transpose2d(
 
     Parameters
     ----------
-    x: (N, C, H, W) or (C, H, W).
+    input: (N, C, H, W) or (C, H, W).
     weight: (C, O / groups, KH, KW).
     bias: (O,) or None.
     stride, padding, dilation, groups: those of the convolution that it is the transpose of.
@@ -435,4 +442,33 @@ def conv_transpose2d(
     >>> wg.nn.functional.conv_transpose2d(x, weight, stride=2, output_padding=1).shape
     (1, 3, 10, 10)
     """
-    return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@public(home="nn.functional")
+@computed_in("lower")
+def conv_transpose3d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
+    """Return the transposed convolution over three dimensions: :func:`conv_transpose2d` for volumes.
+
+    Parameters
+    ----------
+    input: (N, C, D, H, W) or (C, D, H, W).
+    weight: (C, O / groups, KD, KH, KW).
+    bias: (O,) or None.
+
+    Returns (N, O, D', H', W') or (O, D', H', W'). Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.conv_transpose3d(wg.ones((1, 1, 2, 2, 2)), wg.ones((1, 3, 2, 2, 2)), stride=2).shape
+    (1, 3, 4, 4, 4)
+    """
+    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

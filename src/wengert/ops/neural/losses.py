@@ -501,10 +501,10 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         fail(ShapeError, f"cross_entropy: label_smoothing={label_smoothing!r}", "It must lie between 0 and 1.")
     logits = operand(input, "cross_entropy")
-    if logits.ndim == 0:
+    if not logits.spec.shape:
         fail(ShapeError, f"cross_entropy of {logits.spec}", "The logits need an axis of classes.")
     goal = target if isinstance(target, Tensor) else asarray(target)
-    if category(goal.dtype) == 2:
+    if category(goal.spec.dtype) == 2:
         return _soft_cross_entropy(_classes_last(logits), goal, weight, reduction, label_smoothing)
     _check_target("cross_entropy", logits, goal)
     rows = _classes_last(logits)
@@ -519,7 +519,7 @@ def cross_entropy(
 
 def _classes_last(x: Tensor) -> Tensor:
     """Return (n, classes, d1, ...) as (n, d1, ..., classes)."""
-    if x.ndim <= 2:
+    if len(x.spec.shape) <= 2:
         return x
     axes = (-x.ndim, *range(2 - x.ndim, 0), 1 - x.ndim)
     out: Tensor = permute_op.front(x, axes=axes)
@@ -527,10 +527,11 @@ def _classes_last(x: Tensor) -> Tensor:
 
 
 def _check_target(name: str, scores: Tensor, target: Tensor) -> None:
-    if category(target.dtype) != 1:
+    given, found = scores.spec.shape, target.spec
+    if category(found.dtype) != 1:
         fail(DTypeError, f"{name}: targets of dtype {target.dtype}", "Class indices are integers: y.astype(wg.int64).")
-    wanted = scores.shape[:1] + scores.shape[2:] if scores.ndim > 1 else ()
-    if target.shape != wanted:
+    wanted = given[:1] + given[2:] if len(given) > 1 else ()
+    if found.shape != wanted:
         fail(
             ShapeError,
             f"{name}: targets of shape {target.shape} for input {show(scores.shape, scores.dtype)}",

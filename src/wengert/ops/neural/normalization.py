@@ -13,6 +13,7 @@ import numpy as np
 from ...core.dtypes import DType
 from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
+from ...core.ops.autocast import Precisions
 from ...core.ops.costs import DIVISION
 from ...core.ops.declare import composite, op, public
 from ...core.ops.facets import Cause, Form, Nonfinite
@@ -23,6 +24,7 @@ from ...core.spec import Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
+from ..index.formats import in_rows, with_channels_last
 from ..long_sums import add_up
 from ..pointwise.arithmetic import negative, rsqrt
 from ..pointwise.selection import maximum
@@ -31,7 +33,7 @@ from ..reduce.norms import vector_norm
 from ..reduce.sums import mean_op
 from ..structure.dtypes import finfo
 from ..structure.shapes import broadcast, casted
-from .activations import operand
+from .activations import inexact_operand, operand
 from .norm_kernels import channels_backward, channels_forward, rows_backward, rows_forward
 
 
@@ -209,15 +211,24 @@ def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     return _rows(x, *params, axes=axes, eps=eps, centred=True)
 
 
+def in_dtype_of(x: Tensor, out: Any) -> Any:
+    """Return a norm of 16-bit numbers in their dtype, whatever the parameters have; under an autocast in float32."""
+    dtype = x.spec.dtype
+    if dtype.itemsize != 2 or out.spec.dtype == dtype:
+        return out
+    autocast = get_mode().autocast
+    return out if isinstance(autocast, Precisions) and autocast.rules == "wengert" else casted(out, dtype)
+
+
 @public(home="nn.functional")
 def layer_norm(
-    x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
     """Return x less its mean over the last axes, divided by its deviation, times a weight, plus a bias.
 
     Parameters
     ----------
-    x: (..., *normalized_shape).
+    input: (..., *normalized_shape).
     normalized_shape: the sizes of the axes that are normalised together.
     weight, bias: of shape `normalized_shape`, or None.
     eps: added to the variance.
@@ -229,13 +240,12 @@ def layer_norm(
     tensor([-1.,  1.])
     """
     shape = normalize_shape(normalized_shape, "normalized_shape")
-    args = _row_operands("layer_norm", x, shape, weight, bias)
-    out: Tensor = layer_norm_op.front(*args, axes=len(shape), eps=float(eps))
-    return out
+    t = operand(input, "layer_norm")
+    args = _row_operands("layer_norm", t, shape, weight, bias)
+    return in_rows(in_dtype_of(t, layer_norm_op.front(*args, axes=len(shape), eps=float(eps))))  # type: ignore
 
 
-def _row_operands(name: str, x: Any, shape: tuple[int, ...], weight: Any, bias: Any = None) -> list[Tensor]:
-    t = operand(x, name)
+def _row_operands(name: str, t: Tensor, shape: tuple[int, ...], weight: Any, bias: Any = None) -> list[Tensor]:
     if not shape or t.shape[-len(shape) :] != shape:
         fail(
             ShapeError,
@@ -285,10 +295,11 @@ def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
 
 
 @public(home="nn.functional")
-def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
+def rms_norm(input: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
     """Return x over its root mean square along the last axes, times a weight.
 
-    Parameters are those of :func:`layer_norm`; `eps` is the machine epsilon of x where None.
+    Parameters are those of :func:`layer_norm`; `eps` is the machine epsilon of x where None. Of complex numbers the
+    square is that of the number, not that of its length.
     Source: Zhang and Sennrich 2019, arXiv:1910.07467.
 
     >>> import wengert as wg
@@ -296,11 +307,15 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     tensor([1., 1.])
     """
     shape = normalize_shape(normalized_shape, "normalized_shape")
-    args = _row_operands("rms_norm", x, shape, weight)
+    t = inexact_operand(input, "rms_norm")
+    args = _row_operands("rms_norm", t, shape, weight)
     if eps is None:
-        eps = float(finfo(args[0].dtype).eps)
-    out: Tensor = rms_norm_op.front(*args, axes=len(shape), eps=float(eps))
-    return out
+        eps = float(finfo(t.spec.dtype).eps)
+    if t.spec.dtype.kind == "c":
+        z, *rest = args
+        out: Any = z * rsqrt.front((z * z).mean(axis=_last(len(shape)), keepdims=True) + eps)
+        return out * rest[0] if rest else out  # type: ignore[no-any-return]
+    return in_dtype_of(t, rms_norm_op.front(*args, axes=len(shape), eps=float(eps)))  # type: ignore[no-any-return]
 
 
 # -- channels: over the batch and all positions
@@ -416,7 +431,7 @@ def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: in
 
 @public(home="nn.functional")
 def batch_norm(
-    x: Any,
+    input: Any,
     running_mean: Tensor | None,
     running_var: Tensor | None,
     weight: Any = None,
@@ -429,7 +444,7 @@ def batch_norm(
 
     Parameters
     ----------
-    x: (n, channels, ...).
+    input: (n, channels, ...).
     running_mean, running_var: (channels,). In training they are moved, outside the graph, towards
         the batch's mean and unbiased variance by `momentum`; else they are what is used. None takes
         the batch's statistics always. A compiled function moves them in every call; in other traces,
@@ -444,7 +459,12 @@ def batch_norm(
     tensor([[-1.],
             [ 1.]])
     """
-    t = operand(x, "batch_norm")
+    t = operand(input, "batch_norm")
+    if 0 in t.spec.shape:  # of nothing there are no statistics; parameters have zero gradients
+        out = t * 1.0
+        if t.ndim > 1:
+            out = _affine(out, _params("batch_norm", t.shape[1:2], t.dtype, weight, bias), 1 - t.ndim)
+        return in_dtype_of(t, out)  # type: ignore[no-any-return]
     axis = _channel_axis(t, "batch_norm")
     channels = t.shape[axis]
     for r in (running_mean, running_var):
@@ -452,19 +472,18 @@ def batch_norm(
             fail(ShapeError, f"batch_norm: running statistics {r.spec} for {channels} channels of {t.spec}")
     args = promote_tensors("batch_norm", t, *_params("batch_norm", (channels,), t.dtype, weight, bias))
     attrs = {"axis": axis, "eps": float(eps)}
-    out: Tensor
     if running_mean is None or running_var is None or training:
         n = count(t.shape, _all_but(axis, t.ndim))
         if training and n == 1:
             fail(ShapeError, f"batch_norm in training of one value for each channel, {t.spec}", "Use a larger batch.")
         out, mean, variance = batch_norm_op.front(*args, **attrs)
-        if running_mean is not None and running_var is not None and n and follows(t):
+        if running_mean is not None and running_var is not None and follows(t):
             _move(running_mean, mean, momentum)
             _move(running_var, variance, momentum, n / (n - 1))
-        return out
-    fixed = (casted(r.detach(), args[0].dtype) for r in (running_mean, running_var))
-    out = batch_norm_fixed_op.front(args[0], *fixed, *args[1:], **attrs)
-    return out
+    else:
+        fixed = (casted(r.detach(), args[0].dtype) for r in (running_mean, running_var))
+        out = batch_norm_fixed_op.front(args[0], *fixed, *args[1:], **attrs)
+    return with_channels_last(in_dtype_of(t, out), t)  # type: ignore[no-any-return]
 
 
 def follows(x: Tensor) -> bool:
@@ -513,12 +532,12 @@ def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> A
 
 
 @public(home="nn.functional")
-def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Return x with groups of channels less their mean, over their deviation, times a weight, plus a bias.
 
     Parameters
     ----------
-    x: (n, channels, ...), the channels a multiple of `num_groups`.
+    input: (n, channels, ...), the channels a multiple of `num_groups`.
     weight, bias: (channels,), or None.
 
     Raises ShapeError. Source: Wu and He 2018, arXiv:1803.08494.
@@ -527,28 +546,30 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     >>> wg.nn.functional.group_norm(wg.tensor([[1.0, 3.0]]), 1)
     tensor([[-1.,  1.]])
     """
-    t = operand(x, "group_norm")
+    t = operand(input, "group_norm")
     axis = _channel_axis(t, "group_norm")
     channels = t.shape[axis]
     if num_groups < 1 or channels % num_groups:
         fail(ShapeError, f"group_norm: {channels} channels of {t.spec} do not divide into {num_groups} groups")
+    if t.shape[axis:] and prod(t.shape[:axis]) * prod(t.shape[axis:]) == num_groups:
+        fail(ShapeError, f"group_norm of {t.spec} in {num_groups} groups", "A group has more than one value.")
     args = promote_tensors("group_norm", t, *_params("group_norm", (channels,), t.dtype, weight, bias))
-    out: Tensor = group_norm_op.front(*args, groups=int(num_groups), axis=axis, eps=float(eps))
-    return out
+    out = group_norm_op.front(*args, groups=int(num_groups), axis=axis, eps=float(eps))
+    return with_channels_last(in_dtype_of(t, out), t)  # type: ignore[no-any-return]
 
 
 @public(home="nn.functional")
-@dim_alias
-def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
-    """Return x over its p-norm along an axis (at least `eps`).
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """Return x over its p-norm along an axis (at least `eps`). Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.nn.functional.normalize(wg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
-    t = operand(x, "normalize")
-    length = vector_norm(t, axis=axis, keepdims=True, ord=p)
-    out: Tensor = t / maximum.front(length, eps)
+    t = inexact_operand(input, "normalize")
+    if t.ndim == 0 and dim in (0, -1):  # one number has an axis of one, as in PyTorch
+        return normalize(t.reshape((1,)), p, 0, eps).reshape(())
+    out: Tensor = t / maximum.front(vector_norm(t, axis=dim, keepdims=True, ord=p), eps)
     return out
 
 

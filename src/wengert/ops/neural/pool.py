@@ -1,4 +1,4 @@
-"""Pooling: windows over the trailing dimensions reduced to their maximum or their mean.
+"""The ops of pooling: windows over the trailing dimensions reduced to their maximum or their sum.
 
 Every op works one kernel offset at a time, on strided slices of whole arrays: a 2x2 window costs
 four passes, no windows are gathered and nothing is padded (an offset's slice leaves out the windows
@@ -7,7 +7,7 @@ that would look outside). The maximum's derivative goes to the first element of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -15,18 +15,15 @@ import numpy as np
 
 from ...core.arrays import Array, where_or_zero
 from ...core.dtypes import DType
-from ...core.errors import DTypeError, ShapeError, fail
+from ...core.errors import ShapeError, fail
 from ...core.ops.costs import product_of
-from ...core.ops.declare import op, public
+from ...core.ops.declare import op
 from ...core.ops.facets import Count
-from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
-from ...core.ops.operands import elementwise_general
-from ...core.ops.record import bind
-from ...core.spec import Shape, Spec, bool_, category, default_float, show, spec_of
-from ...core.tensor import Tensor, asarray
+from ...core.ops.op import Call, Linear, Missing, Op, Vjp
+from ...core.spec import Shape, Spec, bool_, category, show, spec_of
 from .. import definitions
 from ..long_sums import accumulating
-from .windows import Pads, Size, check_geometry, check_windows, int_tuple, output_size, overlap
+from .windows import Pads, check_geometry, check_windows, output_size, overlap
 
 # -- geometry
 
@@ -387,212 +384,3 @@ spread_pool: Op = op(
     cost=1,
     pattern="accumulate",
 )
-
-
-# -- the functions
-
-
-def _input(name: str, x: Any, ndim: int) -> Tensor:
-    found = asarray(x)
-    if found.ndim not in (ndim + 1, ndim + 2):
-        fail(
-            ShapeError,
-            f"{name}: an input of shape {found.shape}",
-            f"{name} takes an input of {ndim + 1} dimensions (C, ...) or {ndim + 2} (N, C, ...).",
-        )
-    return found
-
-
-def _windows(
-    name: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, ndim: int
-) -> dict[str, Any]:
-    """Return the attributes of a pooling op. Raises ShapeError, DTypeError for what is no pooling window."""
-    kernel = int_tuple(kernel_size, ndim, "kernel_size", 1)
-    strides = kernel if stride is None else int_tuple(stride, ndim, "stride", 1)
-    pads, dilations = int_tuple(padding, ndim, "padding", 0), int_tuple(dilation, ndim, "dilation", 1)
-    if any(2 * p > k for p, k in zip(pads, kernel)):
-        fail(
-            ShapeError,
-            f"{name}: padding={pads} is more than half of kernel_size={kernel}",
-            "A window would lie in the padding alone.",
-        )
-    highs = list(pads)
-    if ceil_mode:
-        for i, (n, k, s, p, d) in enumerate(zip(x.shape[-ndim:], kernel, strides, pads, dilations)):
-            over = n + 2 * p - d * (k - 1) - 1
-            last = -(-over // s)  # rounded up; the last window must start in the input or before it
-            if last * s >= n + p:
-                last -= 1
-            highs[i] = max(p, last * s + d * (k - 1) + 1 - n - p)
-    return {"kernel": kernel, "stride": strides, "padding": tuple(zip(pads, highs)), "dilation": dilations}
-
-
-def _max(ndim: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
-    name = f"max_pool{ndim}d"
-    x = _input(name, x, ndim)
-    if category(x.dtype) == 3:
-        fail(DTypeError, f"{name} takes real numbers, not {x.dtype}", "Use wg.abs, wg.real or wg.imag first.")
-    out: Tensor = bind(max_pool, (x,), _windows(name, x, kernel_size, stride, padding, dilation, ceil_mode, ndim))
-    return out
-
-
-def _avg(
-    ndim: int, x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool
-) -> Tensor:
-    name = f"avg_pool{ndim}d"
-    x = _input(name, x, ndim)
-    if category(x.dtype) < 2:
-        x = asarray(x, dtype=default_float())
-    attrs = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode, ndim)
-    del attrs["dilation"]
-    total: Tensor = bind(sum_pool, (x,), attrs)
-    kernel = attrs["kernel"]
-    symmetric = all(low == high for low, high in attrs["padding"])
-    if symmetric and (count_include_pad or not any(low for low, _ in attrs["padding"])):
-        return elementwise_general(TABLE["divide"], (total, float(prod(kernel))))
-    counts = _counts(x.shape[-ndim:], total.shape[-ndim:], **attrs, padded=count_include_pad)
-    return elementwise_general(TABLE["divide"], (total, asarray(counts.astype(x.dtype), copy=False)))
-
-
-def _counts(size: Shape, out: Shape, kernel: Shape, stride: Shape, padding: Pads, padded: bool) -> Array:
-    """Return the number of elements in each window's mean: those of the input, and of its `padding` if `padded`.
-
-    What rounding the number of windows up adds at the end counts in neither case.
-    """
-    counts = np.ones((), np.float64)
-    for n, m, k, s, (low, _) in zip(size, out, kernel, stride, padding):
-        starts = np.arange(m) * s - low
-        first, end = (-low, n + low) if padded else (0, n)
-        counts = counts[..., None] * (np.minimum(starts + k, end) - np.maximum(starts, first))
-    return counts
-
-
-@public(home="nn.functional")
-def max_pool1d(
-    x: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-) -> Tensor:
-    """Return the maximum of windows along the last dimension of (N, C, L) or (C, L): see :func:`max_pool2d`.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-    tensor([[3., 2.]])
-    """
-    return _max(1, x, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@public(home="nn.functional")
-def max_pool2d(
-    x: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-) -> Tensor:
-    """Return the maximum of windows over the last two dimensions.
-
-    Parameters
-    ----------
-    x: (N, C, H, W) or (C, H, W), real or boolean.
-    kernel_size: an int, or one for each dimension.
-    stride: the same; None for the kernel's size, windows side by side.
-    padding: at most half of the kernel; the padding never wins.
-    dilation: the step between a window's elements.
-    ceil_mode: also take a last window that reaches beyond the end.
-
-    The gradient goes to the first greatest element of each window. NaN wins. Raises ShapeError,
-    DTypeError.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.max_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
-    tensor([[[4.]]])
-    """
-    return _max(2, x, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@public(home="nn.functional")
-def avg_pool1d(
-    x: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """Return the mean of windows along the last dimension of (N, C, L) or (C, L): see :func:`avg_pool2d`.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.avg_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-    tensor([[2., 1.]])
-    """
-    return _avg(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
-
-
-@public(home="nn.functional")
-def avg_pool2d(
-    x: Any,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """Return the mean of windows over the last two dimensions.
-
-    Parameters
-    ----------
-    x: (N, C, H, W) or (C, H, W); integers become the default float.
-    kernel_size, stride, padding, ceil_mode: as in :func:`max_pool2d`.
-    count_include_pad: whether padding counts as zeros in the mean, or not at all.
-
-    Raises ShapeError, DTypeError.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
-    tensor([[[2.5]]])
-    """
-    return _avg(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
-
-
-@public(home="nn.functional")
-def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) -> Tensor:
-    """Return the mean of as many windows as make a result of `output_size`.
-
-    Parameters
-    ----------
-    x: (N, C, H, W) or (C, H, W).
-    output_size: an int, or one for each dimension; None keeps the input's size. Window i of m over
-        n elements goes from floor(i n / m) to ceil((i + 1) n / m).
-
-    Raises ShapeError, DTypeError.
-
-    >>> import wengert as wg
-    >>> wg.nn.functional.adaptive_avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
-    tensor([[[2.5]]])
-    """
-    x = _input("adaptive_avg_pool2d", x, 2)
-    if category(x.dtype) < 2:
-        x = asarray(x, dtype=default_float())
-    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size, output_size)
-    if len(wanted) != 2:
-        fail(ShapeError, f"adaptive_avg_pool2d: output_size={output_size!r} has {len(wanted)} entries for 2 dimensions")
-    out = int_tuple([n if m is None else m for m, n in zip(wanted, x.shape[-2:])], 2, "output_size", 1)
-    if min(x.shape[-2:]) < 1:
-        fail(ShapeError, f"adaptive_avg_pool2d: an input of shape {x.shape} has no elements to average")
-    rows, columns = (asarray(_averaging(n, m).astype(x.dtype), copy=False) for n, m in zip(x.shape[-2:], out))
-    averaged: Tensor = rows @ x @ columns.mT
-    return averaged
-
-
-def _averaging(size: int, out: int) -> Array:
-    """Return (out, size) rows that each average one adaptive window."""
-    matrix = np.zeros((out, size))
-    for i in range(out):
-        start, end = i * size // out, -(-(i + 1) * size // out)
-        matrix[i, start:end] = 1 / (end - start)
-    return matrix

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand
 from .register import Unlike, axis_of, own, xp
@@ -352,6 +353,9 @@ def _put(a: Any, ind: Any, v: Any) -> None:
 @own(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     x = _written(arr)
+    if isinstance(mask, Tensor) and mask.is_abstract:
+        mend = "Which value an element gets depends on the mask. np.putmask and np.where know an element's own value."
+        refuse(f"np.place of {x.spec} while traced, with the mask {mask.spec}", mend, mask)
     _put(x, np.flatnonzero(_numbers(mask)), vals)
 
 
@@ -377,6 +381,30 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
     along = axis_of(x, axis)
     grid = np.ix_(*(np.arange(n) for n in np.shape(places)))
     x[tuple(places if i == along else np.broadcast_to(g, np.shape(places)) for i, g in enumerate(grid))] = values
+
+
+def _changed_at(ufunc: np.ufunc, sign: int) -> None:
+    """Register a ufunc's method `at` by a sum over the places, which may name an element more than once."""
+
+    @own(ufunc.at)
+    def _at(a: Any, indices: Any, b: Any) -> None:
+        x, values = _written(a), as_operand(b)
+        dtype = np.result_type(x.dtype, values.dtype if values.ndim or isinstance(b, (Tensor, np.generic)) else type(b))
+        is_or = x.dtype == bool and sign > 0  # the sum of booleans
+        if (x.dtype == bool and not is_or) or not np.can_cast(dtype, x.dtype, "same_kind"):
+            fail(DTypeError, f"np.{ufunc.__name__}.at of {x.spec} with {values.spec}", "Give values of its kind.")
+        parts = indices if isinstance(indices, tuple) else (indices,)
+        every = as_operand(np.arange(x.size).reshape(x.shape))
+        places = every[tuple(np.asarray(part) if type(part) is list else part for part in parts)]
+        flat = x.reshape(-1).astype("int64") if is_or else x.reshape(-1)
+        added = xp.broadcast_to(values.astype(flat.dtype), places.shape).reshape(-1)
+        found = xp.index_add(flat, 0, places.reshape(-1), added if sign > 0 else -added)
+        found = found != 0 if is_or else found
+        x[...] = found.reshape(x.shape)
+
+
+_changed_at(np.add, 1)
+_changed_at(np.subtract, -1)
 
 
 def _written(x: Any) -> Any:

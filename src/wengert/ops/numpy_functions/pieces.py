@@ -22,7 +22,12 @@ _MEND = "np.where and np.select compute every choice for every element, and choo
 @own(np.piecewise)
 def _piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     x = as_operand(x)
-    masks = [as_operand(c) for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])]
+    if isinstance(condlist, (list, tuple)):
+        are_many = not x.ndim or as_operand(condlist[0]).ndim > 0
+    else:
+        are_many = as_operand(condlist).ndim > x.ndim
+    given = condlist if are_many else [condlist]
+    masks = [as_operand(c) for c in given]
     if len(funclist) == len(masks) + 1:
         rest = masks[0]
         for mask in masks[1:]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import GraphError, RangeError, ShapeError, fail
+from ...core.state.refusals import refuse
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand
 from .register import Unlike, axis_of, inexact, own, xp
@@ -326,6 +327,9 @@ def _corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 
 @own(np.bincount)
 def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    if isinstance(x, Tensor) and x.is_abstract:
+        mend = "The result's size depends on the largest value. np.add.at(np.zeros(size), x, 1) has a size of its own."
+        refuse(f"np.bincount of {x.spec} while traced", mend, x)
     places = np.asarray(x.detach() if isinstance(x, Tensor) else x)
     if weights is None:
         return as_operand(np.bincount(places, minlength=minlength))

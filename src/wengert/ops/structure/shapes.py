@@ -188,11 +188,11 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
                     out = new(Tensor if type(x) is Tensor else x.result_class)
                     out._data, out.node = data, None
                     out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
-                    frame, before = getframe(1), x._base
+                    frame, before = getframe(1), x._share
                     if x.is_name or x.writes_through is not None:
                         return take(out, x, frame.f_code, frame.f_lasti)
                     taken = before if type(before) is tuple else None
-                    out._base = (ref(x), frame.f_code, frame.f_lasti, taken)
+                    out._share = (ref(x), frame.f_code, frame.f_lasti, taken)
                     return out
                 return record_one(reshape_op, x, data, {"shape": shape})
     return reshaped(x, _resolve_shape(x, int_args(sizes)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import GradientError, fail
+from ...core.errors import DTypeError, GradientError, fail
+from ...core.spec import category
+from ...core.tensor import Tensor as Plain
 from ...transforms.derivatives.tangents import UnpackedDual, dual_level, open_level
 from ...transforms.derivatives.tangents import make_dual as _make_dual
 from ...transforms.derivatives.tangents import unpack_dual as _unpack_dual
@@ -15,12 +17,22 @@ _entered: list[dual_level] = []
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """Return a tensor that carries a tangent along; see :func:`wengert.autograd.make_dual`."""
+    """Return a tensor that carries a tangent along; see :func:`wengert.autograd.make_dual`.
+
+    Raises GradientError for a tangent that carries one itself, DTypeError for one of integers.
+    """
+    if isinstance(tangent, Plain):
+        if category(tangent.spec.dtype) < 2:
+            fail(DTypeError, f"make_dual(): Expected tangent to be floating point or complex, not {tangent.spec}")
+        if open_level() >= 0 and tangent.requires_grad and _unpack_dual(tangent).tangent is not None:
+            fail(GradientError, "make_dual(): the tangent has a forward gradient at the same level", "Unpack it first.")
     return as_torch(_make_dual(tensor, tangent))
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDual:
-    """Return the value and the tangent of a tensor, None where it has none."""
+    """Return the value and the tangent of a tensor, None where it has none, and outside of a level."""
+    if open_level() < 0:
+        return UnpackedDual(tensor, None)
     return as_torch(_unpack_dual(tensor))  # type: ignore[no-any-return]
 
 

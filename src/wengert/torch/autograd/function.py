@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from ...transforms.custom.function import Context
 from ...transforms.custom.function import Function as PlainFunction
 from ..absent import names_of
 from ..namespace import as_torch
+from .levels import refuse
 
 
 class FunctionCtx(Context):
@@ -71,7 +73,7 @@ def _written(
         if dirty or not new.requires_grad:
             given[place] = target
         elif target._array is not None:
-            new._data, new._base = window_of(target), None
+            new._data, new._share = window_of(target), None
             join(new, target)
     return given
 
@@ -102,12 +104,15 @@ class Function(PlainFunction):
     written: ClassVar[Any] = staticmethod(_written)
     returns_anything = True
     generate_vmap_rule = False
+    # Whether a class has `backward` and its other name, `vjp`.
+    _has_both = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "forward" in cls.__dict__ and cls.setup_context is not Function.setup_context:
             cls.forward = staticmethod(_with_setup(cls, cls.forward))  # type: ignore[method-assign]
-        if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
+        cls._has_both = {"vjp", "backward"} <= cls.__dict__.keys()
+        if "vjp" in cls.__dict__ and not cls._has_both:
             cls.backward = cls.vjp  # type: ignore[method-assign]
         for name in ("backward", "jvp"):
             if name in cls.__dict__:
@@ -124,15 +129,41 @@ class Function(PlainFunction):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` on the arguments and record one node for it."""
+        """Run `forward` on the arguments and record one node for it.
+
+        A tensor that `forward` returns twice is one result, twice. Raises GradientError inside a transform of
+        `torch.func` for a class without `setup_context`, and for one with both `backward` and `vjp`.
+        """
+        if cls._has_both:
+            fail(GradientError, f"{cls.__name__}: Implementing both 'backward' and 'vjp'", "They are two names of one.")
+        if cls.setup_context is Function.setup_context:
+            refuse(
+                f"{cls.__name__}, an autograd.Function without setup_context",
+                "To be transformed it must override the setup_context staticmethod: forward(*args) computes, "
+                "setup_context(ctx, inputs, output) saves what backward needs.",
+            )
         return as_torch(super().apply(*args, **kwargs))
 
 
 def _with_setup(cls: type[Function], forward: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(forward)
+
     @functools.wraps(forward)
     def both(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()  # `setup_context` is given arguments that were left out, too
+        args, kwargs = bound.args, bound.kwargs
         output = forward(*args, **kwargs)
         cls.setup_context(ctx, args, output)
+        outs = output if isinstance(output, tuple) else (output,)
+        for x in ctx._kept:
+            is_given = isinstance(x, Plain) and any(x is a for a in args) and any(x is o for o in outs)
+            if is_given and not any(x is marked for marked in ctx._dirty):
+                fail(
+                    GradientError,
+                    f"{cls.__name__}: an input that has been returned as it is is saved for backward",
+                    "With setup_context, return and save a view of it, x.view_as(x).",
+                )
         return output
 
     return both

@@ -14,6 +14,7 @@ from ...core.errors import GradientError, fail
 from ...core.tensor import Tensor as Plain
 from ..absent import names_of
 from .gradients import grad as gradients_of
+from .levels import refuse
 
 
 def _tuple(inputs: Any) -> tuple[Any, ...]:
@@ -21,7 +22,11 @@ def _tuple(inputs: Any) -> tuple[Any, ...]:
 
 
 def _arguments(inputs: Any, create_graph: bool) -> tuple[Any, ...]:
-    """Return the inputs as a tuple: with `create_graph`, those without a history as leaves with gradients."""
+    """Return the inputs as a tuple: with `create_graph`, those without a history as leaves with gradients.
+
+    Raises GradientError inside a transform of `torch.func`.
+    """
+    refuse("torch.autograd.functional", "Write torch.func.jacrev, vjp, jvp or hessian, which nest.")
     args = _tuple(inputs)
     return tuple(a if a.requires_grad else a.detach().requires_grad_() for a in args) if create_graph else args
 

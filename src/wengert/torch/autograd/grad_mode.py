@@ -8,6 +8,7 @@ from typing import Any
 from ...core.mode import GradMode, SetGradEnabled, get_mode
 from ..absent import names_of
 
+_multithreading: ContextVar[bool] = ContextVar("wengert_torch_multithreading", default=True)
 _inference: ContextVar[bool] = ContextVar("wengert_torch_inference", default=False)
 
 
@@ -113,13 +114,19 @@ class set_multithreading_enabled:
     """A switch without effect: the backward pass runs in the thread that asks for it, and its steps in parallel."""
 
     def __init__(self, mode: bool) -> None:
-        self.mode = mode
+        self.mode, self._before = mode, _multithreading.get()
+        _multithreading.set(mode)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        pass
+        _multithreading.set(self._before)
+
+
+def is_multithreading_enabled() -> bool:
+    """Return what :class:`set_multithreading_enabled` was given last."""
+    return _multithreading.get()
 
 
 def is_grad_enabled() -> bool:

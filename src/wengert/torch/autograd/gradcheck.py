@@ -13,6 +13,7 @@ from ...core.errors import GradientError, fail
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray, of_class
 from ..tensor import Tensor
+from .forward_ad import dual_level, make_dual, unpack_dual
 from .gradients import grad as gradients_of
 
 
@@ -56,9 +57,10 @@ def gradcheck(
     eps: the step of the differences.
     atol, rtol: an element passes within `atol + rtol * |numerical|`.
     raise_exception: raise GradcheckError for one that does not; else return False.
-    check_forward_ad, check_backward_ad: check tangents, and gradients.
-    nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad, fast_mode,
-        masked: PyTorch's further checks and its faster one, which are not made.
+    check_forward_ad, check_backward_ad: check tangents, and gradients; one of them at least.
+    nondet_tol: how far the gradients of a second backward pass may be from those of the first.
+    check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad, fast_mode, masked:
+        PyTorch's further checks and its faster one, which are not made.
 
     Raises GradientError where no input requires gradients.
 
@@ -71,6 +73,8 @@ def gradcheck(
     chosen = [i for i, a in enumerate(args) if isinstance(a, Plain) and a.requires_grad]
     if not chosen:
         fail(GradientError, "gradcheck of inputs of which none requires gradients", "Set requires_grad=True on some.")
+    if not (check_forward_ad or check_backward_ad):
+        fail(GradientError, "gradcheck(check_forward_ad=False, check_backward_ad=False)", "Check one of them at least.")
     values = [np.array(args[i].detach().numpy()) for i in chosen]
 
     def call(*given: Any) -> list[Any]:
@@ -84,30 +88,52 @@ def gradcheck(
         outs = call(*own)
         rng = np.random.default_rng(0)
         weights = [_weights(rng, o) for o in outs]
-        checked = [(o, w) for o, w in zip(outs, weights, strict=True) if o.requires_grad]
-        if checked:
-            found = gradients_of([o for o, _ in checked], own, [_tensor(w) for _, w in checked], allow_unused=True)
-        else:
-            found = (None,) * len(own)
+    specs = [o.spec for o in outs]
 
     def projected(arrays: list[Any]) -> float:
-        with wg.no_grad():
-            made = call(*map(_tensor, arrays))
+        with wg.enable_grad():
+            made = call(*(_tensor(v).requires_grad_() for v in arrays))
+        if [o.spec for o in made] != specs:
+            what = ", ".join(str(o.spec) for o in made)
+            fail(GradcheckError, f"the function's results should not depend on its values in shape and dtype: {what}")
         pairs = zip(made, weights, strict=True)
         return float(sum(np.real(np.conj(w) * o.detach().numpy()).sum() for o, w in pairs))
 
     try:
-        for k, (value, g) in enumerate(zip(values, found, strict=True)):
-            got = np.zeros_like(value) if g is None else g.detach().numpy()
+        found = _gradients(outs, own, weights, nondet_tol) if check_backward_ad else []
+        for k in range(len(values)):
+            wanted = _numerical(projected, values, k, eps)
             if check_backward_ad:
-                _compare(chosen[k], got, _numerical(projected, values, k, eps), atol, rtol)
-        if check_forward_ad:
-            _check_tangents(call, values, found, weights, atol, rtol)
+                _compare(f"the gradient in input {chosen[k]}", found[k], wanted, atol, rtol)
+            if check_forward_ad:
+                _check_tangent(call, values, k, wanted, weights, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
         return False
     return True
+
+
+def _gradients(outs: list[Any], own: list[Any], weights: list[Any], nondet_tol: float) -> list[Any]:
+    """Return the gradients as arrays. Raises GradcheckError if a second pass gives others."""
+    checked = [(o, _tensor(w)) for o, w in zip(outs, weights, strict=True) if o.requires_grad]
+    if not checked:
+        return [np.zeros(tuple(x.shape), x.dtype) for x in own]
+    results, cotangents = [o for o, _ in checked], [w for _, w in checked]
+    passes = []
+    for keeps in (True, False):
+        found = gradients_of(results, own, cotangents, retain_graph=keeps, allow_unused=True)
+        passes.append(
+            [np.zeros(tuple(x.shape), x.dtype) if g is None else g.detach().numpy() for g, x in zip(found, own)]
+        )
+    for k, (first, second) in enumerate(zip(*passes, strict=True)):
+        if (np.abs(first - second) > nondet_tol).any():
+            fail(
+                GradcheckError,
+                f"Backward is not reentrant: a second pass gives another gradient in argument {k}",
+                "Its rules are to be functions of their arguments; nondet_tol= says how far they may differ.",
+            )
+    return passes[0]
 
 
 def _weights(rng: np.random.Generator, out: Any) -> Any:
@@ -130,26 +156,34 @@ def _numerical(projected: Callable[[list[Any]], float], values: list[Any], k: in
     return out
 
 
-def _compare(index: int, got: Any, wanted: Any, atol: float, rtol: float) -> None:
+def _compare(what: str, got: Any, wanted: Any, atol: float, rtol: float) -> None:
     wrong = ~(np.abs(got - wanted) <= atol + rtol * np.abs(wanted))
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        text = f"the gradient in input {index} at {at} is {got[at]}, by differences {wanted[at]}"
+        text = f"{what} at {at} is {got[at]}, by differences {wanted[at]}"
         fail(GradcheckError, text, "One of forward and backward is wrong, or the function is not smooth there.")
 
 
-def _check_tangents(
-    call: Callable[..., list[Any]], values: list[Any], found: Any, weights: list[Any], atol: float, rtol: float
+def _check_tangent(
+    call: Callable[..., list[Any]],
+    values: list[Any],
+    k: int,
+    gradient: Any,
+    weights: list[Any],
+    atol: float,
+    rtol: float,
 ) -> None:
-    """Compare tangents with the gradient that was found: both multiply one vector."""
-    rng = np.random.default_rng(1)
-    directions = [rng.uniform(-1, 1, v.shape).astype(v.dtype) for v in values]
-    primals = tuple(map(_tensor, values))
-    _, tangents = wg.jvp(lambda *xs: tuple(call(*xs)), primals, tuple(map(_tensor, directions)))
-    got = sum(np.real(np.conj(w) * t.detach().numpy()).sum() for w, t in zip(weights, tangents, strict=True))
-    pairs = ((d, g) for d, g in zip(directions, found, strict=True) if g is not None)
-    wanted = sum(np.real(np.conj(g.detach().numpy()) * d).sum() for d, g in pairs)
-    _compare(0, np.asarray(got), np.asarray(wanted), atol * max(1, sum(v.size for v in values)), rtol)
+    """Compare a tangent along one argument with the gradient by differences: both multiply one vector."""
+    direction = np.random.default_rng(1 + k).uniform(-1, 1, values[k].shape).astype(values[k].dtype)
+    with dual_level():
+        given = list(map(_tensor, values))
+        given[k] = make_dual(given[k], _tensor(direction))
+        tangents = [unpack_dual(o).tangent for o in call(*given)]
+    pairs = ((w, t) for w, t in zip(weights, tangents, strict=True) if t is not None)
+    got = sum(np.real(np.conj(w) * t.detach().numpy()).sum() for w, t in pairs)
+    wanted = np.real(np.conj(gradient) * direction).sum()
+    what = f"the tangent of forward mode along argument {k}"
+    _compare(what, np.asarray(got), np.asarray(wanted), atol * max(1, values[k].size), rtol)
 
 
 def gradgradcheck(
@@ -208,6 +242,7 @@ def gradgradcheck(
         atol=atol,
         rtol=rtol,
         raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
     )

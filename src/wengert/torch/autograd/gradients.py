@@ -15,6 +15,7 @@ from ...transforms.derivatives.backward import gradients
 from ..namespace import as_torch
 from ..tensor import Tensor
 from .anomaly_mode import check, leaves_of
+from .engine import calling_back
 from .graph import AtEdge, GradientEdge, at_edges
 
 
@@ -75,15 +76,23 @@ def grad(
     inputs, outputs = _listed(inputs), _listed(outputs)
     if not inputs:
         fail(GradientError, "grad() in no tensors", "Name at least one.")
+    outputs = at_edges(outputs, outputs)
     wanted = at_edges(inputs, outputs)
-    if materialize_grads and any(isinstance(t, AtEdge) for t in wanted):
-        fail(GradientError, "grad(materialize_grads=True) of an edge", "A place in the graph has no zeros.")
-    found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
+    if materialize_grads and not any(isinstance(o, Plain) and o.requires_grad for o in outputs):
+        return _zeros(inputs, (None,) * len(inputs))
+    with calling_back():
+        found = gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, unused)
     found = tuple(as_torch(g) if isinstance(t, AtEdge) else g for g, t in zip(found, wanted))
     check(found)
-    if materialize_grads:
-        return tuple(as_torch(wg.zeros_like(t)) if g is None else g for g, t in zip(found, inputs, strict=True))
-    return found
+    return _zeros(inputs, found) if materialize_grads else found
+
+
+def _zeros(inputs: list[Any], found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return gradients, with zeros in the place of None. Raises GradientError for such at an edge."""
+    if any(g is None and isinstance(x, GradientEdge) for x, g in zip(inputs, found, strict=True)):
+        fail(GradientError, "grad(materialize_grads=True) of an edge", "A place in the graph has no zeros.")
+    pairs = zip(inputs, found, strict=True)
+    return tuple(as_torch(wg.zeros_like(x)).requires_grad_() if g is None else g for x, g in pairs)
 
 
 def _of_each(
@@ -138,7 +147,8 @@ def backward(
             fail(GradientError, "backward(inputs=[])", "Name at least one tensor, or leave it out for all leaves.")
         inputs = at_edges(inputs, _listed(tensors))
     leaves = leaves_of(_listed(tensors))
-    plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+    with calling_back():
+        plain_backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
     check(leaf.grad for leaf in leaves)
 
 

@@ -24,6 +24,7 @@ from ...core.tensor import Tensor as PlainTensor
 from ...core.tensor import of_class, wrap
 from ...transforms.derivatives.reverse import reachable, running
 from ..absent import names_of
+from ..functions.versions import increment_version
 from ..tensor import Tensor
 from .packing import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
@@ -182,15 +183,11 @@ def at_edges(inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
                 picked = (n for n in met if n.op is OUTPUT and n.inputs[0] is node and n.attrs["index"] == x.output_nr)
                 node = next(picked, node)
             stands = AtEdge.__new__(AtEdge)
-            stands._data, stands._grad, stands._base = None, None, None
+            stands._data, stands._grad, stands._share = None, None, None
             stands._spec, stands.node = node.spec, node
             x = stands
         found.append(x)
     return found
-
-
-def increment_version(tensor: Any) -> None:
-    """Do nothing: what was recorded keeps the values that it was computed with."""
 
 
 class _Handles:

@@ -146,8 +146,17 @@ def is_enabled() -> bool:
 
 @contextmanager
 def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
-    """Return a context without effect: what the graph keeps is in the processor's memory."""
-    yield
+    """Return a context without effect: what the graph keeps is in the processor's memory.
+
+    Raises GradientError under `disable_saved_tensors_hooks`.
+    """
+    if (message := _disabled.get()) is not None:
+        fail(GradientError, message)
+    token = _open.set(_open.get() + 1)
+    try:
+        yield
+    finally:
+        _open.reset(token)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import of_class
 from ..tensor import Tensor
+from .engine import Engine
 
 
 class _VariableMeta(type):
@@ -28,6 +29,8 @@ class Variable(metaclass=_VariableMeta):
     >>> x.requires_grad, isinstance(x, torch.autograd.Variable)
     (True, True)
     """
+
+    _execution_engine = Engine()
 
 
 __all__ = ["Variable"]

@@ -17,15 +17,15 @@ import wengert as wg
 
 from ...core import tree
 from ...core.errors import GradientError, GraphError, ShapeError, StateError, fail
+from ...core.tensor import Tensor as Plain
 from ...ops.random.generator import default_generator
 from ..absent import names_of
+from ..autograd.levels import within
 from ..namespace import as_torch
 from ..nn.module import Module
 from ..tensor import Tensor
-from .writes import tell, telling
-
-Argnums = int | tuple[int, ...]
-
+from .checks import Argnums, axes_begin_like, fitting, giving_tensors
+from .writes import Same, returned, tell, telling
 
 # -- vmap
 
@@ -46,9 +46,10 @@ def vmap(
     randomness: "error", "same" or "different": what random numbers drawn inside do.
     chunk_size: so many examples at a time, to bound memory.
 
-    Raises ShapeError, GraphError.
+    An argument that is written to and returned is the caller's tensor outside, too, or a view of it. Raises ShapeError,
+    GraphError.
     """
-    whole = wg.vmap(telling(func), in_dims, (out_dims, 0), None, randomness)  # type: ignore[arg-type]
+    inside = _results_checked(within(func, "vmap"))
 
     def axes_of(args: Any, kwargs: Any) -> list[Any]:
         entries = list(in_dims) if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
@@ -57,10 +58,23 @@ def vmap(
 
     @functools.wraps(func, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        axes_begin_like(in_dims, args)
+        same: Same = {}
+        alone: list[bool] = []  # whether a result for which there is a tuple of axes came without one
+
+        def run(*xs: Any, **named: Any) -> Any:
+            out = inside(*xs, **named)
+            alone[:] = [isinstance(out_dims, tuple) and isinstance(out, Plain)]
+            return (out,) if alone[0] else out
+
+        told = telling(functools.update_wrapper(run, func, updated=()), same)
+        whole = wg.vmap(told, in_dims, (out_dims, 0), None, randomness)  # type: ignore[arg-type]
         out, written = whole(*args, **kwargs)
-        if written:
-            tell(written, (args, kwargs), axes_of(args, kwargs))
-        return out
+        if written or same:
+            axes = axes_of(args, kwargs)
+            tell(written, (args, kwargs), axes)
+            out = returned(out, _axes(out_dims, out), same, (args, kwargs), axes)
+        return out[0] if alone[0] else out
 
     if chunk_size is None:
         return mapped
@@ -80,7 +94,8 @@ def vmap(
             cut = [_cut(leaf, a, start, start + chunk_size) for leaf, a in zip(leaves, axes, strict=True)]
             some, named = tree.unflatten(structure, cut)
             parts.append(tree.flatten(mapped(*some, **named)))
-        places = _axes(out_dims, tree.unflatten(parts[0][1], parts[0][0]))
+        first = tree.unflatten(parts[0][1], parts[0][0])
+        places = _axes(out_dims, (first,) if isinstance(out_dims, tuple) and isinstance(first, Plain) else first)
         joined = [
             column[0] if a is None else wg.concat(column, axis=a)
             for a, *column in zip(places, *(found for found, _ in parts), strict=True)
@@ -88,6 +103,18 @@ def vmap(
         return tree.unflatten(parts[0][1], joined)
 
     return in_chunks
+
+
+def _results_checked(func: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(func, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        out = func(*args, **kwargs)
+        for leaf in tree.flatten(out)[0]:
+            if not isinstance(leaf, Plain):
+                fail(ShapeError, f"vmap of a function that gives a {type(leaf)!r} as a return", "Return tensors alone.")
+        return out
+
+    return run
 
 
 def _axes(entry: Any, value: Any) -> list[Any]:
@@ -106,16 +133,6 @@ def _cut(leaf: Any, axis: int | None, start: int, stop: int) -> Any:
 # -- derivatives
 
 
-def _checked(argnums: Any, name: str) -> Any:
-    """Return numbers of arguments. Raises GraphError for what is no int or tuple of such, and for one given twice."""
-    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
-    if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
-        fail(GraphError, f"{name}: argnums={argnums!r}", "It is an int or a tuple of ints.")
-    if len(set(numbers)) < len(numbers):
-        fail(GraphError, f"{name}: argnums={argnums!r}", "Each argument is named once.")
-    return argnums
-
-
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the gradient function of a function with one number for a result; see :func:`wengert.grad`.
 
@@ -123,12 +140,12 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     >>> torch.func.grad(torch.sin)(torch.tensor(0.0))
     tensor(1.)
     """
-    return wg.grad(func, _checked(argnums, "grad"), has_aux)
+    return fitting(argnums, wg.grad(giving_tensors(func, "grad", has_aux), argnums, has_aux))
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the function of the gradient and the value: `(grad, value)`, or `(grad, (value, aux))`."""
-    both = wg.value_and_grad(func, _checked(argnums, "grad_and_value"), has_aux)
+    both = fitting(argnums, wg.value_and_grad(giving_tensors(func, "grad_and_value", has_aux), argnums, has_aux))
 
     @functools.wraps(func, updated=())
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
@@ -148,10 +165,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(torch.tensor([1.0, 2.0]))
     (tensor([1., 2.]),)
     """
-    out, pull, *aux = wg.vjp(func, *primals, has_aux=has_aux)
+    out, pull, *aux = wg.vjp(giving_tensors(func, "vjp", has_aux), *primals, has_aux=has_aux)
 
-    def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        return pull(cotangents[0] if len(cotangents) == 1 else tuple(cotangents))
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        return pull(cotangents)
 
     return out, vjp_fn, *aux
 
@@ -163,18 +180,22 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """
     if strict:
         fail(GraphError, "jvp(strict=True)", "Leave it out: tangents of what does not depend on the arguments are 0.")
-    primals, tangents = tuple(primals), tuple(tangents)
-    if tree.structure(primals) != tree.structure(tangents):
+    if not isinstance(primals, tuple) or not primals:
+        fail(GraphError, f"jvp: primals {primals!r}", "They are to be a tuple, with an entry for each argument.")
+    if not isinstance(tangents, tuple) or tree.structure(primals) != tree.structure(tangents):
         given = f"{tree.structure(tangents)} for primals {tree.structure(primals)}"
         fail(GraphError, f"jvp: tangents {given}", "Both have the same python structure.")
-    value, tangent, (aux, written) = wg.jvp(_with_aux(func, has_aux), primals, tangents, True)
+    for leaf in tree.flatten((primals, tangents))[0]:
+        if not isinstance(leaf, Plain):
+            fail(GraphError, f"jvp: a {type(leaf).__name__}", "Primals and tangents are to only contain tensors.")
+    value, tangent, (aux, written) = wg.jvp(_with_aux(func, "jvp", has_aux), primals, tangents, True)
     tell(written, (primals, {}))
     return (value, tangent, aux) if has_aux else (value, tangent)
 
 
-def _with_aux(func: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
+def _with_aux(func: Callable[..., Any], name: str, has_aux: bool) -> Callable[..., Any]:
     """Return the function that gives beside its result what it gave beside it, and what it wrote to its arguments."""
-    run = telling(func)
+    run = telling(giving_tensors(func, name, has_aux))
 
     @functools.wraps(func, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -187,7 +208,7 @@ def _with_aux(func: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return the value of `func(*primals)` and its derivative there, a function of tangents."""
-    return wg.linearize(func, *primals)  # type: ignore[no-any-return]
+    return wg.linearize(giving_tensors(func, "linearize", False), *primals)  # type: ignore[no-any-return]
 
 
 def jacrev(
@@ -207,14 +228,19 @@ def jacrev(
     tensor([[2., 0.],
             [0., 6.]])
     """
-    return wg.jacobian(func, _checked(argnums, "jacrev"), "reverse", has_aux, chunk_size=chunk_size)
+    inside = giving_tensors(func, "jacrev", has_aux)
+    return fitting(argnums, wg.jacobian(inside, argnums, "reverse", has_aux, chunk_size=chunk_size))
 
 
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """Return the Jacobian function, by a pass forward for each number of the arguments."""
-    whole = wg.jacobian(_with_aux(func, has_aux), _checked(argnums, "jacfwd"), "forward", True)
+    """Return the Jacobian function, by a pass forward for each number of the arguments.
+
+    All directions have the same random numbers. With `randomness="error"` a draw raises GraphError.
+    """
+    inside = _without_draws(func) if randomness == "error" else func
+    whole = fitting(argnums, wg.jacobian(_with_aux(inside, "jacfwd", has_aux), argnums, "forward", True))
 
     @functools.wraps(func, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -225,6 +251,22 @@ def jacfwd(
     return jacobian
 
 
+def _without_draws(func: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(func, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = default_generator.mark()
+        out = func(*args, **kwargs)
+        if default_generator.mark() != before:
+            fail(
+                GraphError,
+                "jacfwd of a function that draws random numbers, in the mode randomness='error'",
+                'Write jacfwd(f, randomness="same") where all directions may have the same ones.',
+            )
+        return out
+
+    return run
+
+
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return the function of second derivatives, forward over backward."""
     return jacfwd(jacrev(func, argnums), argnums)
@@ -232,7 +274,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """Return the function: its tensors are values, so that there is nothing to remove."""
-    return func
+    return within(func, "functionalize")
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:

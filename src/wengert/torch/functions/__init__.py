@@ -13,5 +13,6 @@ from . import (
     reductions,
     shaping,
     spectra,
+    versions,
     views,
 )

@@ -17,7 +17,7 @@ from ...core.ops.record import bind
 from ...core.spec import int32, int64, show
 from ...core.tensor import Tensor as Plain
 from ...core.tensor import asarray
-from ...ops.index.gather import with_size
+from ...ops.index.gather import counted_from_start, with_size
 from ...ops.index.indices import check_range, index_op, index_transpose, index_update
 from ...ops.index.inplace import update, value_for
 from ...ops.index.views import layout, lie_in
@@ -36,22 +36,6 @@ def _places(index: Any, what: str) -> Any:
             return found.to(int64)
         fail(DTypeError, f"{what}: an index of {found.spec}", "Indices are integers: write index.long().")
     return found if found.dtype == int64 else found.to(int64)
-
-
-def counted_from_start(at: Any, size: Any, what: str, axis: int) -> Any:
-    """Return places that count from the start of an axis. Raises RangeError for one below 0.
-
-    While a function is traced they become places after the end, which are errors when the function runs.
-    """
-    if at._array is None:
-        return as_torch(wg.where(at < 0, size, at))
-    if at.numel() and (least := int(at._array.min())) < 0:
-        fail(
-            RangeError,
-            f"{what}: index {least} is out of range for axis {axis} of size {size}",
-            f"Indices count from the start here, as in PyTorch: add {size} to those below 0.",
-        )
-    return at
 
 
 def _spread(x: Any, shape: Any) -> Any:

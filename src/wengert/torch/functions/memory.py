@@ -58,7 +58,7 @@ def _fills_memory(x: Any, in_part: bool) -> bool:
     whole = lies
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
-    return x._base is None or whole.nbytes == lies.nbytes
+    return x._share is None or whole.nbytes == lies.nbytes
 
 
 def _is_given(x: Any) -> bool:

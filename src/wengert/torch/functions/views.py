@@ -60,7 +60,7 @@ def _shaped(a: Any, *shape: Any) -> Any:
     if not a.flags.c_contiguous:
         raise _General
     found = a.reshape(sizes)
-    if found.shape != sizes and -1 not in sizes:  # NumPy takes any negative size for a -1
+    if -1 not in sizes and found.shape != sizes:  # NumPy takes any negative size for a -1
         raise _General
     return found
 

@@ -17,9 +17,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.errors import GradientError, fail
+import wengert as wg
+
+from ...core import tree
+from ...core.errors import GradientError, GraphError, fail
+from ...core.tensor import Tensor as Plain
 from .. import func
 from ..func import functional_call, stack_module_state
+from ..namespace import as_torch
 
 
 def _older(name: str) -> Any:
@@ -100,6 +105,52 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Any, tuple[Any, .
     return run, tuple(parameters[n] for n in run.names), tuple(buffers[n] for n in run.buffer_names)
 
 
+class Traced:
+    """A function as the graph that it was recorded as, in `graph`; it takes arguments like those of the recording."""
+
+    def __init__(self, graph: Any, structure: Any, given: list[Any]) -> None:
+        self.graph, self._structure, self._given = graph, structure, given
+
+    def __call__(self, *args: Any) -> Any:
+        """Compute the results. Raises GraphError for other arguments than those that were recorded, but for tensors."""
+        leaves = tree.flatten(args)[0]
+        tensors = [x for x in leaves if isinstance(x, Plain)]
+        if [None if isinstance(x, Plain) else x for x in leaves] != self._given:
+            fail(GraphError, "a function of make_fx, called with other arguments than it was recorded with")
+        found = self.graph(*tensors)
+        outs = found if isinstance(found, (tuple, list)) else [found]
+        return tree.unflatten(self._structure, as_torch(list(outs)))
+
+
+def make_fx(f: Callable[..., Any], **options: Any) -> Callable[..., Traced]:
+    """Return the function that records `f` at arguments as a graph, and gives that as a function of its tensors.
+
+    It is :func:`wengert.graph`; options of PyTorch's tracer are taken.
+
+    >>> import wengert.torch as torch
+    >>> from wengert.torch.functorch import make_fx
+    >>> run = make_fx(torch.func.grad(lambda x: (x**2).sum()))(torch.ones(2))
+    >>> run(torch.tensor([1.0, 3.0]))
+    tensor([2., 6.])
+    """
+
+    def record(*args: Any) -> Traced:
+        leaves, structure = tree.flatten(args)
+        found: list[Any] = []
+
+        def flat(*tensors: Any) -> tuple[Any, ...]:
+            rest = iter(tensors)
+            filled = [next(rest) if isinstance(x, Plain) else x for x in leaves]
+            outs, made = tree.flatten(f(*tree.unflatten(structure, filled)))
+            found[:] = [made]
+            return tuple(outs)
+
+        graph = wg.graph(flat)(*[x for x in leaves if isinstance(x, Plain)])
+        return Traced(graph, found[0], [None if isinstance(x, Plain) else x for x in leaves])
+
+    return record
+
+
 __all__ = [
     "FunctionalModule",
     "combine_state_for_ensemble",
@@ -113,6 +164,7 @@ __all__ = [
     "linearize",
     "make_functional",
     "make_functional_with_buffers",
+    "make_fx",
     "vjp",
     "vmap",
 ]

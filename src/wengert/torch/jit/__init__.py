@@ -18,11 +18,13 @@ from typing import Any, Final
 from ...core.mode import get_mode
 from ..absent import names_of
 from ..nn.module import Module
+from ..nn.parameter import refuse_lazy
 from ..refusing import refused
 
 
 def script(obj: Any, optimize: Any = None, **options: Any) -> Any:
-    """Return the function or module: its Python is what runs."""
+    """Return the function or module: its Python is what runs. Raises GraphError for one without shapes yet."""
+    refuse_lazy(obj, "torch.jit.script")
     return obj
 
 

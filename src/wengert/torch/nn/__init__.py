@@ -12,13 +12,8 @@ from .module import COUNTERPARTS, Module, counterpart
 from .parameter import Buffer, Parameter
 
 _KINDS = (
-    "norm",
     "container",
-    "pooling",
     "vision",
-    "convolution",
-    "recurrent",
-    "transformer",
     "lazy",
 )
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_KINDS = (
-    "norms",
-    "pooling",
-    "vision",
-    "convolution",
-    "transformer",
-)
+from ..namespace import function
+
+_KINDS = ("vision",)
 
 _plain: Any = import_module("wengert.nn.functional")
 # What no kind defines means in PyTorch what it does in Wengert.
@@ -27,6 +23,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
 
 
 _FUNCTIONS["one_hot"] = one_hot
+_FUNCTIONS["normalize"] = function(method=False, top=False, out=True)(_plain.normalize)
 globals().update(_FUNCTIONS)
 
 if TYPE_CHECKING:

@@ -229,8 +229,10 @@ class Module(plain.Module):
         """Convert floating parameters and buffers to a dtype, given as such or by a tensor, or move all to a device.
 
         `memory_format` is that of parameters and buffers with four axes, or five for `channels_last_3d`. Returns the
-        module. Raises DTypeError for a device that there is not, for other than floating dtypes.
+        module. Raises DTypeError for a device that there is not, for other than floating dtypes; TypeError for
+        arguments in another order than (device, dtype, non_blocking), (dtype, non_blocking), (tensor, non_blocking).
         """
+        _check_order(args)
         dtype, to, format = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("memory_format")
         if surplus := kwargs.keys() - {"dtype", "device", "memory_format", "non_blocking", "tensor"}:
             raise TypeError(f"to() has no parameter {', '.join(sorted(surplus))}")
@@ -248,6 +250,8 @@ class Module(plain.Module):
         place = None if to is None else where(to)
         if dtype is not None:
             kind = dtype_of(dtype)
+            if kind.kind in "biu":
+                raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got {kind}")
             if kind.kind == "c":  # real parameters become complex, too
                 for t in (*self.parameters(), *self.buffers()):
                     if t.is_floating_point():
@@ -396,14 +400,15 @@ class Module(plain.Module):
             destination[f"{prefix}_extra_state"] = self.get_extra_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Incompatible:
-        """Take parameters and buffers from a mapping of tensors or arrays; dtypes stay the module's.
+        """Take parameters and buffers from a mapping of tensors; dtypes stay the module's.
 
         Parameters
         ----------
         strict: whether missing and unexpected keys are an error; otherwise they are returned.
         assign: whether the module takes the mapping's tensors as they are, their dtypes too.
 
-        Raises LoadError, a RuntimeError, for keys and shapes that do not fit; TypeError for no mapping.
+        Raises LoadError, a RuntimeError, for keys and shapes that do not fit and for what is no tensor; TypeError for
+        no mapping.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
@@ -460,10 +465,17 @@ class Module(plain.Module):
         for name, target in held:
             key = prefix + name
             if key not in state_dict:
-                if strict:
+                if strict and name not in self._may_lack:
                     missing_keys.append(key)
                 continue
-            value: Any = tensor_of(state_dict[key])
+            value: Any = state_dict[key]
+            if not isinstance(value, PlainTensor):
+                error_msgs.append(
+                    f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                    f"checkpoint but received {type(value)}"
+                )
+                continue
+            value = tensor_of(value)
             if not target.shape and tuple(value.shape) == (1,):  # as very old files have it
                 value = value[0]
             if tuple(value.shape) != tuple(target.shape):
@@ -478,7 +490,9 @@ class Module(plain.Module):
                 target.assign_(value.detach())
         self._load_extra_state(state_dict, f"{prefix}_extra_state", strict, missing_keys)
         if strict:
-            names = {name for name, _ in held} | {name for name, _ in self._own("_modules")} | {"_extra_state"}
+            names = {name for name, _ in held} | {name for name, _ in self._own("_modules")}
+            if type(self).set_extra_state is not Module.set_extra_state:
+                names.add("_extra_state")
             unexpected_keys += [
                 key
                 for key in state_dict
@@ -502,6 +516,16 @@ class Module(plain.Module):
     def set_extra_state(self, state: Any) -> None:
         """Raise NotImplementedError: subclasses with state that is no tensor define it."""
         raise NotImplementedError("set_extra_state() is for subclasses to define")
+
+
+def _check_order(args: tuple[Any, ...]) -> None:
+    """Raise TypeError for positional arguments of `to` that are none of PyTorch's, or in another order."""
+    first, *rest = args or (None,)
+    is_device = first is None or (isinstance(first, (device, int, str)) and not isinstance(first, bool))
+    if isinstance(first, (bool, list, dict)):
+        raise TypeError(f"to() of a {type(first).__name__}: a device, a dtype or a tensor comes first")
+    if is_device and rest and isinstance(rest[0], (bool, PlainTensor)):
+        raise TypeError(f"to(): a dtype comes after the device, not a {type(rest[0]).__name__}")
 
 
 def _nothing(module: Module, args: tuple[Any, ...], output: Any) -> None:

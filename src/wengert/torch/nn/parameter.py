@@ -67,7 +67,7 @@ class UninitializedTensorMixin:
         on_cpu(device)
         x: Any = self
         made = Tensor(0) if dtype is None else Tensor(0).to(dtype_of(dtype))
-        x._data, x._spec, x.node, x._base = made._array, made.spec, None, None
+        x._data, x._spec, x.node, x._share = made._array, made.spec, None, None
         if requires_grad:
             x.requires_grad_()
 
@@ -87,7 +87,7 @@ class UninitializedTensorMixin:
         tracked = x.requires_grad
         x.requires_grad_(False)
         made = wrap(np.zeros(int_args((shape,)), x.spec.dtype if dtype is None else dtype_of(dtype)))
-        x._data, x._spec, x._base = made._array, made.spec, None
+        x._data, x._spec, x._share = made._array, made.spec, None
         x.__class__ = Parameter if isinstance(self, Parameter) else Tensor
         if tracked:
             x.requires_grad_()
@@ -126,6 +126,17 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 def is_lazy(tensor: Any) -> bool:
     """Return whether a parameter or buffer has no shape yet."""
     return isinstance(tensor, UninitializedTensorMixin)
+
+
+def refuse_lazy(module: Any, what: str) -> None:
+    """Raise GraphError for a module of which a parameter or buffer has no shape yet."""
+    held = [*getattr(module, "parameters", list)(), *getattr(module, "buffers", list)()]
+    if any(map(is_lazy, held)):
+        fail(
+            GraphError,
+            f"{what} of {type(module).__name__}, modules in which have uninitialized parameters.",
+            "They get a shape when it is first called: run a forward pass, on an input like those to come.",
+        )
 
 
 __getattr__ = names_of(__name__)

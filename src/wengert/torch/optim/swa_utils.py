@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import nn as plain_nn
 from ...core.errors import GraphError, ShapeError, fail
 from ...core.mode import no_grad
 from ...core.spec import category
 from ...core.tensor import asarray
+from ...nn.layers.norm import BatchNorm
 from ...optim.lr_scheduler.schedule import LRScheduler, State, check_optimizer, per_group
 from ..absent import names_of
 from ..nn.module import Module
@@ -28,10 +28,6 @@ __all__ = [
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
-
-_BATCH_NORMS = tuple(
-    getattr(plain_nn, name) for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d") if hasattr(plain_nn, name)
-)
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Any, Any, Any], Any]:
@@ -161,7 +157,7 @@ def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
     `loader` gives inputs, or lists whose first element is the input.
     """
     on_cpu(device)
-    norms = [m for m in model.modules() if isinstance(m, _BATCH_NORMS)]
+    norms = [m for m in model.modules() if isinstance(m, BatchNorm)]
     if not norms:
         return
     with no_grad():

@@ -173,6 +173,8 @@ class Function:
             fixed = [id(o) in ctx._fixed for o in outs]
             saved = None if abstract else (kept_residuals(_left(ctx), inner, outs, [False] * len(inner), state),)
             found = record(call.op(len(outs)), tensors, outs, saved, fixed)
+            first = {id(o): i for i, o in reversed([*enumerate(outs)])}
+            found = [found[first[id(o)]] for o in outs]  # a result that stands twice is one tensor
         if cls.written is not None and (after or ctx._dirty):
             inside = [after.get(i, t) for i, t in enumerate(inner)]
             found = cls.written(ctx, tensors, inside, after.keys(), outs, found)

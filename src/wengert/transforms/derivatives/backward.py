@@ -8,16 +8,21 @@ import numpy as np
 
 from ...core.arrays import in_order_of
 from ...core.elsewhere import CPU, Elsewhere
-from ...core.errors import DTypeError, GradientError, ShapeError, fail
+from ...core.errors import DTypeError, GradientError, ShapeError, WengertError, fail, user_location
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import AfterAccumulation, AfterStep, BeforeStep, Freed, Hooked, Node, refuse_inside
 from ...core.ops.op import LEAF, TABLE
 from ...core.spec import category
-from ...core.state.capture import fresh_leaves, get_capture
-from ...core.tensor import Tensor, as_like, asarray, like, refuse_cut, wrap
+from ...core.state.capture import fresh_leaves, get_capture, get_writes, open_variables
+from ...core.state.observer import observers
+from ...core.tensor import Tensor, as_like, asarray, like, new, refuse_cut, wrap
 from ...ops.index.inplace import set_gradient
 from ...ops.structure.shapes import placed
-from .reverse import backward_pass, before_step, reach
+from .reverse import Reachable, backward_pass, before_step, reach
+from .whole import whole
+
+# NumPy's flags: elements in C order, at addresses that suit them.
+PLAIN = 0x0001 | 0x0100
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -74,7 +79,11 @@ def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor
 
 
 def _run(
-    pairs: list[tuple[Tensor, Tensor]], targets: list[Node] | None, create_graph: bool, retain_graph: bool | None
+    pairs: list[tuple[Tensor, Tensor]],
+    targets: list[Node] | None,
+    create_graph: bool,
+    retain_graph: bool | None,
+    known: Reachable | None = None,
 ) -> dict[Node, Any]:
     if not create_graph:
         for out, _ in pairs:
@@ -85,7 +94,6 @@ def _run(
     as_tensors = create_graph or is_abstract
     roots: Any = [(o.node, c if as_tensors else c._array) for o, c in pairs]
     retain = as_tensors if retain_graph is None else retain_graph
-    known = None
     if targets is not None:
         known = reach([node for node, _ in roots])
         for target in targets:
@@ -132,6 +140,11 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
+    known = None
+    if gradient is None and inputs is None and not create_graph and isinstance(tensors, Tensor):
+        known = _reached(tensors)
+        if known is not None and _is_done_at_once(tensors, known, bool(retain_graph)):
+            return
     pairs = _roots(_as_list(tensors), gradient, "backward()")
     targets = None
     if inputs is not None:
@@ -140,7 +153,7 @@ def backward(
             if not isinstance(t, Tensor) or t.node is None:
                 fail(GradientError, "backward(inputs=...): not a tensor that requires gradients")
             targets.append(t.node)
-    found = _run(pairs, targets, create_graph, retain_graph)
+    found = _run(pairs, targets, create_graph, retain_graph, known)
     for node, ct in found.items():
         owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
         if owner is not None and not owner.requires_grad:
@@ -160,6 +173,53 @@ def backward(
                 set_gradient(owner, _lying_as(owner, total))
             if steps:
                 _call_after(owner, steps, value, create_graph)
+
+
+def _reached(out: Tensor) -> Reachable | None:
+    """Return what is reachable from a real scalar that is here, where nothing looks on; None otherwise."""
+    node = out.node
+    if node is None or not node.requires_grad or node.spec.shape != () or out.is_weak or observers:
+        return None
+    if open_variables or get_writes() is not None or get_capture() is not None or fresh_leaves() is not None:
+        return None
+    if type(out._array) is not np.ndarray or out._array.dtype.kind != "f" or get_mode().tracing:
+        return None
+    return reach([node])
+
+
+def _is_done_at_once(out: Tensor, known: Reachable, retain_graph: bool) -> bool:
+    """Fill the gradients of all leaves by a compiled pass, if there is one; return whether that was done."""
+    found = whole(out.node, known.pending)  # type: ignore[arg-type]
+    if found is None:
+        return False
+    try:
+        grads = found.compiled.program.run(
+            [a if a.flags.num & PLAIN == PLAIN else np.array(a, order="C") for a in found.arrays]
+        )
+    except WengertError:  # reverse mode meets it too, and says so in its words
+        return False
+    if not retain_graph:
+        freed = Freed(user_location())
+        for node in found.nodes:
+            if node.saved:
+                node.saved = freed
+    for i, g in zip(found.compiled.leaves, grads, strict=True):
+        leaf = found.leaves[i]
+        owner = leaf.saved()
+        if owner is None or owner.node is None or not owner.node.requires_grad:
+            continue  # gone, or frozen since
+        value = new(owner.result_class)
+        value._data, value._spec, value.node, value._share = g, leaf.spec, None, None
+        try:
+            old, data = owner._grad, owner._data
+        except AttributeError:
+            old, data = owner.grad, None
+        if old is None and type(data) is np.ndarray and (g.ndim < 2 or data.flags.c_contiguous):
+            owner._grad = value
+            continue
+        old = owner.grad
+        set_gradient(owner, _lying_as(owner, value if old is None else _add(old, value, False)))
+    return True
 
 
 def _call_after(owner: Tensor, hooks: dict[int, Any], gradient: Tensor, create_graph: bool) -> None:

@@ -48,7 +48,7 @@ def backward_pass(
     where the caller has looked already; it is used up.
     """
     if not observers or (seen := observer()) is None:
-        return _walk(_pull_node, roots, targets, create_graph, retain_graph, as_tensors, known)
+        return _walk(pull_node, roots, targets, create_graph, retain_graph, as_tensors, known)
     seen.pass_begins(roots)
     found: dict[Node, Any] | None = None
     try:
@@ -247,7 +247,7 @@ def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
     return needed
 
 
-def _pull_node(
+def pull_node(
     lib: Any,
     node: Node,
     saved: tuple[Any, ...],
@@ -257,6 +257,7 @@ def _pull_node(
     masks: dict[Node, Any],  # a dict of masks by index for a node with several results
     needed: set[Node] | None,
 ) -> None:
+    """Pull a node's cotangent to its inputs, and add it to what has arrived there."""
     op = node.op
     if op is OUTPUT:
         source = node.inputs[0]
@@ -372,7 +373,7 @@ def _observed_pull(
     """Do a step of the pass, and tell an observer what it adds to each input's cotangent by itself."""
     start = perf_counter()
     if node.op is OUTPUT:
-        _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+        pull_node(lib, node, saved, ct, mask, cts, masks, needed)
         if not seen.quiet:
             seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
         return
@@ -385,7 +386,7 @@ def _observed_pull(
     token = set_mode(get_mode().within(Scope("gradient", RULE, node.scope))) if is_rule else None
     seen.quiet += pause
     try:
-        _pull_node(lib, node, saved, ct, mask, own, own_masks, needed)
+        pull_node(lib, node, saved, ct, mask, own, own_masks, needed)
     finally:
         seen.quiet -= pause
         if token is not None:

@@ -299,11 +299,11 @@ def _outside(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Wr
 
 def _restore(written: Written, t: Tensor) -> None:
     data = written.data
-    is_member = storage_of(t) is not None and t._base is written.base
+    is_member = storage_of(t) is not None and t._share is written.base
     if is_member and type(data) is np.ndarray and window_of(t) is not None:
         alone(t)[...] = data
     else:
-        t._data, t._base = data, written.base
+        t._data, t._share = data, written.base
         if written.window is not None:
             t._window = written.window
             del_data(t)

@@ -217,6 +217,9 @@ class _NativeCall:
     def on_tensor(self, a: Register, kind: type, spec: Spec, tracked: bool) -> None:
         self.do("has_spec" if tracked else "is_tensor", self.words[a], Object(kind), Object(spec))
 
+    def on_row_major(self, a: Register) -> None:
+        self.do("is_row_major", self.words[a])
+
     def on_weak(self, a: Register, kind: type, dtype: Any, shape: Any, tracked: bool) -> None:
         # Its array is looked at where it is fed.
         self.do("has_type" if tracked else "is_number", self.words[a], Object(kind))

@@ -57,6 +57,7 @@ INSTRUCTIONS: dict[str, str] = {
     "identity": "a id: the object of that identity, which lives longer than the program",
     "method": "a self function: a method, of the objects of these identities",
     "tensor": "a type spec tracked: a tensor; it requires gradients only where it is tracked",
+    "row_major": "a: a tensor of a namespace with views; its elements lie in C order",
     "weak": "a type dtype shape tracked: a tensor that stands for a Python number",
     "tracked": "a collects: a tensor that requires gradients, as a leaf or not; nobody's hooks wait for them",
     "not_written": "a tensors: none of these, which the program writes to",

@@ -25,6 +25,7 @@ from ....core.state.at_once import at_once
 from ....core.state.capture import open_variables
 from ....core.state.cells import Cell, set_data, set_grad
 from ....core.state.turns import holding
+from ....core.storage import strides_of
 from ....core.tensor import Tensor, like, new, of_class, wrap
 from ....core.tree import Structure, unflatten
 from ....ops.index.views import FromOwner
@@ -57,6 +58,7 @@ _NAMES: dict[str, Any] = {
     "new": new,
     "of_class": of_class,
     "set_data": set_data,
+    "strides_of": strides_of,
     "setitem": setitem,
     "settled": settled,
     "set_grad": set_grad,
@@ -256,6 +258,10 @@ def _method(t: _Text, a: Register, owner: int, fn: int) -> Lines:
 def _tensor(t: _Text, a: Register, kind: type, spec: Spec, tracked: bool) -> Lines:
     found = f"type({a}) is not {t.value(kind)} or {a}._spec is not {t.value(spec)}"
     return _miss(found if tracked else f"{found} or {a}.node is not None")
+
+
+def _row_major(t: _Text, a: Register) -> Lines:
+    return _miss(f"strides_of({a})")
 
 
 def _weak(t: _Text, a: Register, kind: type, dtype: Any, shape: Any, tracked: bool) -> Lines:
@@ -472,7 +478,7 @@ def _make_of(t: _Text, r: Register, cls: type[Tensor], spec: Spec, node: Node | 
         f"{r}._data = {_output(o)}",
         f"{r}._spec = {t.value(spec)}",
         f"{r}.node = {t.value(node)}",
-        f"{r}._base = None",
+        f"{r}._share = None",
     ]
 
 
@@ -543,6 +549,7 @@ PYTHON: dict[str, Callable[..., Lines]] = {
     "identity": _identity,
     "method": _method,
     "tensor": _tensor,
+    "row_major": _row_major,
     "weak": _weak,
     "tracked": _tracked,
     "not_written": _not_written,

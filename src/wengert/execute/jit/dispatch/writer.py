@@ -16,7 +16,7 @@ from ....core.spec import Spec
 from ....core.standins import DataView, WeakTensor
 from ....core.state.capture import open_variables
 from ....core.state.cells import ArrayCell, Cell, TensorCell
-from ....core.storage import is_shared, strides_of
+from ....core.storage import is_shared, strides_of, window_of
 from ....core.tensor import Tensor
 from ....core.tree import Structure
 from ...native.compile import Compiled
@@ -134,6 +134,8 @@ class _Writer:
             self.do("weak", a, type(leaf), leaf.dtype, leaf.shape, tracked)
         else:
             self.do("tensor", a, type(leaf), leaf._spec, tracked)
+        if leaf.writes_through is not None and type(window_of(leaf)) is np.ndarray:
+            self.do("row_major", a)
         if node is not None and tracked:
             collects = node.op is LEAF
             if type(node.saved) is Hooked or (not collects and open_variables):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import machine
-from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Plan, View, dense, rounded
+from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Plan, View, rounded
 from ..run.driver import (
     CALL_COUNT,
     CALL_ITERATIONS,
@@ -30,6 +30,7 @@ from ..run.driver import (
     CALL_WORDS,
 )
 from ..run.runtime import Program
+from .text import Text
 
 # Temporaries of at most so many bytes stand on the caller's stack, of which it may not have much.
 ON_STACK = 1 << 11
@@ -122,15 +123,14 @@ def _dropped(drop: Any, spare: Any) -> None:
 _numbers = itertools.count()
 
 
-class _Writer:
+class _Writer(Text):
     """The writer of one entry point's text."""
 
     def __init__(self, program: Program, name: str, spare: int) -> None:
+        super().__init__()
         self.program, self.name = program, name
         self.spare = f"inttoptr (i64 {spare} to ptr)"
         self.plan: Plan = program.plan
-        self.lines: list[str] = []
-        self.count = 0
 
     def text(self, form: Form, kind: Kind, value: int) -> str:
         inner = self.name if form is Form.ARRAYS else f"{self.name}_of_arrays"
@@ -142,22 +142,6 @@ class _Writer:
         self.do("ret void")
         self.lines.append("}")
         return "\n".join([f'target triple = "{machine.host().triple}"', _DECLARATIONS, *self.lines])
-
-    def value(self, text: str) -> str:
-        """Add an instruction, and return the name of its result."""
-        self.count += 1
-        self.lines.append(f"  %v{self.count} = {text}")
-        return f"%v{self.count}"
-
-    def do(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def label(self, name: str) -> None:
-        self.lines.append(f"{name}:")
-
-    def at(self, base: str, nbytes: int | str) -> str:
-        """Return the pointer so many bytes after another one."""
-        return base if nbytes == 0 else self.value(f"getelementptr i8, ptr {base}, i64 {nbytes}")
 
     def given(self, array: str, index: int) -> str:
         """Return a pointer from the caller's array of them."""
@@ -249,39 +233,6 @@ class _Writer:
         number = "0" if block == "null" else self.value(f"ptrtoint ptr {block} to i64")
         before = self.value(f"atomicrmw xchg ptr {self.spare}, i64 {number} acq_rel")
         return self.value(f"inttoptr i64 {before} to ptr")
-
-    def copy(self, source: str, view: View, to: str) -> None:
-        """Copy an array, as it lies, to contiguous memory."""
-        item = view.dtype.itemsize
-        if view.size == 0:
-            return
-        if view.is_contiguous:
-            self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {view.size * item}, i1 false)")
-            return
-        self.copy_axes(source, to, view.shape, view.strides, item)
-
-    def copy_axes(self, source: str, to: str, shape: Sequence[int], strides: Sequence[int], item: int) -> None:
-        if not shape:
-            kind, align = f"i{8 * item}", min(item, 8)
-            element = self.value(f"load {kind}, ptr {source}, align {align}")
-            self.do(f"store {kind} {element}, ptr {to}, align {align}")
-            return
-        self.count += 1
-        n = self.count
-        self.do(f"br label %before{n}")
-        self.label(f"before{n}")
-        self.do(f"br label %loop{n}")
-        self.label(f"loop{n}")
-        i = self.value(f"phi i64 [ 0, %before{n} ], [ %next{n}, %latch{n} ]")
-        here = self.value(f"mul i64 {i}, {strides[0] * item}")
-        there = self.value(f"mul i64 {i}, {dense(shape)[0] * item}")
-        self.copy_axes(self.at(source, here), self.at(to, there), shape[1:], strides[1:], item)
-        self.do(f"br label %latch{n}")
-        self.label(f"latch{n}")
-        self.do(f"%next{n} = add i64 {i}, 1")
-        self.do(f"%more{n} = icmp slt i64 %next{n}, {shape[0]}")
-        self.do(f"br i1 %more{n}, label %loop{n}, label %after{n}")
-        self.label(f"after{n}")
 
     # -- the other forms
 

@@ -155,6 +155,12 @@ def _has_spec(c: Handler) -> None:
 
 
 @handler
+def _is_row_major(c: Handler) -> None:
+    """Check that a tensor's elements lie in C order. Operand: word of a tensor."""
+    c.plain(_array_of(c, c.held_at(0)))
+
+
+@handler
 def _has_type(c: Handler) -> None:
     """Check a value's type. Operands: word, type."""
     c.of_type(c.held_at(0), c.operand(1))
@@ -296,6 +302,11 @@ def _has_gradient(c: Handler) -> None:
     c.given(c.field(c.held_at(0), c.at.tensor_grad))
 
 
+def _array_of(c: Handler, tensor: str) -> str:
+    own, window = c.field(tensor, c.at.tensor_data), c.field(tensor, c.at.tensor_window)
+    return c.new(f"select i1 {c.test('eq', own, 'null')}, ptr {window}, ptr {own}")
+
+
 @handler
 def _alone(c: Handler) -> None:
     """Check that a tensor's memory is its own, and nobody refers to its array. Operand: word of a tensor."""
@@ -318,9 +329,7 @@ def _gradient_alone(c: Handler) -> None:
 @handler
 def _feed_tensor(c: Handler) -> None:
     """Feed a tensor's array, which a storage may have. Operands: word of a tensor, entry, word, dtype, axes, sizes."""
-    tensor = c.held_at(0)
-    own, window = c.field(tensor, c.at.tensor_data), c.field(tensor, c.at.tensor_window)
-    array = c.new(f"select i1 {c.test('eq', own, 'null')}, ptr {window}, ptr {own}")
+    array = _array_of(c, c.held_at(0))
     c.plain(array)
     c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
     c.feed(array, 1, 2)

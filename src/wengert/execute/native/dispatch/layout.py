@@ -65,7 +65,7 @@ def layout() -> Layout | None:
         tensor_spec=place_of_slot(t, "_spec", object()),
         tensor_node=place_of_slot(t, "node", object()),
         tensor_grad=place_of_slot(t, "_grad", object()),
-        tensor_base=place_of_slot(t, "_base", object()),
+        tensor_base=place_of_slot(t, "_share", object()),
         tensor_window=place_of_slot(t, "_window", object()),
         tensor_weakrefs=Tensor.__weakrefoffset__,
         node_op=place_of_slot(node, "op", object()),

@@ -315,13 +315,15 @@ class Plan:
             lines.append(f"{i:>4}  {name:<44}{numbers}  {arrays}")
         return "\n".join([*lines, f"arena: {self.arena:,} bytes"])
 
-    def claim_outputs(self) -> None:
-        """Let results be written straight into the arrays that are handed out.
+    def claim_outputs(self, wanted: Sequence[bool] | None = None) -> None:
+        """Let results be written straight into the arrays that are handed out: those that are `wanted` so, or all.
 
         A temporary becomes an output where an output is the whole of it, in any order of the axes. What
         is part of a larger buffer, or an output twice, is copied after the run.
         """
         for i, view in enumerate(self.outputs):
+            if wanted is not None and not wanted[i]:
+                continue
             if view.buffer.kind == "temp" and view.memory_order is not None:
                 view.buffer.kind, view.buffer.index = "output", i
 

@@ -31,7 +31,9 @@ from ....passes.simplify import simplify
 from ..plan.lowering import RULES
 from .extremes import extremes
 from .half import HALF
-from .loop_invariants import scans
+from .loops.invariants import scans
+from .loops.rolled import rolled
+from .pairs import paired
 from .picks import PICKS, hits_seen_as
 from .row_cse import REPEATED_ROWS
 from .scalarize import components
@@ -46,12 +48,14 @@ def canonical(graph: Graph, is_thrifty: bool = False) -> Graph:
 
     Where it is to be thrifty, nothing is done that keeps values in memory for longer.
     """
+    graph = graph if is_thrifty else rolled(graph)
     graph = scans(rewrite(rewrite(rewrite(graph, HALF), SAFER), _SOFTMAX))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
         if opened is graph:
             break
         graph = opened
+    graph = paired(graph)
     graph = cse(rewrite(rewrite(fold(graph, _FOLDED), _UNIFORM), _SIMPLER))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
     graph = graph if is_thrifty else sums_of_products(graph)

@@ -186,7 +186,7 @@ def ir(target: Target, helpers: bool) -> str:
     """Return the text of the driver's module."""
     processor = target.triple.partition("-")[0]
     x86 = processor == "x86_64"
-    parts = [f'target triple = "{target.triple}"', _MODE_X86 if x86 else _MODE_ARM, _RUN, _START]
+    parts = [f'target triple = "{target.triple}"', MODE_X86 if x86 else MODE_ARM, _RUN, _START]
     parts.append(scheduler.IR if helpers else scheduler.IR_WITHOUT)
     parts += [profile.CLOCK_OF_SYSTEM if helpers else profile.CLOCK_OF_PYTHON, profile.IR]
     constants = {**vars(scheduler), **vars(profile)}
@@ -211,7 +211,7 @@ def ir(target: Target, helpers: bool) -> str:
 
 # The mode of floating-point arithmetic: `default_mode` sets it and gives the one before, `set_mode`
 # sets it back.
-_MODE_X86 = """
+MODE_X86 = """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 declare void @llvm.x86.sse2.pause()
@@ -246,7 +246,7 @@ done:
   ret void
 }
 """
-_MODE_ARM = """
+MODE_ARM = """
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
 declare void @llvm.aarch64.hint(i32)

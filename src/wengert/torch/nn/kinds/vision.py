@@ -18,11 +18,11 @@ import wengert as wg
 from ....core.errors import DTypeError, GraphError, ShapeError, fail
 from ....core.ops.autocast import computed_in
 from ....core.tensor import asarray
+from ....nn.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from ....ops.index.formats import with_channels_last
 from ...functions.shaping import own
 from ...namespace import tensor_of
 from ...tensor import Tensor
-from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
     "affine_grid",

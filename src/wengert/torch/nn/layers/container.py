@@ -32,6 +32,12 @@ class Sequential(Module, plain.Sequential):
     def __init__(self, *args: Any) -> None:
         plain.Sequential.__init__(self, *args)
 
+    def insert(self, index: int, value: Any) -> Any:
+        """Put a module before position `index`. Returns the container. Raises IndexError beyond its ends."""
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index} of {len(self)} modules")
+        return super().insert(index, value)
+
     def _named_part(self, index: slice) -> list[tuple[str, Any]]:
         return list(self._own("_modules"))[index]
 

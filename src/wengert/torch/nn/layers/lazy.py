@@ -13,29 +13,13 @@ import numpy as np
 
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.tensor import wrap
+from ....nn.layers import conv as plain_conv
 from ....nn.layers import linear as plain_linear
+from ....nn.layers import norm as plain_norm
 from ...namespace import tensor_of
 from ...tensor import Size, Tensor, dtype_of, on_cpu
 from ..module import Module, counterpart
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from .convolution import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvBase,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
-from .norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    NormBase,
-)
 
 __all__ = [
     "LazyBatchNorm1d",
@@ -58,6 +42,8 @@ __all__ = [
 
 
 Linear: Any = counterpart(plain_linear.Linear)
+ConvBase: Any = counterpart(plain_conv.ConvBase)
+NormBase: Any = counterpart(plain_norm.NormBase)
 
 
 class LazyModuleMixin(Module):
@@ -146,7 +132,7 @@ class LazyLinear(LazyModuleMixin, Linear):  # type: ignore[misc]
             self.reset_parameters()
 
 
-class _LazyConv(LazyModuleMixin, ConvBase):
+class _LazyConv(LazyModuleMixin, ConvBase):  # type: ignore[misc]
     """The base of convolutions that learn how many channels they take."""
 
     def _make_parameters(self, bias: bool, dtype: Any, device: Any) -> None:
@@ -175,7 +161,7 @@ class _LazyConv(LazyModuleMixin, ConvBase):
             self.reset_parameters()
 
 
-class _LazyNorm(LazyModuleMixin, NormBase):
+class _LazyNorm(LazyModuleMixin, NormBase):  # type: ignore[misc]
     """The base of norms that learn how many channels there are."""
 
     def __init__(
@@ -190,7 +176,7 @@ class _LazyNorm(LazyModuleMixin, NormBase):
         bias: bool = True,
     ) -> None:
         on_cpu(device)
-        super().__init__(0, eps, momentum, False, False, device, dtype)
+        NormBase.__init__(self, 0, eps, momentum, False, False, device, dtype)
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:
@@ -214,8 +200,9 @@ class _LazyNorm(LazyModuleMixin, NormBase):
             self.reset_parameters()
 
 
-def _lazy(base: type, plain: Any, doc: str) -> Any:
-    """Return the lazy layer that becomes `plain`."""
+def _lazy(base: type, cls: Any, doc: str) -> Any:
+    """Return the lazy layer that becomes that of a class of `wengert.nn`."""
+    plain = counterpart(cls)
     options = list(inspect.signature(plain).parameters.values())
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -235,13 +222,15 @@ def _family(base: type, plains: tuple[Any, ...], what: str) -> list[Any]:
     return [_lazy(base, p, f"A :class:`{p.__name__}` whose `{what}` is that of its first input.") for p in plains]
 
 
-LazyConv1d, LazyConv2d, LazyConv3d = _family(_LazyConv, (Conv1d, Conv2d, Conv3d), "in_channels")
+LazyConv1d, LazyConv2d, LazyConv3d = _family(
+    _LazyConv, (plain_conv.Conv1d, plain_conv.Conv2d, plain_conv.Conv3d), "in_channels"
+)
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = _family(
-    _LazyConv, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d), "in_channels"
+    _LazyConv, (plain_conv.ConvTranspose1d, plain_conv.ConvTranspose2d, plain_conv.ConvTranspose3d), "in_channels"
 )
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = _family(
-    _LazyNorm, (BatchNorm1d, BatchNorm2d, BatchNorm3d), "num_features"
+    _LazyNorm, (plain_norm.BatchNorm1d, plain_norm.BatchNorm2d, plain_norm.BatchNorm3d), "num_features"
 )
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = _family(
-    _LazyNorm, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d), "num_features"
+    _LazyNorm, (plain_norm.InstanceNorm1d, plain_norm.InstanceNorm2d, plain_norm.InstanceNorm3d), "num_features"
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....nn.layers.conv import ConvBase
 from ...absent import names_of
 from ...tensor import lay
-from ..layers.convolution import ConvBase
 from . import parametrizations, parametrize, prune, rnn, stateless
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters

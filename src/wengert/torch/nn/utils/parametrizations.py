@@ -10,10 +10,10 @@ import wengert as wg
 
 from ....core.errors import GraphError, ShapeError, fail
 from ....core.tensor import asarray
+from ....nn.layers.conv import TransposedConv
+from ....ops.neural.normalization import normalize
 from ... import linalg
 from ...namespace import tensor_of
-from ..kinds.norms import normalize
-from ..layers.convolution import TransposedConv
 from ..module import Module
 from .parametrize import register_parametrization
 

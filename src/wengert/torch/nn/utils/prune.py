@@ -220,7 +220,9 @@ class PruningContainer(BasePruningMethod):
             left = (mask.sum(dim=others) != 0).nonzero().reshape(-1)
             part = method.compute_mask(t.index_select(axis, left), default_mask=mask.index_select(axis, left))
             return mask.index_copy(axis, left, part.to(dtype=mask.dtype))
-        if kind not in ("unstructured", "global"):
+        if kind == "global":  # its mask is one for the whole weight
+            return method.compute_mask(t, default_mask=mask).to(dtype=mask.dtype)
+        if kind != "unstructured":
             fail(GraphError, f"Unrecognized PRUNING_TYPE {kind!r}", 'It is "unstructured", "structured" or "global".')
         chosen = mask == 1
         left = positions(t.shape)[chosen].reshape(-1)

@@ -7,7 +7,7 @@ from typing import Any
 import wengert as wg
 
 from ....core.errors import GraphError, fail
-from ..parameter import Parameter
+from ..parameter import Parameter, refuse_lazy
 from .parametrizations import PowerMethod, rows_axis
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
@@ -54,6 +54,7 @@ def spectral_norm(
 
     Source: Miyato et al., arXiv:1802.05957. Raises GraphError where a weight has it already.
     """
+    refuse_lazy(module, "spectral_norm")
     held = module.__dict__.setdefault("_spectral_norms", {})
     if name in held:
         fail(GraphError, f"spectral_norm of {name!r} twice", "remove_spectral_norm takes the first away.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.errors import GraphError, fail
-from ..parameter import Parameter
+from ..parameter import Parameter, refuse_lazy
 from .parametrizations import lengths
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
@@ -39,6 +39,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     >>> [name for name, _ in torch.nn.utils.weight_norm(torch.nn.Linear(2, 3)).named_parameters()]
     ['bias', 'weight_g', 'weight_v']
     """
+    refuse_lazy(module, "weight_norm")
     held = module.__dict__.setdefault("_weight_norms", {})
     if name in held:
         fail(GraphError, f"weight_norm of {name!r} twice", "remove_weight_norm takes the first away.")

@@ -1,24 +1,41 @@
-"""The clipping of gradients before a step, and parameters as one vector."""
+"""The clipping of gradients before a step, parameters as one vector, and sequences of different lengths in `rnn`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .. import clip, float64, isfinite, sqrt, stack, where, zeros
-from ..core.errors import DTypeError, GradientError, ShapeError, fail
-from ..core.tensor import Tensor, asarray, wrap
-from ..ops.index.inplace import set_gradient
+from ... import clip, float64, isfinite, sqrt, stack, where, zeros
+from ...core.errors import DTypeError, GradientError, ShapeError, fail
+from ...core.state.capture import get_capture
+from ...core.state.locks import imported
+from ...core.state.observer import observers
+from ...core.storage import window_of
+from ...core.tensor import Tensor, asarray, wrap
+from ...ops.index.inplace import set_gradient
+
+if TYPE_CHECKING:
+    from . import rnn
+
+Array = np.ndarray[Any, Any]
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The module of sequences, which is loaded when it is first used."""
+    if name == "rnn":
+        return imported(".rnn", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _with_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -71,16 +88,14 @@ def clip_grad_norm_(
         fail(ShapeError, f"norm_type must be positive, not {norm_type}")
     if not held:
         return wrap(np.zeros((), np.float32))
+    arrays = _arrays(held) if type(max_norm) in (int, float) else None
+    if arrays is not None:
+        return _clipped_at_once(held, arrays, max_norm, order, error_if_nonfinite)
     dtype = np.result_type(*(abs(_gradient(p)).dtype for p in held))
     # Each tensor's norm first, then the norm of those: float64 keeps the sum of many squares exact enough.
     total = _norm(stack([_norm(_gradient(p), order) for p in held]), order)
     if error_if_nonfinite and not isfinite(total):
-        fail(
-            GradientError,
-            "the norm of the gradients is " + ("not finite" if total.is_abstract else str(total.item())),
-            "wg.explain.nonfinite(f), with f a function of a training step, says which operation made it; else lower "
-            "the learning rate.",
-        )
+        _refuse_norm("not finite" if total.is_abstract else str(total.item()))
     scale = max_norm / (total + 1e-6)
     if scale.is_abstract or not scale >= 1.0:
         for p in held:
@@ -88,6 +103,54 @@ def clip_grad_norm_(
             set_gradient(p, where(scale >= 1.0, g, g * scale.astype(abs(g).dtype)))
     before: Tensor = total.astype(dtype)
     return before
+
+
+def _refuse_norm(norm: str) -> NoReturn:
+    fail(
+        GradientError,
+        f"the norm of the gradients is {norm}",
+        "wg.explain.nonfinite(f), with f a function of a training step, says which operation made it; else lower the "
+        "learning rate.",
+    )
+
+
+def _arrays(held: list[Tensor]) -> list[Array] | None:
+    """Return the arrays of gradients that nothing records; None if something does."""
+    if observers or get_capture() is not None:
+        return None
+    found = [window_of(p.grad) for p in held if p.grad is not None and p.grad.node is None]
+    is_plain = len(found) == len(held) and all(type(a) is np.ndarray and a.dtype.kind in "fc" for a in found)
+    return found if is_plain else None
+
+
+def _clipped_at_once(
+    held: list[Tensor], arrays: list[Array], max_norm: float, order: float, error_if_nonfinite: bool
+) -> Tensor:
+    """Return the norm of gradients that are arrays, and scale them, as :func:`clip_grad_norm_` does."""
+    norms = np.array([_array_norm(a, order) for a in arrays])
+    total = _array_norm(norms, order)
+    if error_if_nonfinite and not math.isfinite(total):
+        _refuse_norm(str(total))
+    scale = max_norm / (total + 1e-6)
+    if not scale >= 1.0:
+        for p, a in zip(held, arrays, strict=True):
+            if p.grad is not None and p.grad.writes_through is not None:
+                p.grad.mul_(scale)
+            else:
+                p.grad = wrap(a * a.real.dtype.type(scale))
+    return wrap(np.asarray(total, np.result_type(*(a.real.dtype for a in arrays))))
+
+
+def _array_norm(values: Array, order: float) -> float:
+    flat = values.reshape(-1)
+    if order == 2.0:
+        wide = flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
+        return math.sqrt(np.vdot(wide, wide).real)
+    magnitudes = np.abs(flat).astype(np.float64)
+    if order == math.inf:
+        return float(magnitudes.max(initial=0.0))
+    with np.errstate(over="ignore"):
+        return float((magnitudes**order).sum() ** (1.0 / order))
 
 
 def _norm(values: Tensor, order: float) -> Tensor:

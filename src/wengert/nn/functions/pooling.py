@@ -1,4 +1,4 @@
-"""Pooling with PyTorch's parameters: windows over the last one, two or three dimensions reduced to one number each.
+"""Pooling: windows over the last one, two or three dimensions reduced to one number each.
 
 Each family is one function of the number of dimensions. Maxima also give their places, counted over the flattened
 dimensions of the input, which :func:`max_unpool2d` takes back.
@@ -14,18 +14,16 @@ import numpy as np
 
 import wengert as wg
 
-from ....core.errors import DTypeError, ShapeError, fail
-from ....core.ops.autocast import computed_in
-from ....core.ops.record import bind
-from ....core.spec import category
-from ....core.tensor import asarray
-from ....ops.index.formats import with_channels_last
-from ....ops.neural.pool import argmax_pool, max_pool, sum_pool
-from ....ops.neural.windows import int_tuple
-from ....ops.random.generator import Generator
-from ...functions.indexing import counted_from_start
-from ...namespace import tensor_of
-from ...tensor import Tensor
+from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.autocast import computed_in
+from ...core.ops.record import bind
+from ...core.spec import category
+from ...core.tensor import Tensor, asarray
+from ...ops.index.formats import with_channels_last
+from ...ops.index.gather import counted_from_start
+from ...ops.neural.pool import argmax_pool, max_pool, sum_pool
+from ...ops.neural.windows import int_tuple
+from ...ops.random.generator import Generator
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -66,18 +64,32 @@ _LAYOUTS = {1: "(N, C, L) or (C, L)", 2: "(N, C, H, W) or (C, H, W)", 3: "(N, C,
 _DIMENSIONS = {1: "the last dimension", 2: "the last two dimensions", 3: "the last three dimensions"}
 
 
-def _named(fn: Function, name: str, doc: str) -> Function:
+def _named(fn: Function, name: str, doc: str, options: str = "") -> Function:
+    """Give a function its name and docstring, with a call of it, with these options, as an example."""
     fn.__name__ = fn.__qualname__ = name
+    if options:
+        size, half = (", ".join([n] * int(name[-2])) for n in "42")
+        call = f"wg.nn.functional.{name}(wg.ones((1, {size})), {options}).shape"
+        doc = f"{doc.rstrip()}\n\n    >>> import wengert as wg\n    >>> {call}\n    (1, {half})\n    "
     fn.__doc__ = doc
     return fn
 
 
-def _input(name: str, input: Any, ndim: int) -> Tensor:
-    x = tensor_of(input)
+def _input(name: str, input: Any, ndim: int, channels: bool = True) -> Tensor:
+    """Return the input of a pool as a tensor; where `channels`, it has some, as its places have."""
+    x = asarray(input)
     if x.ndim not in (ndim + 1, ndim + 2):
         fail(ShapeError, f"{name} of a tensor of shape {tuple(x.shape)}", f"It takes {_LAYOUTS[ndim]}.")
     if x.dtype.kind == "c":
-        fail(DTypeError, f"{name} of complex numbers, {x.spec}", "Take torch.abs, torch.real or torch.imag first.")
+        fail(DTypeError, f"{name} of complex numbers, {x.spec}", "Take wg.abs, wg.real or wg.imag first.")
+    if channels and x.shape[-ndim - 1] == 0:
+        fail(ShapeError, f"{name} of a tensor of shape {tuple(x.shape)}", "Only the batch may be empty.")
+    return x
+
+
+def _floating(name: str, x: Tensor) -> Tensor:
+    if category(x.spec.dtype) != 2:
+        fail(DTypeError, f"{name} of {x.spec}: not implemented for such numbers", "Take floating ones: x.float().")
     return x
 
 
@@ -116,7 +128,7 @@ def _places(winners: Any, size: tuple[int, ...], kernel: Any, stride: Any, paddi
         starts = np.arange(winners.shape[i - ndim]) * stride[i] - padding[i][0]
         starts = starts.reshape((-1,) + (1,) * (ndim - i - 1))
         flat = flat + (offset * dilation[i] + asarray(starts)) * math.prod(size[i + 1 :])
-    return tensor_of(flat)
+    return asarray(flat)
 
 
 def _with_places(x: Tensor, attrs: dict[str, Any]) -> tuple[Any, Tensor]:
@@ -171,7 +183,7 @@ def _max_pools(ndim: int) -> tuple[Function, Function]:
 
     Raises ShapeError, DTypeError.
     """
-    return _named(pool, name, doc), _named(
+    return _named(pool, name, doc, "2"), _named(
         with_indices, f"{name}_with_indices", f"Return what :func:`{name}` does, and the winners' places."
     )
 
@@ -270,7 +282,7 @@ def _avg_pools(ndim: int) -> Function:
 
     Means of integers are rounded towards 0. Raises ShapeError, DTypeError.
     """
-    return _named(pool, name, doc)
+    return _named(pool, name, doc, "2")
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = _avg_pools(1), _avg_pools(2), _IN_FLOAT32(_avg_pools(3))
@@ -281,7 +293,7 @@ def _lp_pools(ndim: int) -> Function:
 
     def pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
         count = math.prod(int_tuple(kernel_size, ndim, "kernel_size", 1))
-        means = mean(tensor_of(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
+        means = mean(asarray(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
         # Not the mean itself: a window of zeros passes no gradient on.
         return (wg.sign(means) * wg.relu(wg.abs(means)) * count) ** (1.0 / norm_type)
 
@@ -289,7 +301,7 @@ def _lp_pools(ndim: int) -> Function:
 
     `kernel_size`, `stride` and `ceil_mode` are those of :func:`avg_pool{ndim}d`. Raises ShapeError, DTypeError.
     """
-    return _named(pool, f"lp_pool{ndim}d", doc)
+    return _named(pool, f"lp_pool{ndim}d", doc, "2, 2")
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = map(_lp_pools, (1, 2, 3))
@@ -302,7 +314,7 @@ def _wanted(name: str, x: Tensor, output_size: Any, ndim: int) -> tuple[int, ...
     given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * ndim
     given = given * ndim if len(given) == 1 else given
     if len(given) != ndim:
-        fail(ShapeError, f"{name}: output_size={output_size!r} for {ndim} dimensions")
+        fail(ShapeError, f"{name}: output_size={output_size!r} has {len(given)} entries for {ndim} dimensions")
     out = int_tuple([n if m is None else m for m, n in zip(given, x.shape[-ndim:])], ndim, "output_size", 0)
     if 0 in x.shape[-ndim:]:
         fail(ShapeError, f"{name} of a tensor of shape {tuple(x.shape)}, which has no elements to take")
@@ -317,26 +329,33 @@ def _spans(size: int, out: int) -> tuple[Any, Any]:
 
 
 def _even(x: Tensor, out: tuple[int, ...]) -> dict[str, Any] | None:
-    """Return the attributes of a pooling op whose windows are the shares; None where they overlap or differ."""
-    size = x.shape[-len(out) :]
-    if any(m == 0 or n % m for n, m in zip(size, out)):
-        return None
-    kernel = tuple(n // m for n, m in zip(size, out))
+    """Return the attributes of a pooling op whose windows are the shares; None where their sizes or steps differ."""
+    kernel, stride = [], []
+    for n, m in zip(x.shape[-len(out) :], out):
+        if m == 0:
+            return None
+        size = step = n // m
+        if n % m:
+            starts, lengths = (values.tolist() for values in _spans(n, m))
+            size, step = lengths[0], starts[1]
+            if lengths != [size] * m or starts != [i * step for i in range(m)] or step == 0:
+                return None
+        kernel.append(size)
+        stride.append(step)
     zeros = ((0, 0),) * len(out)
-    return {"kernel": kernel, "stride": kernel, "padding": zeros, "dilation": (1,) * len(out)}
+    return {"kernel": tuple(kernel), "stride": tuple(stride), "padding": zeros, "dilation": (1,) * len(out)}
 
 
 def _adaptive_avg_pools(ndim: int) -> Function:
     name = f"adaptive_avg_pool{ndim}d"
 
     def pool(input: Any, output_size: Any) -> Any:
-        x = _input(name, input, ndim)
+        x = _floating(name, _input(name, input, ndim, channels=False))
         out = _wanted(name, x, output_size, ndim)
-        if category(x.spec.dtype) != 2:
-            fail(DTypeError, f"{name} of {x.spec}", "Take the mean of floating numbers: x.float().")
-        wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-        even = _even(x, out)
-        if even is not None:
+        wide: Any = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+        if all(m == 1 for m in out):
+            means = wide.mean(axis=tuple(range(-ndim, 0)), keepdims=True)
+        elif (even := _even(x, out)) is not None:
             del even["dilation"]
             means = bind(sum_pool, (wide,), even) / math.prod(even["kernel"])
         else:
@@ -351,7 +370,7 @@ def _adaptive_avg_pools(ndim: int) -> Function:
     {_LAYOUTS[ndim]}. Window i of m over n elements goes from floor(i n / m) to ceil((i + 1) n / m).
     Raises ShapeError, DTypeError.
     """
-    return _named(pool, name, doc)
+    return _named(pool, name, doc, "2")
 
 
 def _mean_of_spans(x: Any, axis: int, out: int) -> Any:
@@ -385,7 +404,7 @@ def _adaptive_max_pools(ndim: int) -> tuple[Function, Function]:
     name = f"adaptive_max_pool{ndim}d"
 
     def with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        x = _input(name, input, ndim)
+        x = _floating(name, _input(name, input, ndim))
         out = _wanted(name, x, output_size, ndim)
         even = _even(x, out)
         if even is not None:
@@ -400,15 +419,15 @@ def _adaptive_max_pools(ndim: int) -> tuple[Function, Function]:
         return _formatted(_best(x, _flat(axes, size), ndim), x)
 
     def pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        values, places = with_indices(input, output_size)
-        return (values, places) if return_indices else values
+        found = with_indices(input, output_size)
+        return found if return_indices else found[0]
 
     doc = f"""Return maxima of as many windows over {_DIMENSIONS[ndim]} as make a result of `output_size`.
 
     See :func:`adaptive_avg_pool{ndim}d` for the windows. With `return_indices` the winners' places in the flattened
     dimensions come too. Raises ShapeError, DTypeError.
     """
-    return _named(pool, name, doc), _named(
+    return _named(pool, name, doc, "2"), _named(
         with_indices, f"{name}_with_indices", f"Return what :func:`{name}` does, and the winners' places."
     )
 
@@ -439,7 +458,7 @@ def _best(x: Tensor, places: Any, ndim: int) -> tuple[Any, Any]:
     winners = wg.expand_dims(wg.argmax(values, axis=-1), -1)
     found = (wg.take_along_axis(v, winners, -1).squeeze(-1) for v in (values, at))
     best, where = found
-    return best, tensor_of(where)
+    return best, asarray(where)
 
 
 adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pools(1)
@@ -453,8 +472,8 @@ adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pools(3)
 def _starts(samples: Any, size: int, out: int, kernel: int) -> Any:
     """Return where `out` windows start, (..., out), by one number from 0 to 1 for each row of them."""
     rows = wg.expand_dims(samples, -1)
-    if out == 1:
-        return wg.zeros_like(rows).astype(np.int64) + (size - kernel)
+    if out < 2:
+        return wg.zeros_like(rows).astype(np.int64)[..., :out] + (size - kernel)
     step = (size - kernel) / (out - 1)
     i = asarray(np.arange(out - 1).astype(samples.dtype))
     starts = wg.floor((rows + i) * step) - wg.floor(rows * step)
@@ -474,14 +493,18 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
         _random_samples: Any = None,
         generator: Generator | None = None,
     ) -> Any:
-        x = _input(name, input, ndim)
+        x = _floating(name, _input(name, input, ndim))
+        given = {"kernel_size": kernel_size, "output_size": output_size, "output_ratio": output_ratio}
+        for what, entries in given.items():
+            if isinstance(entries, (tuple, list)) and len(entries) != ndim:
+                fail(ShapeError, f"{name}: {what}={entries!r}", f"{what} must either be one number or {ndim} of them.")
         kernel, size = int_tuple(kernel_size, ndim, "kernel_size", 1), x.shape[-ndim:]
         if (output_size is None) == (output_ratio is None):
             fail(ShapeError, f"{name}: output_size={output_size!r}, output_ratio={output_ratio!r}", "Give one of them.")
         if output_size is None:
             ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * ndim
             output_size = tuple(int(n * r) for n, r in zip(size, ratios))
-        out = int_tuple(output_size, ndim, "output_size", 1)
+        out = int_tuple(output_size, ndim, "output_size", 0)
         if any(m + k - 1 > n for n, m, k in zip(size, out, kernel)):
             fail(ShapeError, f"{name}: output_size={out} with kernel_size={kernel} of an input of shape {x.shape}")
         lead = (1, *x.shape[:1])[-2:] if x.ndim == ndim + 1 else x.shape[:2]
@@ -523,7 +546,7 @@ def _fractional_max_pools(ndim: int) -> tuple[Function, Function]:
 
     Source: Graham, arXiv:1412.6071. Raises ShapeError, DTypeError.
     """
-    return _named(pool, name, doc), _named(
+    return _named(pool, name, doc, "2, 2"), _named(
         with_indices, f"{name}_with_indices", f"Return what :func:`{name}` does, and the winners' places."
     )
 
@@ -554,7 +577,7 @@ def _max_unpools(ndim: int) -> Function:
     def unpool(
         input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
     ) -> Any:
-        x, places = _input(name, input, ndim), tensor_of(indices)
+        x, places = _input(name, input, ndim), asarray(indices)
         kernel = int_tuple(kernel_size, ndim, "kernel_size", 1)
         strides = int_tuple(stride, ndim, "stride", 1) if stride is not None else kernel
         pads = int_tuple(padding, ndim, "padding", 0)
@@ -584,7 +607,3 @@ def _max_unpools(ndim: int) -> Function:
 
 max_unpool1d = _max_unpools(1)
 max_unpool2d, max_unpool3d = map(_IN_FLOAT32, map(_max_unpools, (2, 3)))
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ....core.graph.graph import Graph
-from ....core.graph.snapshot import LEAVES, input_node, located, specs_of, with_inputs
-from ....core.node import Node
-from ....core.ops.facets import VIEWS
-from ....core.ops.record import OUTPUT
-from ....passes.cse import cse
-from ....passes.origins import note
-from ....passes.rewrite import build, with_outputs
-from ..fuse.loop_nest import KEPT, cost
+from .....core.graph.graph import Graph
+from .....core.graph.snapshot import LEAVES, input_node, located, specs_of, with_inputs
+from .....core.node import Node
+from .....core.ops.facets import VIEWS
+from .....core.ops.record import OUTPUT
+from .....passes.cse import cse
+from .....passes.origins import note
+from .....passes.rewrite import build, with_outputs
+from ...fuse.loop_nest import KEPT, cost
 
 # Products over more rows than that are as fast in the loop as after it.
 _FEW_ROWS = 128

@@ -1,0 +1,1 @@
+"""Rewrites of loops: what they do once, and loops that graphs repeat."""
