@@ -1,4 +1,4 @@
-"""What the backward pass of this thread is told: functions that it calls at its end."""
+"""Functions that the backward pass of this thread calls at its end."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _seen: dict[int, tuple[weakref.ref[Any], int, tuple[Any, ...]]] = {}
 
 
 def _version_of(self: Any) -> int:
-    """The version: another number after each write, to the tensor or to what shares its memory."""
+    """Return the version: another number after each write, to the tensor or to what shares its memory."""
     return _counted(self, 0)
 
 

@@ -34,7 +34,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy says of the result of an operator; what is preferred is done."""
+    """The answers of a policy about the result of an operator. A preference is followed."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -44,7 +44,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told beside an operator: it is asked once, when the operator has run."""
+    """The argument of a policy beside an operator: it is asked once, when the operator has run."""
 
     def __init__(self, *, is_recompute: bool) -> None:
         self.is_recompute = is_recompute
