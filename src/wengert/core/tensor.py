@@ -441,10 +441,6 @@ class Tensor(Methods):
         note_gradient(self)
         self._grad = value
 
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
-
     @property
     def source(self) -> Source | None:
         """The place in the user's program that computed the tensor."""

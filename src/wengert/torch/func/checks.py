@@ -1,4 +1,4 @@
-"""The checks of PyTorch's transforms, of their arguments and of the functions that they are given."""
+"""Checks that PyTorch's transforms make of their arguments and of the functions that they are given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which tensor one is a view, and how often it was written to: `x._base`, `x._is_view()`, `x._version`."""
+"""The tensor that a view is taken from, and how often one was written to: `x._base`, `x._is_view()`, `x._version`."""
 
 from __future__ import annotations
 
