@@ -17,6 +17,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from libraries_page import page as libraries_page  # noqa: E402
 from onnx_column import onnx_cell  # noqa: E402
 from playbook import playbook  # noqa: E402
 from pytorch_page import page as pytorch_page  # noqa: E402
@@ -166,6 +167,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/crossings.md": crossings_page,
     "docs/special-points.md": special_points_page,
     "docs/pytorch-names.md": pytorch_page,
+    "docs/your-libraries.md": libraries_page,
     "docs/precision.md": precision_page,
     "docs/numpy.md": numpy_page,
     "explorer/src/engine/play.json": playbook,
