@@ -629,7 +629,7 @@ def test_attention_drops_weights_in_training_only():
 
 
 def test_attention_errors():
-    with pytest.raises(wg.ShapeError, match="embed_dim=5 does not fall into num_heads=2"):
+    with pytest.raises(wg.RangeError, match="embed_dim=5 does not fall into num_heads=2"):
         nn.MultiheadAttention(5, 2)
     m = nn.MultiheadAttention(4, 2)
     x = wg.zeros((3, 2, 4))
@@ -825,9 +825,9 @@ def test_bad_sizes():
         nn.Linear(2.5, 1)
     with pytest.raises(wg.RangeError, match="groups=2 does not divide in_channels=3"):
         nn.Conv2d(3, 4, 3, groups=2)
-    with pytest.raises(wg.ShapeError, match=r"kernel_size=\(3, 3, 3\) has 3 entries for 2"):
+    with pytest.raises(wg.RangeError, match=r"kernel_size=\(3, 3, 3\) has 3 entries for 2"):
         nn.Conv2d(3, 4, (3, 3, 3))
-    with pytest.raises(wg.ShapeError, match=r"stride=.* must be at least 1"):
+    with pytest.raises(wg.RangeError, match=r"stride=.* must be at least 1"):
         nn.Conv1d(3, 4, 3, stride=0)(wg.zeros((1, 3, 9)))
     with pytest.raises(wg.ShapeError, match="normalized_shape must name one axis"):
         nn.LayerNorm(())
