@@ -59,6 +59,7 @@ from .. import solve as solve
 from .. import torch as torch
 from .. import while_loop as while_loop
 from ..torch.amp.autocast_mode import autocast as autocast
+from ..torch.amp.grad_scaler import GradScaler as GradScaler
 from ..torch.autograd.grad_mode import enable_grad as enable_grad
 from ..torch.autograd.grad_mode import inference_mode as inference_mode
 from ..torch.autograd.grad_mode import no_grad as no_grad

@@ -49,7 +49,7 @@ class MultiheadAttention(Module):
     `in_proj_weight` (3 embed_dim, embed_dim) stacks the projections of queries, keys and values; with other sizes they
     are `q_proj_weight`, `k_proj_weight`, `v_proj_weight`. `out_proj` is a Linear.
 
-    Source: Vaswani et al., arXiv:1706.03762. Raises ShapeError for a size that does not fall into equal heads.
+    Source: Vaswani et al., arXiv:1706.03762. Raises RangeError for a size that does not fall into equal heads.
 
     >>> import wengert as wg
     >>> attend = wg.nn.MultiheadAttention(8, 2, batch_first=True)

@@ -167,7 +167,7 @@ class Conv2d(ForwardConv):
     device: where the parameters are, as in :func:`wengert.zeros`.
     dtype: of the parameters; the default float where left out.
 
-    `weight` is (out_channels, in_channels / groups, height, width). Raises ShapeError, GraphError, DTypeError.
+    `weight` is (out_channels, in_channels / groups, height, width). Raises RangeError, GraphError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.nn.Conv2d(3, 8, 3, stride=2, padding=1, padding_mode="reflect")(wg.zeros((1, 3, 9, 9))).shape
