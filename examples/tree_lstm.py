@@ -1,7 +1,7 @@
 """Evaluate expressions like `max(3, min(7, 2))` with a network that has their shape (Tai, Socher & Manning 2015).
 
 Every operation has its two arguments' states from below and gives its own to the one above. The program runs through
-one expression after the other; `torch.autobatch` computes what is alike in a batch together (Looks et al. 2017, Neubig
+one expression after the other; `wg.autobatch` computes what is alike in a batch together (Looks et al. 2017, Neubig
 et al. 2017). The expressions are made here; trained on at most four levels, the network is asked for seven.
 
     python examples/tree_lstm.py
@@ -30,8 +30,8 @@ Tree = int | tuple[int, "Tree", "Tree"]  # a digit, or the number of an operatio
 State = tuple[torch.Tensor, torch.Tensor]  # and memory
 Run = Callable[[list[Tree]], torch.Tensor]  # from expressions to logits (n, 10)
 # PyTorch has no automatic batching: it runs this program one expression after the other.
-HAS_BATCHES = hasattr(torch, "autobatch")
-cell = torch.cell if HAS_BATCHES else lambda fn: fn
+HAS_BATCHES = issubclass(torch.Tensor, wg.Tensor)
+cell = wg.cell if HAS_BATCHES else lambda fn: fn
 
 
 def make_tree(levels: int, rng: np.random.Generator) -> Tree:
@@ -86,7 +86,7 @@ class TreeLSTM(nn.Module):
 
 def each(model: TreeLSTM, batched: bool) -> Run:
     """Return what gives the logits of many expressions (n, 10)."""
-    run = torch.autobatch(model) if batched else lambda trees: [model(tree) for tree in trees]
+    run = wg.autobatch(model) if batched else lambda trees: [model(tree) for tree in trees]
     return lambda trees: torch.stack(run(trees))
 
 

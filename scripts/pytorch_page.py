@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wengert as wg
+from wengert.torch.absent import Absent
 from wengert.torch.coverage import DIFFERS, reason
+from wengert.torch.dtypes import NamedDType
 
 RECORDED = json.loads((Path(__file__).parent / "pytorch_names.json").read_text(encoding="utf-8"))
 
@@ -22,8 +24,9 @@ HEAD = f"""# PyTorch's names
 <!-- Written by scripts/pytorch_page.py: do not edit. -->
 
 Every public name of PyTorch {RECORDED["version"]} in the namespaces below, and what it is under
-`import wengert.torch as torch`: it works, it differs (and how), or there is no such name (and why; asking for it raises
-an AttributeError that says so). The guide to moving programs is [PyTorch's programs](pytorch.md).
+`import wengert.torch as torch`: it works, it differs (and how), or it is refused (and why). A refused type can be
+named, be a base of a class and be asked for by `isinstance`, and raises an error when it is used. Asking for a refused
+function raises an AttributeError. The guide to moving programs is [PyTorch's programs](pytorch.md).
 """
 
 
@@ -47,13 +50,18 @@ def space_of(path: str) -> Any:
             return None
 
 
+def is_refused(value: Any) -> bool:
+    """Whether a value stands for a name that only can be named."""
+    return type(value) is Absent or isinstance(value, NamedDType)
+
+
 def answers(path: str) -> list[Answer]:
     """What becomes of the names of a namespace."""
     space, below = space_of(path), path.removeprefix("torch").removeprefix(".")
     found = []
     for name in RECORDED["names"][path]:
         dotted = f"{below}.{name}" if below else name
-        there = space is not None and hasattr(space, name)
+        there = space is not None and hasattr(space, name) and not is_refused(getattr(space, name))
         note = DIFFERS.get(dotted, "") if there else reason(dotted)
         found.append(Answer(name, there, note or ""))
     return found

@@ -327,10 +327,24 @@ def test_generated_files_are_up_to_date() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def documented_options(command: str) -> dict[str, str]:
+    """Return the options in a command's section of the command-line page, with their defaults."""
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    section = text.partition(f"\n## wengert {command}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(--\w+)(?: [\w=]+)?` \| ?`?([^`|]*?)`? ?\|", section, re.MULTILINE))
+
+
+def test_the_options_of_export_are_the_parsers() -> None:
+    given = vars(parser().parse_args(["export", "model.onnx", "--to", "model"]))
+    documented = documented_options("export")
+    assert {name.removeprefix("--") for name in documented} <= {*given}
+    assert {*given} - {"command", "run", "file", "out", "to", "opset"} == {n.removeprefix("--") for n in documented}
+    assert documented["--target"] == given["target"]
+
+
 def test_the_demos_options_are_the_parsers() -> None:
     """The table of options on the command-line page, against the command line's own grammar."""
-    text = (ROOT / "docs" / "command-line.md").read_text()
-    documented = dict(re.findall(r"^\| `(--\w+)(?: \w+)?` \| `?([^`|]+?)`? \|", text, re.M))
+    documented = documented_options("demo")
     demo = parser().parse_args(["demo"])
     given = {k: v for k, v in vars(demo).items() if k not in ("command", "run")}
     actual = {f"--{k}": "off" if v is False else str(v) for k, v in given.items()}

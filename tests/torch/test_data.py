@@ -13,7 +13,7 @@ import pytest
 
 import wengert as wg
 import wengert.torch as torch
-from wengert.core.errors import DataError, DTypeError, GradientError, RangeError, ShapeError, StateError
+from wengert.core.errors import DataError, DTypeError, RangeError, ShapeError, StateError
 from wengert.data.rows import Arena, lending, rows_of, stacked
 from wengert.torch.utils.data import (
     BatchSampler,
@@ -735,8 +735,6 @@ def test_checkpoint(reentrant: bool | None) -> None:
     assert checkpoint(twice, x, factor=2.0, use_reentrant=False).tolist() == twice(x, 2.0).tolist()
     with pytest.raises(DTypeError):
         checkpoint(twice, x, factor=2.0, use_reentrant=True)
-    with pytest.raises(GradientError, match="context_fn"):
-        checkpoint(twice, x, use_reentrant=False, context_fn=lambda: (None, None))
 
 
 def test_checkpoint_sequential() -> None:

@@ -431,16 +431,14 @@ class Tensor(Methods):
             return None
         if type(found) is Unread:
             found = self._grad = found.read()
-        kept: Tensor | None = found
-        return kept
+        return found  # type: ignore[no-any-return]
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if value is not None:
-            if not isinstance(value, Tensor):
-                fail(DTypeError, f".grad must be a tensor or None, not {type(value).__name__}")
-            if value.shape != self.shape:
-                fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
+        if value is not None and not isinstance(value, Tensor):
+            fail(DTypeError, f".grad must be a tensor or None, not {type(value).__name__}")
+        if value is not None and value.shape != self.shape:
+            fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
         note_gradient(self)
         self._grad = value
 
@@ -529,7 +527,7 @@ class Tensor(Methods):
         return self._reduced(self._value("pickling") if self.is_leaf else None)
 
     def _reduced(self, value: Any) -> tuple[Any, ...]:
-        """Return what makes another of it, and what that is given: this value for its own."""
+        """Return the (callable, args) pair that rebuilds this tensor with the given value when it is unpickled."""
         if not self.is_leaf:
             mend = "Only leaves can: use t.detach()."
             refuse(f"a tensor with history cannot be pickled or deep-copied, {self.spec}", mend, self, GradientError)

@@ -47,108 +47,19 @@ from . import testing as testing
 from . import types as types
 from . import utils as utils
 from . import version as version
-from .. import DTypeError as DTypeError
-from .. import DataError as DataError
-from .. import FeedError as FeedError
-from .. import GradientError as GradientError
 from .. import Graph as Graph
-from .. import GraphError as GraphError
 from .. import Node as Node
-from .. import Op as Op
-from .. import Placeholder as Placeholder
-from .. import RangeError as RangeError
-from .. import ShapeError as ShapeError
-from .. import Spec as Spec
-from .. import StateError as StateError
-from .. import TraceError as TraceError
-from .. import WengertError as WengertError
-from .. import WriteError as WriteError
-from .. import __array_api_version__ as __array_api_version__
-from .. import __array_namespace_info__ as __array_namespace_info__
-from .. import array_split as array_split
-from .. import astype as astype
-from .. import autobatch as autobatch
-from .. import batching as batching
-from .. import bitwise_invert as bitwise_invert
-from .. import broadcast_arrays as broadcast_arrays
-from .. import callback as callback
-from .. import cell as cell
-from .. import check_grads as check_grads
-from .. import checkpoint as checkpoint
-from .. import checkpoint_name as checkpoint_name
-from .. import checkpoint_policies as checkpoint_policies
-from .. import checkpoint_sequential as checkpoint_sequential
-from .. import clip_gradient as clip_gradient
-from .. import cumulative_prod as cumulative_prod
-from .. import cumulative_sum as cumulative_sum
-from .. import custom_jvp as custom_jvp
-from .. import custom_vjp as custom_vjp
-from .. import data as data
-from .. import debug as debug
-from .. import deploy as deploy
-from .. import distribute as distribute
 from .. import e as e
-from .. import elimination_cost as elimination_cost
-from .. import engine as engine
-from .. import expand_dims as expand_dims
-from .. import explain as explain
-from .. import explore as explore
 from .. import export as export
-from .. import fori_loop as fori_loop
-from .. import function as function
-from .. import gauss_newton_product as gauss_newton_product
-from .. import grad as grad
-from .. import graph as graph
-from .. import hessian as hessian
-from .. import hvp as hvp
 from .. import inf as inf
-from .. import interop as interop
 from .. import is_grad_enabled as is_grad_enabled
-from .. import isdtype as isdtype
-from .. import jacobian as jacobian
-from .. import jvp as jvp
-from .. import laplacian as laplacian
-from .. import linear_transpose as linear_transpose
-from .. import linearize as linearize
-from .. import map as map
-from .. import matrix_transpose as matrix_transpose
 from .. import nan as nan
-from .. import newaxis as newaxis
-from .. import numpy as numpy
-from .. import pad as pad
-from .. import passes as passes
-from .. import permute_dims as permute_dims
 from .. import pi as pi
-from .. import placeholder as placeholder
-from .. import repeat as repeat
-from .. import reverse_gradient as reverse_gradient
-from .. import scale_gradient as scale_gradient
-from .. import scan as scan
-from .. import set_eager_kernels as set_eager_kernels
 from .. import solve as solve
-from .. import spec as spec
-from .. import stop_gradient as stop_gradient
-from .. import straight_through as straight_through
-from .. import summary as summary
-from .. import switch as switch
-from .. import symbolic as symbolic
-from .. import take_along_axis as take_along_axis
-from .. import taylor as taylor
-from .. import top_k as top_k
 from .. import torch as torch
-from .. import train as train
-from .. import tree as tree
-from .. import typing as typing
-from .. import unique_all as unique_all
-from .. import unique_counts as unique_counts
-from .. import unique_inverse as unique_inverse
-from .. import unique_values as unique_values
-from .. import unstack as unstack
-from .. import value_and_grad as value_and_grad
-from .. import vecdot as vecdot
-from .. import vjp as vjp
 from .. import while_loop as while_loop
 from ..torch.amp.autocast_mode import autocast as autocast
+from ..torch.amp.grad_scaler import GradScaler as GradScaler
 from ..torch.autograd.grad_mode import enable_grad as enable_grad
 from ..torch.autograd.grad_mode import inference_mode as inference_mode
 from ..torch.autograd.grad_mode import no_grad as no_grad
@@ -164,7 +75,6 @@ from ..torch.tensor import Tensor as Tensor
 from ..torch.tensor import device as device
 from ..torch.tensor import layout as layout
 from ..torch.tensor import memory_format as memory_format
-from ..torch.version import TorchVersion as TorchVersion
 
 BFloat16Tensor: Any
 BoolTensor: Any
@@ -176,7 +86,6 @@ HalfTensor: Any
 IntTensor: Any
 LongTensor: Any
 ShortTensor: Any
-__version__: Any
 def abs(input: TensorLike, *, out: Any = None) -> Any:
     """Return `abs` of each element. Parameters are `input` and `out`."""
 def absolute(input: TensorLike, *, out: Any = None) -> Any:
@@ -221,7 +130,6 @@ def aminmax(input: TensorLike, *, dim: _Int | None = None, keepdim: _Bool = Fals
     """Return the smallest and the largest elements, of all or along an axis."""
 def angle(input: TensorLike, *, out: Any = None) -> Any:
     """Return `angle` of each element. Parameters are `input` and `out`."""
-annotations: Any
 def any(input: TensorLike, dim: Any = None, keepdim: _Bool = False, *, out: Any = None) -> Any:
     """Return whether some element is not 0, of all or along an axis or several."""
 def arange(start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False) -> Tensor:
@@ -257,9 +165,9 @@ def as_strided_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: A
 def as_strided_scatter(input: TensorLike, src: TensorLike, *args: Axes, **kwargs: Any) -> Any:
     """Return the tensor with the elements at steps in memory replaced by `src`. Raises ShapeError."""
 def as_tensor(data: TensorLike, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool | None = None) -> Tensor:
-    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
+    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change; a storage as bytes."""
 def asarray(data: TensorLike, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool | None = None) -> Tensor:
-    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change."""
+    """Return `data` as a tensor: one of this namespace as it is, where nothing has to change; a storage as bytes."""
 def asin(input: TensorLike, *, out: Any = None) -> Any:
     """Return `asin` of each element. Parameters are `input` and `out`."""
 def asinh(input: TensorLike, *, out: Any = None) -> Any:
@@ -293,6 +201,11 @@ def bincount(input: TensorLike, weights: Any = None, minlength: _Int = 0) -> Ten
     """Return how often each integer from 0 to the largest element occurs, or the sum of its `weights`."""
 def binomial(count: Any, prob: Any, generator: Any = None, *, out: Any = None) -> Tensor:
     """Return counts of successes in so many trials of these probabilities, both tensors of one floating dtype."""
+bits16: Any
+bits1x8: Any
+bits2x4: Any
+bits4x2: Any
+bits8: Any
 def bitwise_and(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
     """Return `bitwise_and` of each element. Parameters are `input, other` and `out`."""
 def bitwise_left_shift(input: TensorLike, other: TensorLike, *, out: Any = None) -> Any:
@@ -338,6 +251,7 @@ def celu_(input: TensorLike, alpha: _Float = 1.0, inplace: _Bool = False) -> Ten
 cfloat: Any
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least."""
+chalf: Any
 def channel_shuffle(input: TensorLike, groups: _Int) -> Tensor:
     """Return (N, C, ...) with its channels, which fall into groups, taken in turn from each. Raises ShapeError."""
 channels_last: Any
@@ -371,6 +285,7 @@ def compile(model: Any = None, *, fullgraph: _Bool = False, dynamic: _Bool | Non
 def complex(real: Any, imag: Any, *, out: Any = None) -> Tensor:
     """Return the complex numbers of real and imaginary parts of one dtype. Raises DTypeError for other than real."""
 complex128: Any
+complex32: Any
 complex64: Any
 def concat(tensors: Any, dim: _Int = 0, *, out: Any = None) -> Any:
     """Return tensors joined along an axis that they have; ones of shape (0,) are left out. Raises ShapeError."""
@@ -516,11 +431,13 @@ def flipud(input: TensorLike) -> Any:
 float: Any
 float16: Any
 float32: Any
+float4_e2m1fn_x2: Any
 float64: Any
 float8_e4m3fn: Any
 float8_e4m3fnuz: Any
 float8_e5m2: Any
 float8_e5m2fnuz: Any
+float8_e8m0fnu: Any
 def float_power(input: TensorLike, exponent: Any, *, out: Any = None) -> Tensor:
     """Return `input ** exponent`, computed in float64 or complex128."""
 def floor(input: TensorLike, *, out: Any = None) -> Any:
@@ -635,9 +552,16 @@ def inner(input: TensorLike, other: TensorLike, *, out: Any = None) -> Tensor:
 def instance_norm(input: TensorLike, weight: TensorLike, bias: TensorLike, running_mean: Any, running_var: Any, use_input_stats: _Bool, momentum: _Float, eps: _Float, cudnn_enabled: _Bool = False) -> Tensor:
     """Return :func:`wengert.torch.nn.functional.instance_norm`, with its arguments in another order."""
 int: Any
+int1: Any
 int16: Any
+int2: Any
+int3: Any
 int32: Any
+int4: Any
+int5: Any
+int6: Any
 int64: Any
+int7: Any
 int8: Any
 def inverse(input: TensorLike, *, out: Any = None) -> Tensor:
     """Return the inverses of square matrices. Raises LinAlgError for a singular one."""
@@ -691,6 +615,7 @@ def isreal(input: TensorLike, *, out: Any = None) -> Any:
     """Return `isreal` of each element. Parameters are `input` and `out`."""
 def istft(input: TensorLike, n_fft: _Int, hop_length: _Int | None = None, win_length: _Int | None = None, window: Any = None, center: _Bool = True, normalized: _Bool = False, onesided: _Bool | None = None, length: _Int | None = None, return_complex: _Bool = False) -> Tensor:
     """Return the signal whose frames' transforms come nearest to `input`, the inverse of :func:`stft`."""
+jagged: Any
 def kaiser_window(window_length: _Int, periodic: _Bool = True, beta: _Float = 12.0, *, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, pin_memory: _Bool = False, requires_grad: _Bool = False) -> Tensor:
     """Return Kaiser's window, of Bessel functions."""
 def kron(input: TensorLike, other: TensorLike, *, out: Any = None) -> Tensor:
@@ -892,10 +817,15 @@ def promote_types(type1: Any, type2: Any) -> Any:
     """Return the dtype that an operation on tensors of two dtypes computes in."""
 def put(input: TensorLike, index: TensorLike, source: TensorLike, accumulate: _Bool = False) -> Any:
     """Return the tensor with the elements at positions in its flattened form replaced or increased by `source`'s."""
+qint32: Any
+qint8: Any
 def qr(input: TensorLike, some: _Bool = True, *, out: Any = None) -> Any:
     """Return matrices as Q R; with `some=False` Q is square."""
 def quantile(input: TensorLike, q: Any, dim: _Int | None = None, keepdim: _Bool = False, *, interpolation: _Str = 'linear', out: Any = None) -> Any:
     """Return the quantiles `q`, of all elements or along an axis, with an axis for those of `q` in front."""
+quint2x4: Any
+quint4x2: Any
+quint8: Any
 def rad2deg(input: TensorLike, *, out: Any = None) -> Any:
     """Return `rad2deg` of each element. Parameters are `input` and `out`."""
 def rand(*size: Any, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False, generator: Any = None, **more: Any) -> Tensor:
@@ -913,8 +843,6 @@ def randn_like(input: TensorLike, *, dtype: DTypeLike | None = None, layout: Any
 def randperm(n: _Int, *, generator: Any = None, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False, pin_memory: _Bool = False) -> Tensor:
     """Return the integers below `n` in an order by chance."""
 def range(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
-def range_(start: TensorLike = 0, end: TensorLike = 0, step: TensorLike = 1, *, out: Any = None, dtype: DTypeLike | None = None, layout: Any = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
     """Return the numbers from `start` up to `end`, which belongs to them, in steps of `step`."""
 def ravel(input: TensorLike) -> Any:
     """Return the elements as one axis without gaps."""
@@ -1037,9 +965,13 @@ def softmax(input: TensorLike, dim: _Int, dtype: DTypeLike | None = None) -> Any
     """Return exp of the elements over their sum along an axis."""
 def sort(input: TensorLike, dim: _Int = -1, descending: _Bool = False, stable: _Bool | None = False, *, out: Any = None) -> Any:
     """Return the elements in order along an axis, and their indices. NaN counts as largest."""
+sparse_bsc: Any
+sparse_bsr: Any
 sparse_coo: Any
 def sparse_coo_tensor(indices: TensorLike, values: Any, size: Sequence[_Int] | None = None, *, dtype: DTypeLike | None = None, device: _Str | None = None, pin_memory: _Bool = False, requires_grad: _Bool = False, check_invariants: _Bool | None = None, is_coalesced: _Bool | None = None) -> SparseTensor:
     """Return a sparse tensor with `values` at `indices`."""
+sparse_csc: Any
+sparse_csr: Any
 def split(input: TensorLike, split_size_or_sections: Any = None, dim: _Int = 0, *, split_size: Any = None) -> Any:
     """Return the parts of a tensor along an axis: of one size, the last perhaps smaller, or of a size each."""
 def split_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
@@ -1081,6 +1013,20 @@ def swapaxes(input: TensorLike, dim0: _Int, dim1: _Int, *, axis0: Any = ..., axi
     """Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."""
 def swapdims(input: TensorLike, dim0: _Int, dim1: _Int) -> Any:
     """Return the tensor with two axes exchanged. Raises ShapeError for one that does not exist."""
+def sym_float(a: TensorLike) -> Any:
+    """Return a number as a floating one."""
+def sym_int(a: TensorLike) -> Any:
+    """Return a number without its fraction, as `int` does."""
+def sym_ite(b: TensorLike, t: Any, f: Any) -> Any:
+    """Return one of two numbers, by a flag."""
+def sym_max(a: TensorLike, b: TensorLike) -> Any:
+    """Return the greater of two numbers."""
+def sym_min(a: TensorLike, b: TensorLike) -> Any:
+    """Return the lesser of two numbers."""
+def sym_not(a: TensorLike) -> Any:
+    """Return whether something is false."""
+def sym_sum(args: Axes) -> Any:
+    """Return the sum of numbers."""
 def t(input: TensorLike) -> Any:
     """Return a matrix transposed; fewer axes stay as they are. Raises ShapeError for more than two."""
 def t_copy(input: TensorLike, *args: Axes, out: Any = None, **kwargs: Any) -> Any:
@@ -1133,9 +1079,16 @@ def trunc(input: TensorLike, *, out: Any = None) -> Any:
     """Return `trunc` of each element. Parameters are `input` and `out`."""
 def typename(obj: Any) -> _Str:
     """Return the name of an object's type, with its module; of a tensor such as "torch.FloatTensor"."""
+uint1: Any
 uint16: Any
+uint2: Any
+uint3: Any
 uint32: Any
+uint4: Any
+uint5: Any
+uint6: Any
 uint64: Any
+uint7: Any
 uint8: Any
 def unbind(input: TensorLike, dim: _Int = 0) -> Any:
     """Return the slices along an axis, without that axis. Raises ShapeError."""

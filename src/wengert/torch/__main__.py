@@ -1,8 +1,8 @@
 """`python -m wengert.torch program.py ...`: run a program written for PyTorch on Wengert, without an edit.
 
 In that process `import torch`, `import torch.nn as nn` and `from torch import ...` give `wengert.torch` and what is
-below it, also in processes that `multiprocessing` starts and in workers of a `DataLoader`. Libraries that need PyTorch
-itself (torchvision, lightning) do not run; einops does.
+below it, also in processes that `multiprocessing` starts and in workers of a `DataLoader`. Libraries that are written
+for PyTorch (transformers, timm, lightning, gpytorch) run in it unedited.
 """
 
 from __future__ import annotations

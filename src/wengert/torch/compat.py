@@ -19,7 +19,7 @@ from ..core.mode import get_mode
 from ..core.spec import default_float
 from ..core.tensor import Tensor as Plain
 from . import dtypes
-from .amp import autocast
+from .amp import GradScaler, autocast
 from .amp.autocast_mode import NAMES as _AUTOCAST
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled
@@ -387,6 +387,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 __all__ = [
     "Generator",
+    "GradScaler",
     "__version__",
     "are_deterministic_algorithms_enabled",
     "autocast",

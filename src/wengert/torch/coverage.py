@@ -36,7 +36,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r".*(is_pinned|record_stream|cuda|Stream|Event|get_device).*", "device"),
     (r".*Sym(Int|Bool|Float).*", "symbolic"),
     (r".*(align_|refine_names|rename|has_names|names).*", "named"),
-    (r".*(float8.*|bit)", "dtype"),
+    (r".*(int[1-7]|uint[1-7]|bits.*|float4.*|float8.*|complex32|chalf|bit)", "dtype"),
     (r".*(storage|from_file|Storage).*", "storage"),
     (r".*(fork|wait|parse_ir|parse_schema|parse_type_comment|import_ir|merge_type|unify_type|cpp|jit).*", "script"),
     (

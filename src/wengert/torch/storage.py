@@ -237,7 +237,7 @@ for _name, _method in (("storage", _typed), ("untyped_storage", _untyped)):
     _method.__name__ = _method.__qualname__ = _name
     setattr(Tensor, _name, _method)
 
-__all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
+__all__ = ["TypedStorage", "UntypedStorage"]
 
 
 def __dir__() -> list[str]:

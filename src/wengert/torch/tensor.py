@@ -547,7 +547,7 @@ class Tensor(Plain):
         """
         made = self._make_subclass(cls, self)
         if self.requires_grad:
-            made.node = self.view_as(self).node  # type: ignore[attr-defined]
+            made.node = self.view_as(self).node
         return made
 
     # -- gradients
@@ -599,7 +599,7 @@ def lay(x: Tensor, format: Any) -> None:
 
 def is_made(x: Any) -> bool:
     """Return whether a class of a program's own has made a tensor in its `__new__`, as one of PyTorch's is made."""
-    return type(x).__new__ is not Tensor.__new__
+    return type(x).__new__ is not Tensor.__new__  # type: ignore[comparison-overlap]
 
 
 def hold(x: Tensor, data: Any, what: str) -> None:
@@ -628,7 +628,7 @@ def dtype_of(given: Any) -> Any:
 
     Python's `float` and `complex` are float64 and complex128, whatever the default dtype is. Raises DTypeError.
     """
-    if type(given) is dtype:
+    if isinstance(given, dtype):
         return given.dtype
     if given is float or given is complex:
         return float64 if given is float else complex128

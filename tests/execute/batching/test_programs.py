@@ -37,15 +37,15 @@ def test_pytorchs_modules() -> None:
     xs = [torch.randn(n, 3) for n in (2, 5, 1, 3)]
     run = recurrent(cell, 4)
     check(run, xs, list(cell.parameters()))
-    with torch.batching() as block:
+    with wg.batching() as block:
         outs = [run(x) for x in xs]
     assert [g.calls for r in block.report.runs for g in r.groups] == [4, 3, 2, 1, 1]
     assert all(type(y.clone()) is torch.Tensor for y in outs)
 
 
 def test_pytorchs_views_share_memory() -> None:
-    cell = torch.cell(lambda x: x * 2)
-    with torch.batching() as block:
+    cell = wg.cell(lambda x: x * 2)
+    with wg.batching() as block:
         h = cell(torch.arange(4.0))
         v = h[1:3]
         first = v[0]
@@ -64,7 +64,7 @@ def test_pytorchs_views_share_memory() -> None:
 
 def test_gradients_of_pytorchs_views() -> None:
     x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
-    cell = torch.cell(lambda x: x * x)
+    cell = wg.cell(lambda x: x * x)
 
     def run() -> list[Any]:
         h = cell(x)
@@ -72,7 +72,7 @@ def test_gradients_of_pytorchs_views() -> None:
         return [cell(v), v.sum(), h.reshape(2, 2)[0]]
 
     def batched() -> list[Any]:
-        with torch.batching():
+        with wg.batching():
             return run()
 
     for found, expected in zip(values_and_gradients(batched, [x]), values_and_gradients(run, [x]), strict=True):

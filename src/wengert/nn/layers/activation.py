@@ -11,6 +11,7 @@ from ...core.tensor import Tensor, asarray
 from .. import functional as F
 from .. import init as initial
 from ..checks import size
+from ..functions import activations
 from ..module import Module
 from ..parameter import Parameter
 
@@ -487,7 +488,7 @@ class Softmax(_OfAxis):
     tensor([0.5, 0.5])
     """
 
-    _compute = staticmethod(F.softmax)
+    _compute = staticmethod(activations.softmax)
 
 
 class LogSoftmax(_OfAxis):
@@ -498,7 +499,7 @@ class LogSoftmax(_OfAxis):
     tensor([-0.6931, -0.6931])
     """
 
-    _compute = staticmethod(F.log_softmax)
+    _compute = staticmethod(activations.log_softmax)
 
 
 class Softmin(_OfAxis):
@@ -509,7 +510,7 @@ class Softmin(_OfAxis):
     tensor([0.5, 0.5])
     """
 
-    _compute = staticmethod(F.softmin)
+    _compute = staticmethod(activations.softmin)
 
 
 class Softmax2d(Module):

@@ -50,17 +50,17 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 def current_device_index() -> int:
     """Raise a RuntimeError: there is no accelerator."""
-    return cuda.current_device()  # type: ignore[attr-defined, no-any-return]
+    return cuda.current_device()  # type: ignore[no-any-return]
 
 
 def set_device_index(device: Any) -> None:
     """Raise a RuntimeError: there is no accelerator."""
-    cuda.set_device(device)  # type: ignore[attr-defined]
+    cuda.set_device(device)
 
 
 def current_stream(device: Any = None) -> Any:
     """Raise a RuntimeError: there is no accelerator."""
-    return cuda.current_stream(device)  # type: ignore[attr-defined]
+    return cuda.current_stream(device)
 
 
 __all__ = [

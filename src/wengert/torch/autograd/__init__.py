@@ -15,19 +15,17 @@ from .function import Function
 from .grad_mode import (
     enable_grad,
     inference_mode,
-    is_grad_enabled,
     is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .gradcheck import gradcheck, gradgradcheck  # which hides the module of that name, as in PyTorch
 from .gradients import backward, grad
 from .variable import Variable
 
 __all__ = [
     "Function",
-    "GradcheckError",
     "Variable",
     "anomaly_mode",
     "backward",
@@ -42,7 +40,6 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
-    "is_grad_enabled",
     "is_multithreading_enabled",
     "no_grad",
     "profiler",

@@ -189,8 +189,6 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 __all__ = [
-    "Compiled",
-    "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
     "compile",

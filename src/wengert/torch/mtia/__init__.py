@@ -5,5 +5,12 @@ from __future__ import annotations
 from ..absent import names_of
 from ..cuda import asked
 
-globals().update(asked(__name__))
+_ASKED = asked(__name__)
+globals().update(_ASKED)
+
+
+def __dir__() -> list[str]:
+    return sorted(_ASKED)
+
+
 __getattr__ = names_of(__name__)

@@ -103,7 +103,6 @@ def spawn(
 __all__ = [
     *_processes.__all__,
     "ProcessContext",
-    "ProcessException",
     "ProcessExitedException",
     "get_all_sharing_strategies",
     "get_sharing_strategy",

@@ -6,14 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ... import nn as _plain
-from ..absent import names_of
+from ..absent import names_of, recorded
 from . import functional, init, utils
 from .module import COUNTERPARTS, Module, counterpart
 from .parameter import Buffer, Parameter
 
 _KINDS = (
     "container",
-    "vision",
     "lazy",
 )
 
@@ -28,6 +27,8 @@ for _name in dir(_plain):
             _LAYERS[_name] = counterpart(_value)
         elif _value not in COUNTERPARTS:
             COUNTERPARTS[_value] = _LAYERS[_name]
+# Names that PyTorch has elsewhere, or that are Wengert's alone, are not among the layers.
+_LAYERS = {name: _LAYERS[name] for name in _LAYERS.keys() & recorded("nn").keys()}
 globals().update(_LAYERS)
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ _NO_FILES = (
     "Write it with wg.interop.onnx.save(model, specs, path), or save its state with torch.save.",
 )
 export = refused("torch.onnx.export", *_NO_FILES)
-dynamo_export = refused("torch.onnx.dynamo_export", *_NO_FILES)
 
 
 def is_in_onnx_export() -> bool:
@@ -18,7 +17,7 @@ def is_in_onnx_export() -> bool:
     return False
 
 
-__all__ = ["dynamo_export", "export", "is_in_onnx_export"]
+__all__ = ["export", "is_in_onnx_export"]
 
 
 def __dir__() -> list[str]:

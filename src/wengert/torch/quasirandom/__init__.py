@@ -75,3 +75,7 @@ class SobolEngine:
 
 
 __all__ = ["SobolEngine"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

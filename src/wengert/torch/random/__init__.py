@@ -113,7 +113,6 @@ def fork_rng(
 
 
 __all__ = [
-    "Generator",
     "default_generator",
     "fork_rng",
     "get_rng_state",

@@ -25,7 +25,6 @@ from ...core import tree
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.tensor import Tensor as Plain
-from ...sparse import SparseMatrix, hessian, hessian_sparsity, jacobian, jacobian_sparsity
 from ..namespace import FUNCTIONS, as_torch, function, tensor_of
 from ..tensor import CPU, Size, dtype_of, on_cpu, sparse_coo
 
@@ -424,15 +423,8 @@ __all__ = [
     "DoubleTensor",
     "FloatTensor",
     "LongTensor",
-    "SparseMatrix",
-    "SparseTensor",
     "addmm",
-    "hessian",
-    "hessian_sparsity",
-    "jacobian",
-    "jacobian_sparsity",
     "mm",
-    "sparse_coo_tensor",
     "sum",
 ]
 

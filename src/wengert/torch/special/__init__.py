@@ -282,5 +282,9 @@ __all__ = sorted(name for names in (*_ONE, *_TWO) for name in names.split())
 __all__ += ["log_softmax", "logit", "logsumexp", "multigammaln", "polygamma", "round", "softmax"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'wengert.torch.special' has no attribute {name!r}")

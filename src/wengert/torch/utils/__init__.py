@@ -8,4 +8,8 @@ from . import checkpoint, cpp_extension, data, dlpack, hooks, model_zoo, tensorb
 __all__ = ["checkpoint", "cpp_extension", "data", "dlpack", "hooks", "model_zoo", "tensorboard"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 __getattr__ = names_of(__name__)

@@ -11,6 +11,7 @@ from ....nn.layers.norm import BatchNorm, InstanceNorm, NormBase
 from ...absent import names_of
 from .. import *
 from .. import __all__
+from ..layers.lazy import LazyModuleMixin
 from ..module import counterpart
 from . import module
 from .utils import consume_prefix_in_state_dict_if_present  # which binds `utils` to the module of this package
@@ -26,7 +27,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "flatten": {},
     "instancenorm": {"_InstanceNorm": counterpart(InstanceNorm)},
     "fold": {},
-    "lazy": {},
+    "lazy": {"LazyModuleMixin": LazyModuleMixin},
     "linear": {"NonDynamicallyQuantizableLinear": counterpart(NonDynamicallyQuantizableLinear)},
     "loss": {"_Loss": counterpart(Loss), "_WeightedLoss": counterpart(WeightedLoss)},
     "normalization": {},

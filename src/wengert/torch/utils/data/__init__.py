@@ -45,10 +45,13 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
-    "default_worker_init",
     "get_worker_info",
     "random_split",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 __getattr__ = names_of(__name__)
