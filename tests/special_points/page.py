@@ -23,8 +23,8 @@ every elementwise operation of one or two numbers, for losses, distances, specia
 
 Some functions are smooth although a part of them is not. Examples are even powers of `wg.abs`, of Euclidean norms,
 of `wg.std` and of `wg.hypot`: the second derivative of `wg.linalg.norm(x) ** 2` at 0 is 2. This holds for the power
-itself, for `wg.square` and for `n * n`. It does not hold if something else stands between the norm and the power. Derivatives with
-respect to the part (by a hook, `retain_grad` or `wg.autograd.grad`) stay as they are.
+itself, for `wg.square` and for `n * n`. It does not hold if something else stands between the norm and the power.
+Derivatives with respect to the part (by a hook, `retain_grad` or `wg.autograd.grad`) stay as they are.
 
 Functions of eigenvalues in any order, as `(wg.linalg.eigvalsh(x) ** 3).sum()`, are smooth where eigenvalues are equal,
 though no single eigenvalue is. Their first derivative is right there. Those of higher orders are NaN, as in PyTorch and
